@@ -163,7 +163,7 @@ class World:
             return
         self.line, there = fake_lines()
         self.door.joined(there.as_line, self.host.join)
-        self.host.terms.conversation.attach(self.line.as_line)
+        self.host.terms.attach(self.line.as_line)
 
     def cut(self) -> None:
         if self.line is not None:
@@ -323,6 +323,21 @@ def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None
     assert world.time_s - begun_s == pytest.approx(TIMES.wait_s, abs=2 * TICK_S)
     assert world.running == set()
     assert len(world.controller.lost) == 1 and not world.controller.awaited
+
+
+def test_other_settings_count_at_once_where_no_worker_can_run_and_else_from_the_next_term(
+    world: World,
+) -> None:
+    assert not world.host.terms.renew()
+    world.pass_time(1.0)
+    assert world.running == {1} and world.controller.lost == []
+    world.cut_or_mend()
+    world.pass_time(TIMES.wait_s + 1.0)
+    assert world.host.terms.term == 2 and world.host.terms.renew()
+    world.cut_or_mend()
+    world.pass_time(1.0)
+    assert [inside.term for inside in world.host.insides] == [1, 2, 3]
+    assert world.is_joined() and world.host.terms.term == 3
 
 
 def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:

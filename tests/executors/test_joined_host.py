@@ -16,14 +16,16 @@ from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
 from swell.executors.controller.file_store import NotedHost
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import Conduct, LogLimits
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.agent.process import hold_lock
+from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
-from swell.executors.local.processes.listing import is_alive
+from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
@@ -40,6 +42,7 @@ from swell.model.job import JobSpec
 
 LOOPBACK = "127.0.0.1"
 NAME = "n1"
+SETTINGS = PlatformSettings(preload=("msgspec",))
 
 
 class ControllerWithFiles(FakeController):
@@ -69,7 +72,14 @@ class ControllerWithFiles(FakeController):
 class JoinedWorld:
     """A door and a host process in one event loop, which turns while the test waits."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, times: LeaseTimes) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        times: LeaseTimes,
+        settings: PlatformSettings = SETTINGS,
+    ) -> None:
+        self._settings = settings
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
         self.controller = ControllerWithFiles(folder / "head")
         self.heard: list[h.FromHost] = self.controller.heard
@@ -91,6 +101,7 @@ class JoinedWorld:
             "1",
             lambda line, join: self.door.joined(line, join),
             lambda join: self.door.why_not(join),
+            self._settings,
         )
         self._port = await self.listener.listen(LOOPBACK)
         make_folder(self.state_dir)
@@ -118,7 +129,6 @@ class JoinedWorld:
             name=NAME,
             devices="paced:2@400",
             advertise=LOOPBACK,
-            preload=("msgspec",),
             call=CALL,
         )
         state = HostState(self.state_dir)
@@ -181,6 +191,33 @@ def test_it_names_its_node_and_its_devices_after_itself(world: JoinedWorld) -> N
     (node,) = offered.nodes
     assert (node.name, node.devices, node.kind) == (NAME, world.devices, "paced@400")
     assert not node.is_borrowed
+
+
+def test_it_is_set_as_the_platform_is_and_says_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.executors.local.containers.engine.shutil.which", lambda name: None)
+    settings = PlatformSettings(
+        preload=("msgspec", "colorsys", "no_such.module"),
+        conduct=Conduct(logs=LogLimits(log_bytes=1 << 16)),
+        containers=ContainerChoice.PODMAN,
+    )
+    world = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=5.0, margin_s=2.0), settings)
+    try:
+        (node,) = world.wait(h.DevicesOffered, 2).nodes
+        assert node.lacks == (
+            "lacks module no_such.module (`--preload`): install it there, or leave it out",
+            "runs no containers (`--containers podman`): podman cannot be used: it is not installed",
+        )
+        world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=world.make_job()))
+        world.wait(h.RunOpened)
+        begin(world)
+        found = find_process(world.wait(h.WorkerForked).pid)
+        assert found is not None
+        words = Path(f"/proc/{found.parent}/cmdline").read_bytes().split(b"\0")
+        assert words[-3:] == [b"msgspec", b"colorsys", b""], "the zygote imports these"
+    finally:
+        world.close()
 
 
 def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_them(

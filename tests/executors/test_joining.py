@@ -31,7 +31,7 @@ from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_token import InvalidToken, JoinToken, parse_token, read_token, write_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import UNANSWERED_S, MachineLine, MessageTooLong
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinRefused
+from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused
 from swell.executors.remote.token_list import TOKENS_FILE, TokenList, TokenListError
 from swell.model.coding import encode
 
@@ -85,12 +85,14 @@ class Host:
     """What a host keeps of what it hears."""
 
     line: MachineLine
+    accepted: JoinAccepted
 
     def __init__(self) -> None:
         self.heard: list[bytes] = []
         self.is_lost = asyncio.Event()
 
-    def take(self, line: MachineLine) -> None:
+    def take(self, line: MachineLine, accepted: JoinAccepted) -> None:
+        self.accepted = accepted
         self.line, line.heard, line.closed = line, self.hear, self.lose
 
     def hear(self, link: LineLink, line: bytes) -> None:

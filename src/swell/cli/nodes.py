@@ -113,6 +113,7 @@ def _notes(node: NodeView, now_s: float) -> list[str]:
     notes = []
     if node.is_joined:
         notes.append(f"joined from {node.address}" if node.address else "joined")
+    notes += node.lacks
     if node.cores is not None:
         notes.append(f"{len(node.devices)} devices share {number_of_cores(node.cores)}")
     if (leaving := node.leaving) is not None:

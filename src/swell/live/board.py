@@ -184,6 +184,7 @@ class ViewBoard:
                 devices={device: owner.get(device) for device in node.devices},
                 cores=node.cores,
                 address=node.address,
+                lacks=node.lacks,
                 leaving=_leaving(posted.warned.get(node.name)),
             )
             for node in posted.cluster.nodes

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
 
 from swell.executors.hosts.messages import ToHost
 from swell.executors.local.agent.host import LocalHost
@@ -14,18 +18,43 @@ from swell.wire.messages import Hello
 #: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
 REAP_S = 1.0
 
+log = logging.getLogger("swell.node")
+
 
 class LocalInside:
     """See `Inside`."""
 
-    def __init__(self, host: LocalHost, node: LocalNode) -> None:
-        """`host`: started."""
-        self._host, self._node = host, node
+    def __init__(
+        self, host: LocalHost, node: LocalNode, lacks: Callable[[], tuple[str, ...]] = lambda: ()
+    ) -> None:
+        """
+        Args:
+            host: started.
+            lacks: what this machine cannot do; asked in a thread.
+        """
+        self._host, self._node, self._find_lacks = host, node, lacks
+        self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def offer(self) -> None:
         self._host.tell_kept()
+        self._offer()
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
+            self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
+
+    def _offer(self) -> None:
         self._host.offer(self._node.bindings, (self._node.node,))
+
+    def _tell_lacks(self, lacks: tuple[str, ...]) -> None:
+        """An engine that does not answer holds nothing up: jobs without an image can have the devices."""
+        for lack in lacks:
+            log.warning("this host %s", lack)
+        if lacks and self._ending is None:
+            self._node = LocalNode(
+                msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings
+            )
+            self._offer()
 
     def tell(self, message: ToHost) -> None:
         self._host.tell(message)

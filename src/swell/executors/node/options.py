@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.agent.process import DEFAULT_CALL
 from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import HostAddress, InvalidAddress
@@ -31,7 +31,7 @@ class NodeOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)
     advertise: str  #: address at which workers of other hosts reach those of this one
     is_borrowed: bool = False
-    preload: tuple[str, ...] = DEFAULT_PRELOAD
+    preload: tuple[str, ...] = ()  #: in place of the platform's; none: as the platform has it
     call: str = DEFAULT_CALL
 
     def node(self) -> LocalNode:

@@ -22,7 +22,7 @@ from swell import __version__
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import LOOPBACK, CrewOptions, PlatformSettings
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD, AgentRunning, hold_lock
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.cores import confine
@@ -30,6 +30,7 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing, LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.inside import LocalInside
+from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import (
     InvalidHostName,
     NodeOptions,
@@ -44,7 +45,13 @@ from swell.executors.remote.host_address import InvalidAddress, parse_address
 from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version, torch_version
+from swell.executors.remote.opening import (
+    JOIN_PROTOCOL,
+    Join,
+    JoinAccepted,
+    python_version,
+    torch_version,
+)
 from swell.executors.unslewed_clocks import HostClock
 from swell.model.share_mode import ShareMode
 from swell.wire.lines import NO_MESSAGE
@@ -83,6 +90,7 @@ class HostProcess:
         self._inside: LocalInside | None = None
         self._address = ""
         self._num_insides = 0
+        self._settings = PlatformSettings(preload=DEFAULT_PRELOAD)
         self._is_told_to_leave = asyncio.Event()
 
     def leave(self) -> None:
@@ -126,7 +134,7 @@ class HostProcess:
             lost = asyncio.Event()
             try:
                 await join(
-                    head.host, head.port, self._token, self._introduction, partial(_attach, terms, lost)
+                    head.host, head.port, self._token, self._introduction, partial(self._take, terms, lost)
                 )
             except CannotJoin as error:
                 if error.is_final:
@@ -154,13 +162,28 @@ class HostProcess:
             torch=torch_version(),
         )
 
+    def _take(
+        self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted
+    ) -> None:
+        """Go on upon this line, as the platform is set now; `lost` is set when the line is closed."""
+        settings = accepted.settings or PlatformSettings(preload=DEFAULT_PRELOAD)
+        if settings != self._settings:
+            self._settings = settings
+            if not terms.renew():
+                log.warning("the head has other settings now: here they count from the next term on")
+        _attach(terms, lost, line)
+
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalInside:
         self._num_insides += 1
+        preload = self._options.preload or self._settings.preload
+        modules = there_of(preload)
         options = CrewOptions(
             state_dir=self._options.state_dir,
-            preload=self._options.preload,
+            preload=modules,
             call=self._options.call,
+            conduct=self._settings.conduct,
+            containers=self._settings.containers,
             sharing=self._options.sharing,
             advertise=self._options.advertise,
             joined_as=self._options.name,
@@ -168,7 +191,8 @@ class HostProcess:
         boot_id = f"{self._session}-{self._num_insides}"
         host = LocalHost(options, boot_id, self._lock_fd, answer, self._handshakes.listen_at)
         host.start(self._address)
-        self._inside = LocalInside(host, self._node)
+        lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
+        self._inside = LocalInside(host, self._node, lacks)
         return self._inside
 
     def _identify(self, link: LineLink, line: bytes) -> None:
@@ -190,7 +214,7 @@ async def _tick(terms: HostTerms) -> None:
 
 def _attach(terms: HostTerms, lost: asyncio.Event, line: MachineLine) -> None:
     """Go on upon this line; `lost` is set when it is closed."""
-    terms.conversation.attach(line)
+    terms.attach(line)
     told = line.closed
 
     def close(link: LineLink) -> None:
@@ -248,7 +272,7 @@ def read_options(words: list[str] | None = None) -> NodeOptions:
         sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
         advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,
-        preload=tuple(arguments.preload) or DEFAULT_PRELOAD,
+        preload=tuple(arguments.preload),
         call=arguments.call,
     )
 

@@ -19,7 +19,7 @@ from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
-from swell.executors.remote.machine_line import MessageTooLong
+from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -82,7 +82,7 @@ class HostTerms:
         self._begin_term, self._new_inside = begin_term, new_inside
         self._now_s, self._show_end = now_s, show_end
         self._lease = HeldLease(begin_term())
-        self._inside = self._make_inside()
+        self._inside: Inside | None = None  #: the first is made when there is a line
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
         self._acknowledged_s = float("-inf")
@@ -98,6 +98,19 @@ class HostTerms:
         is_ending = self._is_ending or self._is_leaving
         return self._lease.phase(self._now_s()) is TermPhase.HELD and not is_ending
 
+    def attach(self, line: MachineLine) -> None:
+        """Go on upon this line; see `Conversation.attach`."""
+        if self._inside is None:
+            self._inside = self._make_inside()
+        self.conversation.attach(line)
+
+    def renew(self) -> bool:
+        """Begin another term, with another inside, unless workers may run in this one. Whether it does."""
+        is_idle = self._lease.phase(self._now_s()) is not TermPhase.HELD
+        if is_idle and self._inside is not None and not self._is_ending:
+            self._kill()
+        return is_idle
+
     def leave(self) -> None:
         """End all workers, tell the controller, and begin no other term: `is_over` then."""
         self._is_leaving = True
@@ -105,9 +118,11 @@ class HostTerms:
     # ------------------------------------------------------------ time
     def tick(self) -> None:
         """To be called ten times a second."""
-        self._inside.tick()
+        if self._inside is not None:
+            self._inside.tick()
         self._note_line()
-        if self._is_leaving or self._lease.phase(self._now_s()) is TermPhase.OVER:
+        is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
+        if self._is_leaving or is_over:
             self._end_term()
         elif self._was_open and (asked := self._lease.ask(self._now_s())) is not None:
             self.conversation.say_aside(asked)
@@ -124,13 +139,11 @@ class HostTerms:
     def _end_term(self) -> None:
         """Kill; once everything is gone, begin the next term, or end."""
         if not self._is_ending:
-            self._is_ending = True
             if self._is_offered:
                 why = "this host leaves" if self._is_leaving else "the lease has ended"
                 log.info("%s: all workers are killed", why)
-            self._show_end(float("-inf"))
-            self._inside.kill()
-        if not self._inside.is_gone or self.is_over:
+            self._kill()
+        if self.is_over or (self._inside is not None and not self._inside.is_gone):
             return
         if self._is_leaving:
             self.conversation.say(HostLeft(term=self.term))
@@ -144,6 +157,12 @@ class HostTerms:
         self._lease, self._obstacle = HeldLease(number), ""
         self._is_offered = self._is_ending = False
         self._inside = self._make_inside()
+
+    def _kill(self) -> None:
+        self._is_ending = True
+        self._show_end(float("-inf"))
+        if self._inside is not None:
+            self._inside.kill()
 
     def _make_inside(self) -> Inside:
         return self._new_inside(partial(self._say, self.term))
@@ -172,7 +191,7 @@ class HostTerms:
         if isinstance(message, LeaveOrdered):
             self.why_left = message.why
             self.leave()
-        elif message.term == self.term and self.has_lease:
+        elif message.term == self.term and self.has_lease and self._inside is not None:
             self._inside.tell(message.message)
 
     def heard_aside(self, body: bytes) -> None:
@@ -185,7 +204,7 @@ class HostTerms:
         if self.has_lease:
             self._show_end(self._lease.end_s)
             is_joined = isinstance(answer, LeaseGranted) and answer.term == self.term
-            if is_joined and not self._is_offered:
+            if is_joined and not self._is_offered and self._inside is not None:
                 self._is_offered = True
                 log.info("this host has a lease: workers can be started")
                 self._inside.offer()

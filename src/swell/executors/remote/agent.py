@@ -44,7 +44,12 @@ class ListeningDoor:
             book = LeaseBook(folder, options.leases, granter_now_s)
             self._hosts = HostDoor(controller, book, session, torch_version())
             self._listener = JoinListener(
-                certificate, self._tokens, __version__, self._hosts.joined, self._hosts.why_not
+                certificate,
+                self._tokens,
+                __version__,
+                self._hosts.joined,
+                self._hosts.why_not,
+                options.of_platform,
             )
         except (UnusableCertificate, UnusableLeases, TokenListError) as error:
             raise DoorError(str(error)) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.machine_line import MachineLine
@@ -47,8 +48,11 @@ class JoinListener:
         version: str,
         joined: Callable[[MachineLine, Join], None],
         why_not: Callable[[Join], JoinRefused | None] = lambda join: None,
+        settings: PlatformSettings | None = None,
     ) -> None:
         """`joined` sets `heard` and `closed` of the line. `why_not`: asked before, of who has a token.
+
+        `settings`: told to hosts that join.
 
         Raises:
             UnusableCertificate: see `certificate.py`.
@@ -56,6 +60,7 @@ class JoinListener:
         self._context = controller_context(certificate)
         self._tokens, self._version = tokens, version
         self._joined, self._why_not = joined, why_not
+        self._accepted = JoinAccepted(protocol=JOIN_PROTOCOL, version=version, settings=settings)
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._lines: dict[MachineLine, str] = {}  #: of hosts, with the names of their tokens
         self._accepting: asyncio.Task[None] | None = None
@@ -153,7 +158,7 @@ class JoinListener:
         line.received.max_line_bytes = MAX_LINE_BYTES
         self._lines = {known: token for known, token in self._lines.items() if known.is_open}
         self._lines[line] = join.token
-        line.send(JoinAccepted(protocol=JOIN_PROTOCOL, version=self._version))
+        line.send(self._accepted)
         self._joined(line, join)
 
     def _keep(self, line: _UnidentifiedLine) -> None:

@@ -34,7 +34,7 @@ async def join(
     port: int,
     token: JoinToken,
     join: Join,
-    joined: Callable[[MachineLine], None],
+    joined: Callable[[MachineLine, JoinAccepted], None],
 ) -> MachineLine:
     """A line on which both sides may send. `join`: without the token.
 
@@ -80,7 +80,7 @@ async def join(
 class _AnsweredLine(MachineLine):
     """Its first line is the controller's answer; what follows is for its owner."""
 
-    def __init__(self, joined: Callable[[MachineLine], None]) -> None:
+    def __init__(self, joined: Callable[[MachineLine, JoinAccepted], None]) -> None:
         super().__init__(self._hear_answer, self._lose)
         self._joined = joined
         self.answer: asyncio.Future[Opening] = asyncio.get_running_loop().create_future()
@@ -95,7 +95,7 @@ class _AnsweredLine(MachineLine):
             return
         if isinstance(answer, JoinAccepted):
             self.is_joined = True
-            self._joined(self)
+            self._joined(self, answer)
         if not self.answer.done():
             self.answer.set_result(answer)
 

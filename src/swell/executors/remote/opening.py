@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from swell.executors.local.agent.options import PlatformSettings
+
 #: Raised when a host and a controller of two versions would not understand each other.
 JOIN_PROTOCOL = 1
 
@@ -34,6 +36,7 @@ class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
 
     protocol: int
     version: str
+    settings: PlatformSettings | None = None  #: None: the controller knows none; as by default
 
 
 class JoinRefused(OpeningMessage, frozen=True, kw_only=True):

@@ -7,12 +7,22 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 
 LOOPBACK = "127.0.0.1"
+
+
+class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the platform was told and all its hosts have, so that a job behaves alike on each of them."""
+
+    preload: tuple[str, ...]  #: modules that workers find imported
+    conduct: Conduct = msgspec.field(default_factory=Conduct)
+    containers: ContainerChoice = ContainerChoice.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +37,11 @@ class CrewOptions:
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
+
+    @property
+    def of_platform(self) -> PlatformSettings:
+        """What hosts that join are told."""
+        return PlatformSettings(preload=self.preload, conduct=self.conduct, containers=self.containers)
 
 
 def advertised_by(listen: str) -> str:
