@@ -46,6 +46,7 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = field.default * 2 or limits(field.name)[1]
     changed = make_settings({field.name: value})
     parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.worker_settings)
+    parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
     parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | asdict(changed.code)
     assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == value
     assert changed.changed == {field.name: value}
@@ -114,7 +115,15 @@ def test_workers_are_welcomed_with_their_settings() -> None:
 
 def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conduct = make_settings({"ready_s": 300, "trial_s": 7, "keep_checkpoints": 5}).conduct
-    settings = AgentSettings(state_dir=tmp_path, preload=("json",), conduct=conduct)
+    leases = make_settings({"lease_s": 20, "lease_margin_s": 3}).leases
+    settings = AgentSettings(
+        state_dir=tmp_path,
+        preload=("json",),
+        conduct=conduct,
+        listen="127.0.0.1:0",
+        leases=leases,
+        advertise="10.9.0.1",
+    )
     process = start_agent(settings)
     await_address(settings, process)
     command = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:-1]
@@ -130,3 +139,4 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.argv", command[3:])
     agent.main()
     assert taken[0].conduct == conduct
+    assert taken[0].leases == leases and taken[0].advertise == "10.9.0.1"

@@ -57,6 +57,7 @@ class PlatformOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
+    advertise: str = ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
@@ -105,6 +106,8 @@ def open_platform(
             options.sharing,
             options.containers,
             listen=options.listen,
+            leases=options.settings.leases,
+            advertise=options.advertise,
         )
         site = Site(
             jobs_dir=folder.jobs,

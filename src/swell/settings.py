@@ -13,13 +13,14 @@ from msgspec import Meta
 from swell.core.core import CoreSettings
 from swell.executors.gang.gang_settings import Conduct, LogLimits, WorkerSettings
 from swell.executors.gang.timeouts import Patience
+from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.retention import Retention
 from swell.store.code_files import CodeLimits
 
 Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), Conduct()
-_RETENTION, _CODE = Retention(), CodeLimits()
+_RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
 _PATIENCE, _WORKER_SETTINGS, _LOGS = _CONDUCT.patience, _CONDUCT.worker_settings, _CONDUCT.logs
 
 HOUR_S = 3600.0
@@ -151,6 +152,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "hold more than this; 0: no limit.",
         ),
     ] = _LOGS.job_log_bytes
+    lease_s: Annotated[
+        float,
+        _seconds(
+            5,
+            HOUR_S,
+            "Time for which a host that has joined runs workers without an answer of the head. Shorter: a "
+            "break of the line ends training there sooner, below 15 also one that is mended at once. Longer: "
+            "jobs of a host that died wait longer until they go on elsewhere.",
+        ),
+    ] = _LEASES.lease_s
+    lease_margin_s: Annotated[
+        float,
+        _seconds(
+            2,
+            HOUR_S,
+            "Time after the end of a lease until the head gives the host's devices away. Shorter: a process "
+            "that the kernel ends slowly may still be on a device that another job has.",
+        ),
+    ] = _LEASES.margin_s
     # ---- submissions: counts from the next `swell up` on
     code_file_mib: Annotated[
         float,
@@ -189,6 +209,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Conduct(
             Patience(**self._of(Patience)), WorkerSettings(**self._of(WorkerSettings)), self.trial_s, logs
         )
+
+    @property
+    def leases(self) -> LeaseTimes:
+        return LeaseTimes(lease_s=self.lease_s, margin_s=self.lease_margin_s)
 
     @property
     def retention(self) -> Retention:

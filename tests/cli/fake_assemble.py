@@ -36,6 +36,7 @@ class PlatformOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""
+    advertise: str = ""
 
 
 class FakePlatform(FakeControl):

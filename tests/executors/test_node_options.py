@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
-from swell.executors.node.options import NodeOptions, address_towards, check_address
+from swell.api.errors import InvalidOption
+from swell.cli.remembered import Choice, choose
+from swell.executors.node.options import NodeOptions, address_towards
 from swell.executors.node.process import read_options
-from swell.executors.remote.host_address import HostAddress, InvalidAddress
+from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
+from swell.store.folder import StateFolder
 
 
 def options(*words: str) -> NodeOptions:
@@ -43,3 +47,15 @@ def test_where_no_way_leads_to_the_head_now_it_is_loopback(monkeypatch: pytest.M
 def test_what_is_no_address_of_a_machine_is_refused(text: str) -> None:
     with pytest.raises(InvalidAddress, match="--advertise"):
         check_address(text)
+
+
+def test_the_head_may_name_the_address_of_its_own_workers(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+
+    def chosen(advertise: str | None) -> Choice:
+        return choose(folder, "cpu:1", "fifo", (), (), listen="head:7070", advertise=advertise)
+
+    assert chosen("10.9.0.1").advertise == "10.9.0.1" and chosen(None).advertise == ""
+    assert "--advertise 10.9.0.1" in " ".join(chosen("10.9.0.1").words)
+    with pytest.raises(InvalidOption, match="--advertise head: workers cannot be reached at 'head'"):
+        _ = chosen("head").advertise

@@ -100,6 +100,7 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         cpu_shares=options.sharing.mode.value,
         containers=options.containers.value,
         listen=options.listen,
+        advertise=options.advertise,
     )
 
 

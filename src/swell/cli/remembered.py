@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from swell.api.errors import InvalidOption
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.remote.host_address import InvalidAddress, parse_address
+from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.model.share_mode import ShareMode
 from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
 #: Options that an error about them names together with their value.
-NAMED_WHOLE = ("--cores", "--cpu-shares", "--containers", "--listen")
+NAMED_WHOLE = ("--cores", "--cpu-shares", "--containers", "--listen", "--advertise")
 
 DEFAULTS = LastOptions(devices="auto", policy="elasticflow", preload=())
 
@@ -38,7 +38,7 @@ class Choice:
         settings = [word for said in ("", *_spelled(self.options)) for word in ("--set", said)]
         names = ["--devices", self.options.devices, "--policy", self.options.policy]
         containers = ["--containers", self.containers.value]
-        listen = ["--listen", self.options.listen]
+        listen = ["--listen", self.options.listen, "--advertise", self.options.advertise]
         return [*names, *self.sharing.words, *containers, *listen, *preload, *settings]
 
     @property
@@ -70,6 +70,15 @@ class Choice:
             return str(parse_address(said)) if said else ""
         except InvalidAddress as error:
             raise InvalidOption(f"--listen {said}: {error}") from error
+
+    @property
+    def advertise(self) -> str:
+        """IP address for workers of hosts; empty: that of `listen`. Raises InvalidOption: it is none."""
+        said = self.options.advertise
+        try:
+            return check_address(said) if said else ""
+        except InvalidAddress as error:
+            raise InvalidOption(f"--advertise {said}: {error}") from error
 
     def settings(self) -> Settings:
         """Raises InvalidOption: they were remembered from another version, or do not fit together."""
@@ -113,6 +122,7 @@ def choose(
     cpu_shares: str | None = None,
     containers: str | None = None,
     listen: str | None = None,
+    advertise: str | None = None,
 ) -> Choice:
     """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
@@ -120,7 +130,7 @@ def choose(
         InvalidOption: a setting is none.
     """
     settings, chosen = settings or (), _chosen(settings or ())
-    given = (devices, policy, preload, cores, cpu_shares, containers, listen)
+    given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise)
     is_complete = None not in given and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     options = LastOptions(
@@ -132,6 +142,7 @@ def choose(
         cpu_shares=last.cpu_shares if cpu_shares is None else cpu_shares,
         containers=last.containers if containers is None else containers,
         listen=last.listen if listen is None else listen,
+        advertise=last.advertise if advertise is None else advertise,
     )
     remembered = []
     if devices is None and last.devices != DEFAULTS.devices:
@@ -146,6 +157,8 @@ def choose(
         remembered.append(f"--containers {last.containers}")
     if listen is None and last.listen:
         remembered.append(f"--listen {last.listen}")
+    if advertise is None and last.advertise:
+        remembered.append(f"--advertise {last.advertise}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
     remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]

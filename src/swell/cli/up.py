@@ -83,6 +83,14 @@ def up(
             "Default: previous value, else none can join; '': none.",
         ),
     ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="IP address of this machine at which workers of other nodes reach its own. Default: previous "
+            "value, else the address of --listen if that is one IP address; '': the default.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -103,7 +111,9 @@ def up(
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen)
+    choice = choose(
+        folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise
+    )
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
@@ -180,6 +190,7 @@ def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
         sharing=choice.sharing,
         containers=choice.containers,
         listen=choice.listen,
+        advertise=choice.advertise,
     )
 
 

@@ -54,6 +54,7 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cpu_shares: str = "weight"  #: what a share means
     containers: str = "auto"  #: which program runs them
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
+    advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
 
 
 class StopNotice(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,7 @@ class AgentSettings:
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
+    advertise: str = ""  #: IP address for workers of other hosts; empty: that of `listen`
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -79,6 +80,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
     ]
     if settings.listen:
         command += ["--listen", settings.listen, "--leases", msgspec.json.encode(settings.leases).decode()]
+        command += ["--advertise", settings.advertise] if settings.advertise else []
     for module in settings.preload:
         command += ["--preload", module]
     with (settings.state_dir / "agent.log").open("ab") as log:

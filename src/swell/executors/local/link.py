@@ -83,6 +83,7 @@ class LocalExecutor:
         *,
         listen: str = "",
         leases: LeaseTimes | None = None,
+        advertise: str = "",
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
     ) -> None:
@@ -92,6 +93,7 @@ class LocalExecutor:
             preload: modules that workers find imported, beside torch.
             listen: ADDRESS:PORT at which hosts join; empty: none can.
             leases: of hosts.
+            advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
         """
         self._settings = AgentSettings(
             state_dir=state_dir.resolve(),
@@ -102,6 +104,7 @@ class LocalExecutor:
             containers=containers,
             listen=listen,
             leases=leases or LeaseTimes(),
+            advertise=advertise,
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self.lack = ""  #: see `Limiter.lack`, of the agent

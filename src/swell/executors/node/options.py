@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.agent.process import DEFAULT_CALL
 from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.remote.host_address import HostAddress, InvalidAddress
+from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.join_token import NAME
 
 
@@ -71,19 +70,6 @@ def address_towards(head: HostAddress) -> str:
     except OSError:
         return LOOPBACK
     return own
-
-
-def check_address(text: str) -> str:
-    """The same address. Raises InvalidAddress."""
-    try:
-        if not ip_address(text).is_unspecified:
-            return text
-    except ValueError:
-        pass
-    raise InvalidAddress(
-        f"workers cannot be reached at {text!r}; that is one IP address of this machine, no name: "
-        "write for example --advertise 10.9.0.11"
-    )
 
 
 def default_name() -> str:

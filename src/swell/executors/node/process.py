@@ -35,13 +35,12 @@ from swell.executors.node.options import (
     InvalidHostName,
     NodeOptions,
     address_towards,
-    check_address,
     check_name,
     default_name,
 )
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.terms import HostTerms
-from swell.executors.remote.host_address import InvalidAddress, parse_address
+from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 #: Where no port is named.
 DEFAULT_PORT = 7070
@@ -44,3 +45,16 @@ def parse_address(text: str) -> HostAddress:
             f"IPv6 address in brackets: [fd00::1]:{DEFAULT_PORT}"
         )
     return HostAddress(host, int(port) if port else DEFAULT_PORT)
+
+
+def check_address(text: str) -> str:
+    """The same address. Raises InvalidAddress."""
+    try:
+        if not ip_address(text).is_unspecified:
+            return text
+    except ValueError:
+        pass
+    raise InvalidAddress(
+        f"workers cannot be reached at {text!r}; that is one IP address of this machine, no name: "
+        "write for example --advertise 10.9.0.11"
+    )

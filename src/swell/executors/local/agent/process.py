@@ -128,6 +128,7 @@ def main(new_door: NewDoor | None = None) -> None:
     parser.add_argument("--sharing", default="{}", help="JSON: how gangs share the cores")
     parser.add_argument("--containers", default=ContainerChoice.AUTO.value, help="which program runs them")
     parser.add_argument("--listen", default="", help="ADDRESS:PORT at which hosts join")
+    parser.add_argument("--advertise", default="", help="IP address for workers of hosts; else of --listen")
     parser.add_argument("--leases", default="{}", help="JSON: how long leases of hosts are")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -140,7 +141,7 @@ def main(new_door: NewDoor | None = None) -> None:
         conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
         sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
         containers=ContainerChoice(arguments.containers),
-        advertise=advertised_by(arguments.listen),
+        advertise=arguments.advertise or advertised_by(arguments.listen),
         listen=arguments.listen,
         leases=msgspec.json.decode(arguments.leases, type=LeaseTimes),
     )
