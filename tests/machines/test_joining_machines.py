@@ -23,6 +23,7 @@ from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
 
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.processes.listing import list_processes
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
 from swell.model.job import JobSpec
@@ -150,6 +151,12 @@ class HostMachine:
         )
         self.output = Output(self.process)
 
+    @property
+    def pid(self) -> int:
+        """Of the host process itself; `process` has brought it into its namespaces."""
+        (pid,) = (found.pid for found in list_processes() if found.parent == self.process.pid)
+        return pid
+
     def workers(self) -> list[int]:
         """Pids of live processes that are forks of the zygote."""
         found = []
@@ -267,6 +274,24 @@ def test_a_frozen_host_is_given_up_and_comes_back_in_another_term(
     host.machine.thaw()
     host.await_no_worker()
     head.await_word("joined")
+
+
+def test_workers_of_a_host_process_that_is_stopped_are_gone_before_their_devices_are_given_away(
+    machines: tuple[HeadMachine, HostMachine],
+) -> None:
+    """The machine goes on, and so would they."""
+    head, host = machines
+    train(head)
+    os.kill(host.pid, signal.SIGSTOP)
+    stopped_s = time.monotonic()
+    none_left_s = host.await_no_worker()
+    assert TIMES.lease_s / 2 < none_left_s - stopped_s < TIMES.lease_s + TIMES.margin_s
+    assert not head.output.has(" lost "), "the workers are gone, and it waits for the margin"
+    head.await_word("lost")
+    os.kill(host.pid, signal.SIGCONT)
+    head.await_word("offered")
+    head.launch("steps=1000000", generation=2)
+    head.await_event(StepsReported)
 
 
 def test_another_controller_takes_the_gang_over_and_its_workers_train_on(

@@ -30,6 +30,7 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing, LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.inside import LocalInside
+from swell.executors.node.keeper import LeaseKeeper
 from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import (
     InvalidHostName,
@@ -91,6 +92,7 @@ class HostProcess:
         self._num_insides = 0
         self._settings = PlatformSettings(preload=DEFAULT_PRELOAD)
         self._is_told_to_leave = asyncio.Event()
+        self._keeper = LeaseKeeper(options.state_dir)
 
     def leave(self) -> None:
         """`run` returns in a moment."""
@@ -105,7 +107,13 @@ class HostProcess:
         """
         self._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
         try:
-            terms = HostTerms(self._session, self._state.begin_term, self._new_inside, HostClock().now_s)
+            terms = HostTerms(
+                self._session,
+                self._state.begin_term,
+                self._new_inside,
+                HostClock().now_s,
+                self._show_end,
+            )
         except OSError as error:
             raise unusable(self._options.state_dir, error) from error
         loop = asyncio.get_running_loop()
@@ -118,6 +126,7 @@ class HostProcess:
         for task in (joining, told):
             task.cancel()
         await asyncio.wait([joining, told])
+        self._keeper.close()
         await _say_farewell(terms)
         terms.conversation.close()
         if is_refused:
@@ -173,6 +182,13 @@ class HostProcess:
         _attach(terms, lost, line)
 
     # ------------------------------------------------------------ workers
+    def _show_end(self, end_s: float) -> None:
+        try:
+            self._keeper.show(end_s)
+        except OSError as error:
+            log.error("nothing would end the workers if this process was stopped (%s): it leaves", error)
+            self.leave()
+
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalInside:
         self._num_insides += 1
         preload = self._options.preload or self._settings.preload

@@ -7,6 +7,7 @@ processes are killed when the lease ends. The next term begins when they are gon
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -71,7 +72,8 @@ class HostTerms:
             begin_term: the number of a new term, which is above all earlier ones and will stay so. Raises
                 OSError.
             now_s: see `HeldLease`.
-            show_end: to workers, when nothing of this process may run any longer.
+            show_end: told when nothing of this process may run any longer, to whoever sees to it if this
+                process is stopped. -inf: it is being ended; inf: nothing is left.
 
         Raises:
             OSError: see `begin_term`.
@@ -145,6 +147,7 @@ class HostTerms:
             self._kill()
         if self.is_over or (self._inside is not None and not self._inside.is_gone):
             return
+        self._show_end(math.inf)
         if self._is_leaving:
             self.conversation.say(HostLeft(term=self.term))
             self.is_over = True
@@ -160,7 +163,7 @@ class HostTerms:
 
     def _kill(self) -> None:
         self._is_ending = True
-        self._show_end(float("-inf"))
+        self._show_end(-math.inf)
         if self._inside is not None:
             self._inside.kill()
 
