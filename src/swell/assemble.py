@@ -57,7 +57,9 @@ class PlatformOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
-    advertise: str = ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
+    advertise: str = (
+        ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
+    )
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:

@@ -23,8 +23,9 @@ from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
-from swell.executors.remote.lease_book import LEASES_FILE, LeaseBook, UnusableLeases
+from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join
+from swell.executors.remote.token_list import TOKENS_FILE
 from swell.model.event import GangEnded, Outcome
 
 TICK_S, KILL_S = 0.1, 0.2
@@ -54,7 +55,8 @@ class FakeController:
         self.hosts.pop(name, None)
         self.awaited.discard(name)
         self.lost.append(why)
-        self.when_lost()
+        if name != UNRECORDED:
+            self.when_lost()
 
     def hear(self, host: str, message: h.FromHost) -> None:
         assert host in self.hosts
@@ -390,14 +392,49 @@ def test_no_lease_is_granted_that_cannot_be_written(
 
 def test_records_are_on_the_disk_before_the_host_hears_of_its_lease(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.pass_time(1.0, until=lambda: (tmp_path / LEASES_FILE).exists() or world.host.terms.has_lease)
+    before = (tmp_path / LEASES_FILE).read_bytes()
+    world.pass_time(
+        1.0, until=lambda: (tmp_path / LEASES_FILE).read_bytes() != before or world.host.terms.has_lease
+    )
     assert b'"term":1' in (tmp_path / LEASES_FILE).read_bytes()
 
 
 def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / LEASES_FILE).write_text("[{")
-    with pytest.raises(UnusableLeases, match=r"leases\.json cannot be read .*restore it; or remove it once"):
+    with pytest.raises(
+        UnusableLeases, match=r"leases\.json cannot be read .*restore it, or remove it: the next"
+    ):
         LeaseBook(tmp_path, TIMES, lambda: 0.0)
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_controller_that_finds_no_records_waits_for_what_hosts_may_run(
+    world: World, caplog: pytest.LogCaptureFixture, is_cut_off: bool
+) -> None:
+    """Whether they come to it or not: their names are lost, too."""
+    if is_cut_off:
+        world.cut_or_mend()
+    (world.folder / TOKENS_FILE).write_text("{}")
+    (world.folder / LEASES_FILE).unlink()
+    world.start_controller()
+    begun_s = world.time_s
+    assert not world.door.is_settled and len(world.controller.awaited) == 1
+    assert "is gone, and hosts may have had leases: waiting" in caplog.text
+    world.pass_time(1.0)
+    world.start_controller()  # which begins to wait anew
+    world.pass_time(2 * TIMES.wait_s, until=lambda: world.door.is_settled)
+    assert world.time_s - begun_s == pytest.approx(TIMES.wait_s + 1.0, abs=2 * TICK_S)
+    assert world.running == (set() if is_cut_off else {1}) and UNRECORDED not in world.controller.awaited
+    assert world.is_joined() is not is_cut_off
+    world.start_controller()
+    world.pass_time(TIMES.lease_s / 2)
+    assert world.door.is_settled, "it is in the records now"
+
+
+def test_a_platform_that_has_given_out_no_token_waits_for_nobody(tmp_path: Path) -> None:
+    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).unheard == frozenset()
+    (tmp_path / TOKENS_FILE).write_text("{}")
+    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).unheard == frozenset(), "none had joined"
 
 
 # ---------------------------------------------------------------- names

@@ -87,8 +87,8 @@ def up(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="IP address of this machine at which workers of other nodes reach its own. Default: previous "
-            "value, else the address of --listen if that is one IP address; '': the default.",
+            help="IP address of this machine at which workers of other nodes reach its own. Default: "
+            "previous value, else the address of --listen if that is one IP address; '': the default.",
         ),
     ] = None,
     set_: Annotated[
@@ -111,9 +111,7 @@ def up(
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(
-        folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise
-    )
+    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise)
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)

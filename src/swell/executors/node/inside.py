@@ -51,9 +51,7 @@ class LocalInside:
         for lack in lacks:
             log.warning("this host %s", lack)
         if lacks and self._ending is None:
-            self._node = LocalNode(
-                msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings
-            )
+            self._node = LocalNode(msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings)
             self._offer()
 
     def tell(self, message: ToHost) -> None:

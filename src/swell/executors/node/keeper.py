@@ -1,9 +1,9 @@
 """Ends the workers of a host process when its lease is over, though the host process itself stands still.
 
-`python -m swell.executors.node.keeper HOST_PID STATE_DIR`, a session of its own: what stops a host process (a
-debugger, Ctrl-Z, `kill -STOP`) does not stop this one. It reads times from its standard input, each the end of
-the lease by the clock of the machine (`HostClock`); the latest counts, and infinity is none. The host ends its
-workers itself if it can.
+`python -m swell.executors.node.keeper HOST_PID STATE_DIR`, a session of its own: what stops a host process
+(a debugger, Ctrl-Z, `kill -STOP`) does not stop this one. It reads times from its standard input, each the end
+of the lease by the clock of the machine (`HostClock`); the latest counts, and infinity is none. The host ends
+its workers itself if it can.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Shown:
 
 
 def keep(shown: _Shown, host_pid: int, state_dir: str) -> None:
-    """Until the host process is gone; then the kernel ends its workers, and what they have left is ended here."""
+    """Until the host process is gone. Then the kernel ends its workers; what they have left is ended here."""
     clock = HostClock()
     while not shown.is_closed:
         left_s = shown.end_s + AHEAD_S - clock.now_s()

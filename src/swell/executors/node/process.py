@@ -170,9 +170,7 @@ class HostProcess:
             torch=torch_version(),
         )
 
-    def _take(
-        self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted
-    ) -> None:
+    def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now; `lost` is set when the line is closed."""
         settings = accepted.settings or PlatformSettings(preload=DEFAULT_PRELOAD)
         if settings != self._settings:

@@ -12,9 +12,12 @@ from swell.executors.awake_clock import AwakeClock
 from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted
+from swell.executors.remote.token_list import TOKENS_FILE
 from swell.wire.whole_files import sync, write_whole
 
 LEASES_FILE = "leases.json"
+#: Stands for all hosts of an earlier controller of which the records are lost. No host can be called so.
+UNRECORDED = "(hosts whose records are lost)"
 
 log = logging.getLogger("swell.hosts")
 
@@ -37,20 +40,29 @@ class LeaseBook:
         """`time_s`: see `GrantedLeases`; it may go on while this process is stopped.
 
         Raises:
-            UnusableLeases: what an earlier controller has granted cannot be known.
+            UnusableLeases: the file cannot be read.
+            OSError: it cannot be made.
         """
         self._path = folder / LEASES_FILE
         self._clock = AwakeClock(time_s)
         self._leases = GrantedLeases(times)
-        found = self._read()
+        has_file = self._path.exists()
+        found = self._read() if has_file else _of_lost(folder, times)
         self._machines = {record.granted.host: record.machine for record in found}
         self._leases.recall([record.granted for record in found], self._clock.now_s())
         #: Hosts whose workers an earlier controller may have started, and which have not asked this one.
         self._unheard = {record.granted.host for record in found if not record.granted.is_over}
         #: Terms in which an earlier controller may have started them; None: in any.
         self._recalled = {r.granted.host: r.granted.term for r in found if not r.granted.is_over}
-        self._written = found
+        self._written: list[LeaseRecord] | None = found if has_file else None
         self._is_told = False  #: that it cannot be written
+        self._write()
+        if UNRECORDED in self._unheard:
+            log.warning(
+                "%s is gone, and hosts may have had leases: waiting %g s for what they may run",
+                self._path,
+                times.wait_s,
+            )
 
     def machine_of(self, host: str) -> str:
         """On which workers of this host may run; empty: on none, so any machine may have the name."""
@@ -85,6 +97,8 @@ class LeaseBook:
         answer = self._leases.answer(host, asked, now_s)
         self._write()
         if isinstance(answer, LeaseGranted):
+            if UNRECORDED in self._unheard:
+                self._recalled.setdefault(host, asked.term)
             self._unheard.discard(host)
         return answer
 
@@ -104,6 +118,8 @@ class LeaseBook:
         now_s = self._clock.now_s()
         ended = self._leases.take_ended(now_s)
         self._unheard = {host for host in self._unheard if not self._leases.is_free(host, now_s)}
+        if UNRECORDED not in self._unheard:
+            self._leases.forget(UNRECORDED, now_s)
         if ended:
             try:
                 self._write()
@@ -114,12 +130,10 @@ class LeaseBook:
     def _read(self) -> list[LeaseRecord]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=list[LeaseRecord])
-        except FileNotFoundError:
-            return []
         except (OSError, msgspec.MsgspecError) as error:
             raise UnusableLeases(
                 f"{self._path} cannot be read ({error}), and it says which hosts may still run workers: "
-                "restore it; or remove it once no `swell node` of this platform has run for a minute"
+                "restore it, or remove it: the next agent waits for the length of a lease then"
             ) from error
 
     def _write(self) -> None:
@@ -136,3 +150,11 @@ class LeaseBook:
         if not self._is_told:
             self._is_told = True
             log.warning("cannot write %s (%s): make room on its disk", self._path, error.strerror)
+
+
+def _of_lost(folder: Path, times: LeaseTimes) -> list[LeaseRecord]:
+    """Where there is no file. Who has given out no token has had no host."""
+    if not (folder / TOKENS_FILE).exists():
+        return []
+    lost = HostTerm(host=UNRECORDED, term=None, lease_s=times.lease_s, is_over=False)
+    return [LeaseRecord(machine="", granted=lost)]
