@@ -82,6 +82,35 @@ def test_a_host_joins_gets_a_lease_and_leaves_when_it_is_told(shell: Shell) -> N
     assert "host n1 is lost: it left the platform" in (shell.state / "agent.log").read_text()
 
 
+def test_a_host_leaves_within_the_time_that_it_is_told(shell: Shell) -> None:
+    """By a command on that host, or by SIGTERM, which a batch system sends ahead of the end."""
+    with shell.start(*shell.node(shell.token(), "--grace", "60s")) as process:
+        await_line(process, "this host has a lease: workers can be started")
+        done = shell.run("node", "--leave", "90s")
+        assert done.stdout == "this host leaves within 1m30s, sooner if its workers have moved away\n"
+        await_line(process, "this host leaves within 90 s: its owner needs it (`swell node --leave`)")
+        assert process.wait() == 0
+    with shell.start(*shell.node(shell.token(), "--grace", "60s")) as process:
+        await_line(process, "this host has a lease: workers can be started")
+        process.terminate()
+        await_line(process, "this host leaves within 60 s: it was told to end (SIGTERM)")
+        process.terminate()
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--leave", "30s", "--state", "none"), "no host process runs with the state folder "),
+        (("--leave", "soon"), "--leave: 'soon' is not a duration; write 90s"),
+        (("--join", "127.0.0.1"), "--join and --token-file are both needed to join a platform"),
+    ],
+)
+def test_what_a_host_cannot_be_told(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    done = shell.run("node", *words)
+    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
     token = shell.token("rack-1")
     with shell.start(*shell.node(token)) as process:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
+from swell.executors.node.withdrawal import IDLE_S
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
@@ -93,8 +96,8 @@ class JoinedWorld:
         head = self._folder / "head"
         head.mkdir()
         certificate, self.tokens = make_certificate(head), TokenList(head)
-        self._token = self.tokens.add("t", fingerprint_of(certificate))
         self.door = self._new_door("head")
+        self._token = self.tokens.add("t", fingerprint_of(certificate))
         self.listener = JoinListener(
             certificate,
             self.tokens,
@@ -263,3 +266,28 @@ def test_a_host_that_is_told_to_leave_says_so(world: JoinedWorld) -> None:
     world.process.leave()
     world.wait_until(world.running.done)
     assert not is_alive(pid) and "it left the platform" in world.controller.lost[0]
+
+
+def test_a_host_that_will_be_gone_says_so_and_leaves_when_nobody_needs_it(world: JoinedWorld) -> None:
+    worker = begin(world)
+    world.wait(h.WorkerForked)
+    world.process.leave_within(60.0, "its owner comes back")
+    leaving = world.wait(h.HostLeaving)
+    assert leaving == h.HostLeaving(within_s=60.0, why="its owner comes back")
+    world.meet_new_controller()
+    assert 50.0 < world.wait(h.HostLeaving, 2).within_s < 60.0
+    begun_s = time.monotonic()
+    world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+    world.wait(h.WorkerExited)
+    world.wait_until(world.running.done)
+    assert IDLE_S < time.monotonic() - begun_s < 10 * IDLE_S
+    assert "it left the platform" in world.controller.lost[0]
+
+
+def test_a_host_whose_workers_stay_leaves_in_time(world: JoinedWorld) -> None:
+    begin(world)
+    pid = world.wait(h.WorkerForked).pid
+    begun_s = time.monotonic()
+    world.process.leave_within(3.0, "its owner comes back")
+    world.wait_until(world.running.done)
+    assert 2.0 < time.monotonic() - begun_s < 3.0 and not is_alive(pid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.protocol import Inventory, LiveGang
+from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.agent.supervisor import Crew
@@ -24,7 +26,15 @@ from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import RemoveHost
 from swell.model.cluster import Cluster, Node
 from swell.model.command import LaunchGang, ProfileJob
-from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, WorkersLost
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangStarted,
+    NodeJoined,
+    NodeLost,
+    NodeWarned,
+    WorkersLost,
+)
 from swell.model.target import Target
 
 
@@ -70,6 +80,16 @@ def inventory_of(fleet: Fleet) -> Inventory:
     fleet.attach("another")
     assert fleet.inventory is not None
     return fleet.inventory
+
+
+def test_a_host_that_is_about_to_go_is_a_warning_of_its_nodes(fleet: Fleet) -> None:
+    before_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    fleet.controller.hear("a", HostLeaving(within_s=30.0, why="its owner needs it"))
+    (warned,) = (event for event in fleet.events if isinstance(event, NodeWarned))
+    assert (warned.name, warned.why) == ("a", "its owner needs it") and warned.until_s is not None
+    assert warned.until_s - before_s == pytest.approx(30.0, abs=5.0), "by the clock of `at_s`"
+    fleet.controller.hear("local", HostLeaving(within_s=30.0, why="it has no nodes of its own"))
+    assert sum(isinstance(event, NodeWarned) for event in fleet.events) == 1
 
 
 def test_a_machine_that_joins_is_a_node_and_the_own_one_is_none(fleet: Fleet) -> None:

@@ -19,12 +19,19 @@ def node(
     join: Annotated[
         str,
         typer.Option(
-            metavar="HEAD[:PORT]", help="Address of the platform, as `swell up --listen` printed it."
+            metavar="HEAD[:PORT]",
+            help="Address of the platform, as `swell up --listen` printed it.",
+            show_default=False,
         ),
-    ],
+    ] = "",
     token_file: Annotated[
-        Path, typer.Option(metavar="FILE", help="File with a join token of the platform, mode 0600.")
-    ],
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with a join token of the platform, mode 0600.",
+            show_default=False,
+        ),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option(
@@ -64,6 +71,23 @@ def node(
     borrowed: Annotated[
         bool, typer.Option("--borrowed", help="This machine may be reclaimed at any second.")
     ] = False,
+    grace: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Time from SIGTERM until this machine is gone, such as 30s: workers move away meanwhile. "
+            "0s: they are killed at once. A second SIGTERM, and Ctrl-C, end it at once.",
+        ),
+    ] = "0s",
+    leave: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Join nothing: have the `swell node` that runs here leave within this time, such as 30s. "
+            "Workers move away meanwhile.",
+            show_default=False,
+        ),
+    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -81,15 +105,49 @@ def node(
     from swell.executors.local.processes.strays import HOST_MODULE
     from swell.store.folder import default_path
 
-    sharing = _sharing(cores, cpu_shares)
     own = default_path(os.environ)
     folder = own.with_name(f"{own.name}-node") if state is None else state.expanduser()
+    if leave is not None:
+        _leave(folder, _seconds("--leave", leave))
+        return
+    if not join or token_file is None:
+        raise InvalidOption(
+            "--join and --token-file are both needed to join a platform: `swell up --listen` prints them"
+        )
+    sharing = _sharing(cores, cpu_shares)
     words = ["--state", str(folder.resolve()), "--join", join, "--token-file", str(token_file)]
-    words += ["--devices", devices, *sharing.words]
+    words += ["--devices", devices, *sharing.words, "--grace", f"{_seconds('--grace', grace):g}"]
     words += ["--advertise", advertise] if advertise is not None else []
     words += [*(["--name", name] if name is not None else []), *(["--borrowed"] if borrowed else [])]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", HOST_MODULE, *words])  # noqa: S606
+
+
+def _leave(folder: Path, within_s: float) -> None:
+    """Raises InvalidOption."""
+    from swell.api.durations import format_duration
+    from swell.executors.node.withdrawal import NoHostProcess, order_leave
+
+    try:
+        order_leave(folder, within_s)
+    except NoHostProcess as error:
+        raise InvalidOption(f"--leave: {error}") from error
+    except OSError as error:
+        raise InvalidOption(
+            f"--leave: the host process cannot be told ({error.strerror}); it belongs to another user, "
+            "or the disk is full: send it SIGTERM instead, which kills its workers"
+        ) from error
+    print(f"this host leaves within {format_duration(within_s)}, sooner if its workers have moved away")
+
+
+def _seconds(option: str, text: str) -> float:
+    """Raises InvalidOption."""
+    from swell.api.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidOption(f"{option}: {error}") from error
 
 
 def _sharing(cores: float, cpu_shares: str) -> CoreSharing:

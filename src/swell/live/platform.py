@@ -44,6 +44,7 @@ from swell.model.event import (
     DeadlineChangeAsked,
     DrainRequested,
     JobSubmitted,
+    NodeWarned,
     Opened,
 )
 from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
@@ -346,7 +347,10 @@ class Platform:
     # ------------------------------------------------------------ any thread
     def _hear(self, event: AnyEvent) -> None:
         """Of an executor."""
-        self._inbox.put(msgspec.structs.replace(event, at_s=self._clock.of_boot_s(event.at_s)))
+        event = msgspec.structs.replace(event, at_s=self._clock.of_boot_s(event.at_s))
+        if isinstance(event, NodeWarned) and event.until_s is not None:
+            event = msgspec.structs.replace(event, until_s=self._clock.of_boot_s(event.until_s))
+        self._inbox.put(event)
 
     def now_s(self) -> float:
         """By the calendar, as the platform has it."""

@@ -394,6 +394,8 @@ class Controller:
                 self._send(self._usage.answered(key, host, usage))
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 self.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
+            case messages.HostLeaving():
+                self._report_all(self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME)))
             case FileMessage():
                 if self._files is not None:
                     self._files.hear(host, message)

@@ -9,9 +9,9 @@ from itertools import chain
 
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts.messages import DevicesOffered, NodeHost, ToHost
+from swell.executors.hosts.messages import DevicesOffered, HostLeaving, NodeHost, ToHost
 from swell.model.cluster import Node
-from swell.model.event import NodeJoined, NodeLost
+from swell.model.event import NodeJoined, NodeLost, NodeWarned
 
 log = logging.getLogger("swell.hosts")
 
@@ -70,6 +70,12 @@ class KnownHosts:
         others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
         return self._change_nodes(name, tuple(nodes), "its host offers it no longer")
+
+    def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
+        """What the scheduler is to hear of the nodes of a host that is about to go."""
+        until_s = now_s + leaving.within_s
+        nodes = self._nodes.get(name, ())
+        return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=leaving.why) for node in nodes]
 
     def lose(self, name: str, why: str) -> list[NodeJoined | NodeLost] | None:
         """What the scheduler is to hear of its nodes; None if there is no such host."""

@@ -275,6 +275,13 @@ class OwnerWarned(HostMessage, frozen=True, kw_only=True):
     about: str = ""
 
 
+class HostLeaving(HostMessage, frozen=True, kw_only=True):
+    """The machine is about to go, or to be somebody else's: what runs here should move away in time."""
+
+    within_s: float  #: from now on
+    why: str  #: for people
+
+
 FromHost = (
     RunKept
     | EndKept
@@ -290,6 +297,7 @@ FromHost = (
     | ShareSet
     | UsageRead
     | OwnerWarned
+    | HostLeaving
     | PartRequest
     | FilePart
     | NoFile

@@ -25,23 +25,38 @@ class LocalInside:
     """See `Inside`."""
 
     def __init__(
-        self, host: LocalHost, node: LocalNode, lacks: Callable[[], tuple[str, ...]] = lambda: ()
+        self,
+        host: LocalHost,
+        node: LocalNode,
+        lacks: Callable[[], tuple[str, ...]],
+        offered: Callable[[LocalInside], None],
     ) -> None:
         """
         Args:
             host: started.
             lacks: what this machine cannot do; asked in a thread.
+            offered: called when a controller that is new knows what runs here.
         """
-        self._host, self._node, self._find_lacks = host, node, lacks
+        self._host, self._node, self._find_lacks, self._offered = host, node, lacks, offered
         self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def offer(self) -> None:
         self._host.tell_kept()
         self._offer()
+        self._offered(self)
         if self._looking is None:
             self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
             self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
+
+    @property
+    def is_needed(self) -> bool:
+        """See `LocalHost.is_needed`."""
+        return self._ending is None and self._host.is_needed
+
+    def warn_of_end(self, within_s: float, why: str) -> None:
+        """See `LocalHost.warn_of_end`."""
+        self._host.warn_of_end(within_s, why)
 
     def _offer(self) -> None:
         self._host.offer(self._node.bindings, (self._node.node,))

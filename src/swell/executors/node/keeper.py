@@ -1,7 +1,7 @@
 """Ends the workers of a host process when its lease is over, though the host process itself stands still.
 
-`python -m swell.executors.node.keeper HOST_PID STATE_DIR`, a session of its own: what stops a host process
-(a debugger, Ctrl-Z, `kill -STOP`) does not stop this one. It reads times from its standard input, each the end
+`python -m swell.executors.node.keeper HOST_PID STATE_DIR`, in a session of its own: what stops a host
+(a debugger, Ctrl-Z, `kill -STOP`) does not stop it. It reads times from its standard input, each the end
 of the lease by the clock of the machine (`HostClock`); the latest counts, and infinity is none. The host ends
 its workers itself if it can.
 """

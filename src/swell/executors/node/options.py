@@ -30,6 +30,7 @@ class NodeOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)
     advertise: str  #: address at which workers of other hosts reach those of this one
     is_borrowed: bool = False
+    grace_s: float = 0.0  #: from SIGTERM until it has to be gone
     preload: tuple[str, ...] = ()  #: in place of the platform's; none: as the platform has it
     call: str = DEFAULT_CALL
 

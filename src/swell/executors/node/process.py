@@ -12,6 +12,7 @@ import logging
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ from swell.executors.node.options import (
 )
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.terms import HostTerms
+from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
@@ -93,10 +95,38 @@ class HostProcess:
         self._settings = PlatformSettings(preload=DEFAULT_PRELOAD)
         self._is_told_to_leave = asyncio.Event()
         self._keeper = LeaseKeeper(options.state_dir)
+        self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
 
     def leave(self) -> None:
         """`run` returns in a moment."""
         self._is_told_to_leave.set()
+
+    def leave_within(self, within_s: float, why: str) -> None:
+        """Tell the head, let workers move away, and leave within this time. At once if that is 0."""
+        if within_s <= 0:
+            self.leave()
+            return
+        log.info("this host leaves within %g s: %s", within_s, why)
+        self._withdrawal.begin(within_s)
+        self._why_withdrawn = why
+        if self._inside is not None:
+            self._inside.warn_of_end(within_s, why)
+
+    def end_in_order(self) -> None:
+        """SIGTERM: with the time that was granted for it, unless it has come before."""
+        is_first = not self._withdrawal.has_begun
+        self.leave_within(self._options.grace_s if is_first else 0.0, "it was told to end (SIGTERM)")
+
+    def take_order(self) -> None:
+        """SIGUSR1: see `withdrawal.order_leave`."""
+        within_s = take_order(self._options.state_dir)
+        if within_s is not None:
+            self.leave_within(within_s, "its owner needs it (`swell node --leave`)")
+
+    def _advance(self) -> None:
+        is_needed = self._inside is not None and self._inside.is_needed
+        if self._withdrawal.is_due(is_needed):
+            self.leave()
 
     async def run(self) -> None:
         """Until it, or the head, says to leave. Every process of ours is gone then.
@@ -117,7 +147,7 @@ class HostProcess:
         except OSError as error:
             raise unusable(self._options.state_dir, error) from error
         loop = asyncio.get_running_loop()
-        ticking, joining = loop.create_task(_tick(terms)), loop.create_task(self._keep_joined(terms))
+        ticking, joining = loop.create_task(self._tick(terms)), loop.create_task(self._keep_joined(terms))
         told = loop.create_task(self._is_told_to_leave.wait())
         await asyncio.wait([ticking, joining, told], return_when=asyncio.FIRST_COMPLETED)
         is_refused = joining.done() and not terms.is_over  # once it has left it may well be
@@ -133,6 +163,13 @@ class HostProcess:
             joining.result()
         if terms.why_left:
             log.info("the head has ended this host: %s", terms.why_left)
+
+    async def _tick(self, terms: HostTerms) -> None:
+        """Until nothing is left of it."""
+        while not terms.is_over:
+            terms.tick()
+            self._advance()
+            await asyncio.sleep(TICK_S)
 
     # ------------------------------------------------------------ the head
     async def _keep_joined(self, terms: HostTerms) -> None:
@@ -205,8 +242,13 @@ class HostProcess:
         host = LocalHost(options, boot_id, self._lock_fd, answer, self._handshakes.listen_at)
         host.start(self._address)
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
-        self._inside = LocalInside(host, self._node, lacks)
+        self._inside = LocalInside(host, self._node, lacks, self._warn_again)
         return self._inside
+
+    def _warn_again(self, inside: LocalInside) -> None:
+        """A controller that is new has not heard it."""
+        if self._withdrawal.has_begun:
+            inside.warn_of_end(self._withdrawal.left_s, self._why_withdrawn)
 
     def _identify(self, link: LineLink, line: bytes) -> None:
         try:
@@ -216,13 +258,6 @@ class HostProcess:
             return
         if self._inside is None or not self._inside.admit(link, hello):
             self._handshakes.refuse(link, "wrong token")
-
-
-async def _tick(terms: HostTerms) -> None:
-    """Until nothing is left of it."""
-    while not terms.is_over:
-        terms.tick()
-        await asyncio.sleep(TICK_S)
 
 
 def _attach(terms: HostTerms, lost: asyncio.Event, line: MachineLine) -> None:
@@ -255,8 +290,10 @@ async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
     num = len(node.node.devices)
     log.info("host %s has %d device%s (%s)", options.name, num, "" if num == 1 else "s", node.node.kind)
     process = HostProcess(options, node, token, state, lock_fd)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, process.leave)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, process.leave)
+    loop.add_signal_handler(signal.SIGTERM, process.end_in_order)
+    loop.add_signal_handler(signal.SIGUSR1, process.take_order)
     await process.run()
 
 
@@ -271,6 +308,9 @@ def read_options(words: list[str] | None = None) -> NodeOptions:
     parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
     parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
     parser.add_argument("--advertise", default="", help="address for workers of other hosts")
+    parser.add_argument(
+        "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
+    )
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
     parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
@@ -285,6 +325,7 @@ def read_options(words: list[str] | None = None) -> NodeOptions:
         sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
         advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,
+        grace_s=arguments.grace,
         preload=tuple(arguments.preload),
         call=arguments.call,
     )

@@ -169,6 +169,15 @@ class LocalHost:
                 (run.stopped.add if is_halted else run.stopped.discard)(worker)
                 self._answer(messages.WorkerHalted(run=run.key, worker=worker, is_stopped=is_halted))
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there are workers here, or what they have left and the controller lacks."""
+        return any(run.live for run in self._runs.values()) or self._files.has_unsent
+
+    def warn_of_end(self, within_s: float, why: str) -> None:
+        """Tell the controller that this machine is about to go."""
+        self._answer(messages.HostLeaving(within_s=within_s, why=why))
+
     # ------------------------------------------------------------ what the controller says
     def tell(self, message: ToHost) -> None:
         """Act on it at once; what is answered may come before this returns."""

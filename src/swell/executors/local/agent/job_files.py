@@ -67,6 +67,10 @@ class JobFiles(Protocol):
     def succeeded(self, job_id: str) -> None:
         """The job's code is of no more use."""
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the controller lacks something that workers have left: a checkpoint, output."""
+
     def tick(self) -> None:
         """Time has passed."""
 
@@ -135,6 +139,10 @@ class SharedFiles:
 
     def succeeded(self, job_id: str) -> None:
         drop_code(job_folder(self._state_dir, job_id))
+
+    @property
+    def has_unsent(self) -> bool:
+        return False
 
     def tick(self) -> None:
         """Nothing is under way."""

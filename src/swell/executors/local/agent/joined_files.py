@@ -86,6 +86,10 @@ class JoinedFiles:
         folder = job_folder(self._state_dir, job_id)
         self._background(lambda: drop_code(folder), lambda _: None)
 
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._checkpoints.untaken or self._logs.unsent)
+
     def tick(self) -> None:
         self._logs.tick()
 

@@ -1,0 +1,87 @@
+"""How a host that will be gone soon leaves: it says so, lets its workers move away, and ends in time.
+
+`swell node --leave 30s` writes the time into a file of the host's state folder, and sends SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from swell.executors.local.processes.listing import list_processes
+from swell.executors.local.processes.strays import is_agent
+from swell.wire.whole_files import write_whole
+
+LEAVE_FILE = "leave"
+#: Nobody has needed the host for so long: what was on its way to it when it said that it leaves has come.
+IDLE_S = 2.0
+#: Before the time is over: workers are killed, and the head hears of it.
+END_AHEAD_S = 3.0
+#: Of a short time, no more than this part is for the end.
+END_SHARE = 0.25
+
+
+class NoHostProcess(ValueError):
+    """None runs with this state folder; the text names the remedy."""
+
+
+class Withdrawal:
+    """Of one host process. Times are of one clock."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._until_s: float | None = None
+        self._end_s = self._needed_s = 0.0
+
+    @property
+    def has_begun(self) -> bool:
+        return self._until_s is not None
+
+    @property
+    def left_s(self) -> float:
+        """Until the machine is gone."""
+        return 0.0 if self._until_s is None else max(0.0, self._until_s - self._now_s())
+
+    def begin(self, within_s: float) -> None:
+        """The machine will be gone so soon. A later word replaces an earlier one."""
+        self._needed_s = self._now_s()
+        self._until_s = self._needed_s + within_s
+        self._end_s = self._until_s - min(END_AHEAD_S, END_SHARE * within_s)
+
+    def is_due(self, is_needed: bool) -> bool:
+        """Whether to end now. `is_needed`: workers, or what they have left, are here yet."""
+        now_s = self._now_s()
+        if is_needed:
+            self._needed_s = now_s
+        return self.has_begun and (now_s >= self._end_s or now_s >= self._needed_s + IDLE_S)
+
+
+def order_leave(state_dir: Path, within_s: float) -> None:
+    """Have the host process of this folder leave. Returns before it has.
+
+    Raises:
+        NoHostProcess, OSError.
+    """
+    state_dir = state_dir.resolve()
+    pid = next((found.pid for found in list_processes() if is_agent(found.pid, state_dir)), None)
+    if pid is None:
+        raise NoHostProcess(
+            f"no host process runs with the state folder {state_dir}; `swell node --leave` tells the one of "
+            "its folder: run it on that host as the same user, and name the folder with --state"
+        )
+    write_whole(state_dir / LEAVE_FILE, f"{within_s}\n".encode())
+    os.kill(pid, signal.SIGUSR1)
+
+
+def take_order(state_dir: Path) -> float | None:
+    """What was ordered last, once; None: nothing that can be read."""
+    path = state_dir / LEAVE_FILE
+    try:
+        text = path.read_text("ascii")
+        path.unlink()
+        within_s = float(text)
+    except (OSError, ValueError):
+        return None
+    return within_s if within_s >= 0 else None
