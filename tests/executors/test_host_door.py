@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,8 +25,10 @@ from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join
+from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
+from swell.executors.remote.remarks import Probe, no_probe
 from swell.executors.remote.token_list import TOKENS_FILE
+from swell.model.cluster import Node
 from swell.model.event import GangEnded, Outcome
 
 TICK_S, KILL_S = 0.1, 0.2
@@ -144,11 +147,11 @@ class World:
         self.start_controller()
         self.host = self.new_host()
 
-    def start_controller(self) -> None:
+    def start_controller(self, probe: Probe = no_probe) -> None:
         self.cut()
         self.controller = FakeController()
         book = LeaseBook(self.folder, TIMES, lambda: self.time_s)
-        self.door = HostDoor(self.controller, book, f"c{next(self.numbers)}")
+        self.door = HostDoor(self.controller, book, f"c{next(self.numbers)}", probe=probe)
         self.controller.when_lost = self.check_none_runs
 
     def new_host(self, machine: str = "m") -> FakeHostProcess:
@@ -480,6 +483,23 @@ def test_a_copied_state_folder_is_told(world: World) -> None:
     assert world.door.why_not(world.new_host().join) is None, "it was started anew"
 
 
+def test_a_host_that_is_gone_is_forgotten_once_no_worker_can_run_there(world: World) -> None:
+    world.cut_or_mend()
+    world.pass_time(TIMES.lease_s)
+    world.door.remove(NAME)
+    assert NAME.encode() in (world.folder / LEASES_FILE).read_bytes()
+    world.pass_time(TIMES.wait_s)
+    assert not world.is_joined()
+    world.door.remove(NAME)
+    assert (world.folder / LEASES_FILE).read_bytes() == b"[]"
+    with pytest.raises(UnknownHost):
+        world.door.remove(NAME)
+    world.restart_host()
+    world.cut_or_mend()
+    world.pass_time(1.0)
+    assert world.is_joined(), "in a term that nobody else has had"
+
+
 @pytest.mark.parametrize("name", ["local", "node0", "node17", "a/b", "", "x" * 41])
 def test_a_host_cannot_have_a_name_of_the_heads_own(world: World, name: str) -> None:
     refused = world.door.why_not(msgspec.structs.replace(world.host.join, host=name))
@@ -499,6 +519,17 @@ def test_another_version_of_torch_is_refused_by_name(tmp_path: Path) -> None:
     assert door.why_not(msgspec.structs.replace(join, torch="2.6.0")) is None
 
 
+def test_another_python_is_refused_by_name_unless_only_its_patches_differ(world: World) -> None:
+    own = python_version()
+    major, minor, _ = own.split(".")
+    join = msgspec.structs.replace(world.host.join, python=f"{major}.{int(minor) + 1}.0")
+    refused = world.door.why_not(join)
+    assert refused is not None and refused.is_final
+    needed = f"has Python {join.python}, this platform has Python {own}; workers of one job need the same"
+    assert needed in refused.why and f"install Python {own} on the host" in refused.why
+    assert world.door.why_not(msgspec.structs.replace(join, python=f"{major}.{minor}.99")) is None
+
+
 def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) -> None:
     book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
     door = HostDoor(FakeController(), book, "c1")
@@ -508,6 +539,56 @@ def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) 
     other = msgspec.structs.replace(join, host="n2", machine="o", torch="2.6.0")
     refused = door.why_not(other)
     assert refused is not None and "host 'n2' has torch 2.6.0, this platform has torch 2.5.1" in refused.why
+
+
+# ---------------------------------------------------------------- what is odd
+NODE = Node(name=NAME, devices=(), kind="cpu", lacks=("lacks a module",))
+
+
+def offer_of(world: World) -> Node:
+    offer = [message for message in world.controller.heard if isinstance(message, h.DevicesOffered)][-1]
+    return offer.nodes[0]
+
+
+def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Path) -> None:
+    tried: list[Callable[[str], None]] = []
+
+    def probe(address: str, port: int, told: Callable[[str], None]) -> None:
+        assert (address, port) == ("10.9.0.11", 4711)
+        tried.append(told)
+
+    world = World(tmp_path)
+    world.start_controller(probe)
+    world.host.join = msgspec.structs.replace(world.host.join, advertise="10.9.0.11", probe_port=4711)
+    world.pass_time(1.0)
+    world.host.terms.conversation.say(
+        SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
+    )
+    world.pass_time(0.2)
+    assert offer_of(world) == NODE, "nobody waits for it"
+    tried.pop()("Connection refused")
+    remark = "the head cannot reach it at 10.9.0.11 (Connection refused); gangs that span nodes need that"
+    assert offer_of(world).lacks[0] == "lacks a module" and offer_of(world).lacks[1].startswith(remark)
+    world.cut()
+    world.pass_time(0.2)
+    tried.pop()("")
+    assert offer_of(world) == NODE
+
+
+@pytest.mark.parametrize(("skew_s", "said"), [(300.0, "300 s ahead of"), (-90.0, "90 s behind"), (5.0, "")])
+def test_a_clock_that_is_wrong_by_minutes_is_told_and_changes_nothing_else(
+    tmp_path: Path, skew_s: float, said: str
+) -> None:
+    world = World(tmp_path)
+    world.host.join = msgspec.structs.replace(world.host.join, clock_s=time.time() + skew_s)
+    world.pass_time(1.0)
+    world.host.terms.conversation.say(
+        SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
+    )
+    world.pass_time(TIMES.wait_s)
+    assert world.is_joined() and world.controller.lost == []
+    remarks = offer_of(world).lacks[1:]
+    assert remarks == () if not said else said in remarks[0] and "leases and deadlines do not" in remarks[0]
 
 
 # ---------------------------------------------------------------- messages

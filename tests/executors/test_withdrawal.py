@@ -43,7 +43,7 @@ def test_it_ends_in_time_and_not_while_it_is_needed_before(
         is_due = leaving.is_due(is_needed)
         assert is_due or clock.time_s < until_s, "it has to be gone"
         if is_due and clock.time_s < until_s - END_AHEAD_S:
-            is_at_end = clock.time_s >= until_s - 0.25 * within_s - 1e-6
+            is_at_end = clock.time_s >= until_s - 0.5 * within_s - 1e-6
             assert is_at_end or clock.time_s >= idle_since_s + IDLE_S
         assert leaving.left_s == pytest.approx(max(0.0, until_s - clock.time_s), abs=1e-6)
 

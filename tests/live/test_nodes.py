@@ -152,6 +152,15 @@ def test_a_drained_node_is_left_and_says_so_until_it_is_undone(tmp_path: Path) -
             platform.drain_node("elsewhere")
 
 
+def test_a_node_of_a_kind_that_is_refused_can_be_removed(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        hands.join(msgspec.structs.replace(JOINED, kind="another"))
+        until(lambda: "far" in platform.cluster().refused_nodes)
+        assert platform.remove_node("far").devices == {} and hands.removed == ["far"]
+
+
 def test_a_drain_outlives_the_daemon(tmp_path: Path) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
@@ -183,6 +192,8 @@ def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: P
         until(has(platform, "node0"))
         (lost,) = platform.cluster().lost_nodes
         assert lost.name == "far" and lost.cause == "it was removed from the platform"
+        assert not platform.remove_node("far").devices, "its name is forgotten where it is known"
+        assert hands.removed == ["far", "far"]
         hands.join()
         until(has(platform, "node0", "far"))
         assert platform.cluster().lost_nodes == ()

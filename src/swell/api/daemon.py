@@ -46,9 +46,10 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         server = ApiServer(create_app(platform, folder.ensure_token(), intake), *listeners)
         server.start()
         try:
-            _stop_on_signals(platform)
             loops.begin(platform.num_open)
-            platform.start()
+            with _stopped_at_once():
+                platform.start()
+            _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
             folder.write_endpoint(Endpoint.of_this_process(None if port is None else server.port))
             folder.write_notice("")
@@ -102,6 +103,24 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         listen=options.listen,
         advertise=options.advertise,
     )
+
+
+@contextmanager
+def _stopped_at_once() -> Iterator[None]:
+    """While the platform begins a signal ends this process as a kill would.
+
+    It may wait for hosts of a former agent, and has nothing yet that could be stopped in order.
+    """
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit("stopped before it had begun; what runs goes on: `swell down` ends it")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop_on_signals(platform: Platform) -> None:

@@ -68,13 +68,19 @@ def remove(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Have the host of a node that has joined leave the platform. It may join again when it is started."""
+    """Have the host of a node that has joined leave the platform. It may join again when it is started.
+
+    The name of a node that is lost is forgotten.
+    """
     from swell.api.client import connect
 
     with connect(state) as client:
         node = client.remove_node(name, force=force)
     if json:
         print_json(node)
+        return
+    if not node.devices:
+        print(f"node {name} has no devices here: its host is told to leave, or its name is forgotten")
         return
     lost = f"; it takes workers of these with it: {', '.join(node.jobs)}" if node.jobs else ""
     print(f"node {name} is told to leave{lost}")

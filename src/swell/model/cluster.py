@@ -29,7 +29,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     is_borrowed: bool = False  #: may be reclaimed at any second
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
     address: str = ""  #: from which its host joined, for people; empty: not known, or the platform's machine
-    lacks: tuple[str, ...] = ()  #: what its host cannot do of what the platform was told, for people
+    lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it, for people
 
     @property
     def num_whole(self) -> int:

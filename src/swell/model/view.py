@@ -118,7 +118,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
     is_joined: bool = False  #: of a host of another machine; False: of the platform's own one
     address: str = ""  #: from which its host joined; empty: not known
-    lacks: tuple[str, ...] = ()  #: what its host cannot do of what the platform was told
+    lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it
     leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
 
     @property

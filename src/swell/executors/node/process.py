@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -40,6 +41,7 @@ from swell.executors.node.options import (
     check_name,
     default_name,
 )
+from swell.executors.node.probes import listen_for_probes
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
@@ -91,7 +93,7 @@ class HostProcess:
         self._handshakes = Handshakes(self._identify)
         self._inside: LocalInside | None = None
         self._address = ""
-        self._num_insides = 0
+        self._num_insides = self._probe_port = 0
         self._settings = PlatformSettings(preload=DEFAULT_PRELOAD)
         self._is_told_to_leave = asyncio.Event()
         self._keeper = LeaseKeeper(options.state_dir)
@@ -136,6 +138,8 @@ class HostProcess:
             UnusableHostState: there can be no term.
         """
         self._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
+        with suppress(OSError):  # an address that is translated on the way is none of this machine
+            self._probe_port = await listen_for_probes(self._options.advertise)
         try:
             terms = HostTerms(
                 self._session,
@@ -205,6 +209,9 @@ class HostProcess:
             session=self._session,
             python=python_version(),
             torch=torch_version(),
+            clock_s=time.time(),
+            advertise=self._options.advertise,
+            probe_port=self._probe_port,
         )
 
     def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:

@@ -20,7 +20,7 @@ IDLE_S = 2.0
 #: Before the time is over: workers are killed, and the head hears of it.
 END_AHEAD_S = 3.0
 #: Of a short time, no more than this part is for the end.
-END_SHARE = 0.25
+END_SHARE = 0.5
 
 
 class NoHostProcess(ValueError):

@@ -22,6 +22,7 @@ from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
 from swell.executors.remote.opening import torch_version
+from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList, TokenListError
 from swell.executors.unslewed_clocks import granter_now_s
 
@@ -42,7 +43,7 @@ class ListeningDoor:
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             book = LeaseBook(folder, options.leases, granter_now_s)
-            self._hosts = HostDoor(controller, book, session, torch_version())
+            self._hosts = HostDoor(controller, book, session, torch_version(), NetworkProbe())
             self._listener = JoinListener(
                 certificate,
                 self._tokens,

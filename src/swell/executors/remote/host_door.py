@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from swell.executors.hosts.file_messages import FilesKept
-from swell.executors.hosts.messages import EndKept, FromHost, NodeHost, RunKept
+from swell.executors.hosts.messages import DevicesOffered, EndKept, FromHost, NodeHost, RunKept
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.host_in_term import HostInTerm
@@ -26,7 +26,8 @@ from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, S
 from swell.executors.remote.join_token import NAME
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import Join, JoinRefused
+from swell.executors.remote.opening import Join, JoinRefused, python_version
+from swell.executors.remote.remarks import Probe, about_clock, about_way, no_probe
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -67,17 +68,28 @@ class JoinedHost:
     conversation: Conversation
     torch: str = ""
     term: int | None = None  #: in which it is the controller's; None: it is not
+    offered: DevicesOffered | None = None  #: last, in this term
+    remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
 
 
 class HostDoor:
     """Every method is called in the agent's event loop, and returns at once."""
 
-    def __init__(self, owner: HostsOwner, book: LeaseBook, session: str, torch: str = "") -> None:
+    def __init__(
+        self,
+        owner: HostsOwner,
+        book: LeaseBook,
+        session: str,
+        torch: str = "",
+        probe: Probe = no_probe,
+    ) -> None:
         """
         Args:
             session: of this process; no other has it.
             torch: version that the head has; empty: none.
+            probe: tries the way to a host that has joined.
         """
+        self._probe = probe
         self._owner, self._book = owner, book
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
@@ -104,11 +116,10 @@ class HostDoor:
         torch = self._torch or self._torch_beside(join.host)
         if torch and join.torch != torch:
             has = f"torch {join.torch}" if join.torch else "no torch"
-            why = (
-                f"host {name} has {has}, this platform has torch {torch}; workers of one job need the same "
-                f"version: install torch {torch} on the host"
-            )
-            return JoinRefused(why=why)
+            return _unlike(name, has, f"torch {torch}")
+        own, has = python_version(), join.python
+        if has and _language(has) != _language(own):
+            return _unlike(name, f"Python {has}", f"Python {own}")
         return self._why_name_not_free(join)
 
     def _torch_beside(self, name: str) -> str:
@@ -147,6 +158,23 @@ class HostDoor:
         host.session, host.torch = join.session, join.torch
         log.info("host %s has a line from %s", host.name, line.peer)
         host.conversation.attach(line)
+        self._look_at(host, join)
+
+    def _look_at(self, host: JoinedHost, join: Join) -> None:
+        """What is odd about it stands in `swell nodes`; the way to it is tried meanwhile."""
+        self._remark(host, "clock", about_clock(join))
+        if join.probe_port:
+            told = lambda why: self._remark(host, "way", about_way(join, why))  # noqa: E731
+            self._probe(join.advertise, join.probe_port, told)
+
+    def _remark(self, host: JoinedHost, topic: str, remark: str) -> None:
+        if host.remarks.get(topic, "") == remark:
+            return
+        host.remarks[topic] = remark
+        if remark:
+            log.warning("host %s: %s", host.name, remark)
+        if host.offered is not None and self._hosts.get(host.name) is host:
+            self._owner.hear(host.name, _remarked(host.offered, host.remarks))
 
     def _new_host(self, join: Join) -> JoinedHost:
         self._num_conversations += 1
@@ -194,7 +222,11 @@ class HostDoor:
             )
             self._tell_seldom(f"refused host {host.name}: {why}")
             return
-        self._owner.hear(host.name, said.message)
+        if isinstance(said.message, DevicesOffered):
+            host.offered = said.message
+            self._owner.hear(host.name, _remarked(said.message, host.remarks))
+        else:
+            self._owner.hear(host.name, said.message)
 
     def hear_question(self, host: JoinedHost, body: bytes) -> None:
         """A message of the moment: the host asks for its lease."""
@@ -217,7 +249,7 @@ class HostDoor:
             self._awaited.discard(host.name)
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
-            host.term = answer.term
+            host.term, host.offered = answer.term, None
             here = partial(self._owner.hear, host.name)
             self._owner.join_host(host.name, HostInTerm(host.conversation, answer.term, here))
             log.info("host %s has a lease in term %d", host.name, answer.term)
@@ -258,7 +290,7 @@ class HostDoor:
             host = self._hosts.get(name)
             if host is None or term is None or host.term != term:
                 continue
-            host.term = None
+            host.term = host.offered = None
             log.info("host %s is lost: %s", name, why)
             self._owner.lose_host(name, f"host {name!r} is lost: {why}")
             self._forget(host)
@@ -281,10 +313,15 @@ class HostDoor:
     def remove(self, name: str, why: str = "it was removed from the platform") -> None:
         """Its workers are ended, and its process ends. It may join again when it is started again.
 
+        One that is gone, and may run no worker any longer, is forgotten.
+
         Raises:
             UnknownHost: no such host has joined.
         """
         host = self._hosts.get(name)
+        if host is None and self._book.forget(name):
+            log.info("host %s is forgotten", name)
+            return
         if host is None:
             known = ", ".join(sorted(self._hosts)) or "none"
             raise UnknownHost(f"no host {name!r} has joined; these have: {known}")
@@ -309,6 +346,26 @@ class HostDoor:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
             host.conversation.close()
+
+
+def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOffered:
+    """With what is odd about the host beside what it cannot do."""
+    said = tuple(remark for remark in remarks.values() if remark)
+    nodes = tuple(msgspec.structs.replace(node, lacks=node.lacks + said) for node in offered.nodes)
+    return msgspec.structs.replace(offered, nodes=nodes) if said else offered
+
+
+def _unlike(name: str, has: str, needed: str) -> JoinRefused:
+    why = (
+        f"host {name} has {has}, this platform has {needed}; workers of one job need the same version: "
+        f"install {needed} on the host"
+    )
+    return JoinRefused(why=why)
+
+
+def _language(version: str) -> tuple[str, ...]:
+    """Of Python: 3.11 of 3.11.7. Code that one reads another may not."""
+    return tuple(version.split(".")[:2])
 
 
 class _HostListener:

@@ -102,6 +102,19 @@ class LeaseBook:
             self._unheard.discard(host)
         return answer
 
+    def forget(self, host: str) -> bool:
+        """Have no record of a host any longer. False: there is none, or workers may run there."""
+        now_s = self._clock.now_s()
+        if host not in self._machines or not self._leases.is_free(host, now_s):
+            return False
+        self._leases.forget(host, now_s)
+        del self._machines[host]
+        try:
+            self._write()
+        except OSError as error:  # it is gone from the file with the next lease
+            self._tell_unwritable(error)
+        return True
+
     def end(self, host: str, term: int) -> None:
         """See `GrantedLeases.end`."""
         self._leases.end(host, term, self._clock.now_s())

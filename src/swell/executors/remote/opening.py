@@ -29,6 +29,9 @@ class Join(OpeningMessage, frozen=True, kw_only=True):
     session: str = ""  #: of the host's process, which no other one has
     python: str = ""  #: version
     torch: str = ""  #: version, without that of its build; empty: none is installed
+    clock_s: float = 0.0  #: seconds since 1970, by the host's clock
+    advertise: str = ""  #: where workers of other hosts are to reach its own
+    probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
 
 
 class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):

@@ -1,0 +1,72 @@
+"""What is odd about a host that has joined, and keeps it from nothing but what the remark says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from swell.executors.remote.opening import Join
+
+#: A host whose clock differs by less need not be told of.
+CLOCK_SKEW_S = 30.0
+#: For a connection to a host.
+REACH_S = 5.0
+
+#: Called with an address, a port, and who is to hear why they cannot be reached; empty: they can.
+Probe = Callable[[str, int, Callable[[str], None]], None]
+
+
+def about_clock(join: Join) -> str:
+    """Empty: nothing. To be asked when the host has just said it."""
+    skew_s = join.clock_s - time.time()
+    if not join.clock_s or abs(skew_s) < CLOCK_SKEW_S:
+        return ""
+    which = "ahead of" if skew_s > 0 else "behind"
+    return (
+        f"its clock is {abs(skew_s):.0f} s {which} the head's; leases and deadlines do not depend on it, "
+        "times in files and logs there do: set it"
+    )
+
+
+def about_way(join: Join, why_not: str) -> str:
+    """`why_not`: it cannot be reached; empty: it can."""
+    if not why_not:
+        return ""
+    return (
+        f"the head cannot reach it at {join.advertise} ({why_not}); gangs that span nodes need that: correct "
+        "--advertise, or open the way there"
+    )
+
+
+def no_probe(address: str, port: int, told: Callable[[str], None]) -> None:
+    """Nothing is tried."""
+
+
+class NetworkProbe:
+    """See `Probe`: with connections of this process, in the running event loop."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, address: str, port: int, told: Callable[[str], None]) -> None:
+        task = asyncio.get_running_loop().create_task(_reach(address, port, told))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _reach(address: str, port: int, told: Callable[[str], None]) -> None:
+    why = ""
+    try:
+        async with asyncio.timeout(REACH_S):
+            _, line = await asyncio.open_connection(address, port)
+            line.close()
+            with suppress(OSError):
+                await line.wait_closed()
+    except TimeoutError:
+        why = f"no answer within {REACH_S:g} s"
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    told(why)
