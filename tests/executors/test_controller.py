@@ -12,6 +12,7 @@ from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.preparation import LONGEST_SETTING_S
+from swell.executors.controller.trial_openings import MOST_OF_HOST, SLOW_S
 from swell.executors.controller.usage_reports import LONGEST_WAIT_S, TELL_EVERY_S
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -322,15 +323,58 @@ def test_a_trial_on_a_lost_host_is_lost(fleet: Fleet) -> None:
     assert failed.outcome is Outcome.LOST
 
 
-def test_a_trial_whose_host_goes_while_it_makes_ready_is_lost_and_the_next_one_comes(fleet: Fleet) -> None:
-    fleet.hosts["a"].is_held = True
-    for job in ("one", "two"):
+def try_out(fleet: Fleet, *jobs: str) -> None:
+    for job in jobs:
         spec = make_spec(entry=f"/scripts/{job}.py")
         fleet.perform(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu"))
+
+
+def test_a_trial_whose_host_goes_while_it_makes_ready_begins_elsewhere(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_held = True
+    try_out(fleet, "one", "two")
     fleet.lose("a")
-    (failed,) = of_kind(fleet, ProfilingFailed)
-    assert (failed.job_id, failed.outcome) == ("one", Outcome.LOST)
-    assert fleet.workers("trial:two")
+    assert not of_kind(fleet, ProfilingFailed)
+    assert {name for name in fleet.hosts if fleet.hosts[name].runs} == {"b"}
+    fleet.hosts["b"].is_held = fleet.hosts["c"].is_held = True
+    fleet.lose("c")
+    try_out(fleet, "three")
+    fleet.lose("b")
+    assert {failed.job_id for failed in of_kind(fleet, ProfilingFailed)} == {"one", "two", "three"}
+    assert {failed.outcome for failed in of_kind(fleet, ProfilingFailed)} == {Outcome.LOST}
+
+
+def test_one_slow_opening_does_not_hold_up_other_trials(fleet: Fleet) -> None:
+    """A large code tree is on its way to the host."""
+    fleet.hosts["a"].is_held = True
+    try_out(fleet, "one")
+    slow = fleet.hosts["a"]._held.popleft()
+    try_out(fleet, "two")
+    fleet.hosts["a"].let_through()
+    assert fleet.workers("trial:two") and not fleet.workers("trial:one")
+    fleet.controller.hear("a", slow)
+    fleet.perform(StopGang(job_id="two", generation=1))
+    assert fleet.workers("trial:one")
+
+
+def test_trials_go_to_other_hosts_while_one_is_slow(fleet: Fleet) -> None:
+    jobs = [f"job-{number}" for number in range(MOST_OF_HOST + 1)]
+    fleet.hosts["a"].is_held = True
+    try_out(fleet, *jobs)
+    assert len(fleet.hosts["a"].runs) == MOST_OF_HOST and not fleet.hosts["b"].runs
+    fleet.pass_time(SLOW_S + 0.2)
+    assert set(fleet.hosts["b"].runs) == {f"trial:{jobs[-1]}"}
+    fleet.hosts["a"].let_through()
+    assert fleet.workers(f"trial:{jobs[0]}"), "they come when the host is ready"
+
+
+def test_a_trial_that_was_called_off_while_its_host_made_ready_can_be_asked_for_again(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_held = True
+    try_out(fleet, "one")
+    fleet.perform(StopGang(job_id="one", generation=1))
+    try_out(fleet, "one")
+    fleet.hosts["a"].let_through()
+    assert fleet.workers("trial:one")
+    assert len(told(fleet, "a", h.OpenRun)) == 2 and len(told(fleet, "a", h.CloseRun)) == 1
 
 
 def test_a_trial_that_a_host_cannot_run_now_takes_place_on_another_one(fleet: Fleet) -> None:

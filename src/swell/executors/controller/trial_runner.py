@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import Machine
+from swell.executors.controller.trial_openings import HostChooser
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.trial_controller import Trial
@@ -15,24 +16,11 @@ from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent
 
 
-class TrialRunner(Protocol):
+class TrialRunner(HostChooser, Protocol):
     """Who runs processes for the trials."""
-
-    def now_s(self) -> float:
-        """Time of the controller's clock."""
 
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
-
-    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
-        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
-        is none.
-        """
-
-    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
-        """Have a host open this run; answered by `Trials.opened`, or
-        `Trials.refused`, later or before this returns.
-        """
 
     def close_trial(self, host: str, run: str) -> None:
         """Tell a host that has opened this run that it is not needed."""

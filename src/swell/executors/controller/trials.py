@@ -15,6 +15,7 @@ from swell.executors.controller.crossing_trials import CrossingTrials
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import RunningPart, allot
+from swell.executors.controller.trial_openings import TrialOpenings
 from swell.executors.controller.trial_runner import Begun, TrialRunner
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.gang_settings import Conduct
@@ -42,10 +43,7 @@ class Trials:
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
         self._crossings: dict[str, dict[int, dict[int, float]]] = {}  #: likewise, of several hosts
         self._queue: deque[ProfileJob] = deque()
-        self._opening: ProfileJob | None = None  #: a host makes ready for it
-        self._opening_host = ""
-        self._refused_by: set[str] = set()  #: hosts that do not make ready for it
-        self._is_called_off = False  #: the one that is opening
+        self._openings = TrialOpenings(runner)
         self._begun: dict[str, Begun] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
         self._is_advancing = False
@@ -54,12 +52,13 @@ class Trials:
     @property
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
-        opening = () if self._opening is None else (self._opening.job_id,)
-        return (*self._begun, *opening, *(command.job_id for command in self._queue))
+        return (*self._begun, *self._openings.jobs, *(command.job_id for command in self._queue))
 
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
-        if command.job_id in self.jobs:
+        job_id = command.job_id
+        is_queued = any(other.job_id == job_id for other in self._queue)
+        if is_queued or job_id in self._begun or self._openings.wants(job_id):
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
@@ -71,8 +70,7 @@ class Trials:
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
         self._queue = deque(command for command in self._queue if command.job_id != job_id)
-        if self._opening is not None and self._opening.job_id == job_id:
-            self._is_called_off = True
+        self._openings.cancel(job_id)
         if (begun := self._begun.get(job_id)) is not None:
             self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
 
@@ -192,28 +190,31 @@ class Trials:
 
     # ------------------------------------------------------------ beginnings
     def _admit(self) -> list[Begun]:
-        """The next one of the queue, with nothing under way yet; empty if there is none, or a host has yet to
-        make ready for it.
+        """The next ones of the queue, with nothing under way yet; empty if there is none, or hosts have yet
+        to make ready.
         """
-        while self._queue and self._opening is None:
-            command = self._queue.popleft()
+        full: set[str] = set()  # kinds of devices whose hosts have enough to do
+        for command in list(self._queue):
+            if command.device_kind in full or self._openings.is_under_way(command.job_id):
+                continue
+            host = self._openings.choose_host(command)
+            if host is None:
+                full.add(command.device_kind)
+                continue
+            self._queue.remove(command)
             if self._is_known(command):
                 continue
-            self._opening = command
-            self._open(command)
+            self._open(host, command)
             if line := self._line():
                 return line
         return []
 
-    def _open(self, command: ProfileJob) -> None:
-        run, kind = _run_key(command.job_id), command.device_kind
-        self._opening_host = host = self._runner.host_with(kind, command.avoid)
+    def _open(self, host: str, command: ProfileJob) -> None:
         if host:
-            self._runner.open_trial(host, run, command)
+            self._openings.begin(host, command)
         else:
-            self._give_up(
-                run, Outcome.LOST, f"no device of kind {kind!r} is on this machine; see `swell nodes`"
-            )
+            why = f"no device of kind {command.device_kind!r} is on this machine; see `swell nodes`"
+            self._give_up(command, Outcome.LOST, why)
 
     def refused(self, host: str, run: str, outcome: Outcome, why: str) -> None:
         """The host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now,
@@ -222,26 +223,14 @@ class Trials:
         if (begun := self._crossing_to(host, run)) is not None:
             begun.trial.skip_crossing()
             self.advance()
-        elif outcome is Outcome.FAILED or not self._opens_elsewhere(run):
-            self._give_up(run, outcome, why)
-
-    def _give_up(self, run: str, outcome: Outcome, why: str) -> None:
-        command = self._taken(run)
-        if command is not None:
-            self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome)
+            return
+        opening = self._openings.refused(run, outcome)
+        if opening is not None:
+            self._give_up(opening.command, outcome, why)
             self.advance()
 
-    def _opens_elsewhere(self, run: str) -> bool:
-        """Whether there is a host that was not asked yet: one may have what another one lacks."""
-        command = self._opening
-        if command is None or _run_key(command.job_id) != run or self._is_called_off:
-            return False
-        self._refused_by.add(self._opening_host)
-        host = self._runner.host_with(command.device_kind, command.avoid, self._refused_by)
-        if host:
-            self._opening_host = host
-            self._runner.open_trial(host, run, command)
-        return bool(host)
+    def _give_up(self, command: ProfileJob, outcome: Outcome, why: str) -> None:
+        self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome)
 
     def opened(self, host: str, opened: RunOpened) -> None:
         """Workers of the run can be started on this host."""
@@ -249,14 +238,13 @@ class Trials:
             self._crossing.opened(begun, host, opened)
             self.advance()
             return
-        is_called_off = self._is_called_off
-        command = self._taken(opened.run) if host == self._opening_host else None
-        if command is None:
+        opening = self._openings.opened(opened.run, host)
+        if opening is None:
             self._runner.close_trial(host, opened.run)
             return
-        begun = self._begun[command.job_id] = self._new(command, host, opened)
+        begun = self._begun[opening.command.job_id] = self._new(opening.command, host, opened)
         self._runner.begin_run(begun.run)
-        if is_called_off:
+        if opening.is_called_off:
             self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
         self.advance()
 
@@ -270,25 +258,15 @@ class Trials:
         self._is_advancing = True  # nothing begins there any more
         try:
             for begun in [begun for begun in self._begun.values() if begun.host == host]:
-                message = f"job {begun.run.job_id!r} cannot be tried out: {why}"
-                self._fail(begun.command, message, Outcome.LOST)
+                self._give_up(begun.command, Outcome.LOST, why)
                 self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
             for begun in [begun for begun in self._begun.values() if host in begun.asked_s]:
                 begun.trial.skip_crossing()
         finally:
             self._is_advancing = False
-        if self._opening is not None and self._opening_host == host:
-            self._give_up(_run_key(self._opening.job_id), Outcome.LOST, why)
+        for opening in self._openings.lose_host(host):
+            self._give_up(opening.command, Outcome.LOST, why)
         self.advance()
-
-    def _taken(self, run: str) -> ProfileJob | None:
-        """The command whose run a host has answered for; None if nobody waits for that."""
-        command = self._opening
-        if command is None or _run_key(command.job_id) != run:
-            return None
-        self._opening, self._is_called_off = None, False
-        self._refused_by.clear()
-        return command
 
     def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> Begun:
         conduct, kind, spec = self._conduct, command.device_kind, command.spec
@@ -343,8 +321,3 @@ class Trials:
                 at_s=0.0, job_id=command.job_id, message=message, outcome=outcome, attempt=command.attempt
             )
         )
-
-
-def _run_key(job_id: str) -> str:
-    """How hosts call the trial run of a job."""
-    return f"trial:{job_id}"
