@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -225,9 +226,10 @@ class FirstFree:
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> Placement:
         wanted = everybody(wanted, held)
-        there, may_have = cluster.devices, permission(cluster, owned_only)
+        there, may_have = cluster.devices, permission(cluster, owned_only, barred)
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
         kept = {job: self._kept(job, num, held, there) for job, num in wanted.items() if job not in placed}
@@ -262,12 +264,13 @@ class Shuffler(FirstFree):
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}
         placed = {job: held[job] for job in wanted if job in pinned and held.get(job)}
         free = [device for device in reversed(cluster.devices) if device not in taken]
-        may_have = permission(cluster, owned_only)
+        may_have = permission(cluster, owned_only, barred)
         for job, num in wanted.items():
             allowed = [device for device in free if may_have(job, device)][:num]
             if job not in placed and num <= len(allowed):
@@ -276,10 +279,18 @@ class Shuffler(FirstFree):
         return placement_of(placed, wanted, held)
 
 
-def permission(cluster: Cluster, owned_only: frozenset[str]) -> Callable[[str, str], bool]:
+def permission(
+    cluster: Cluster, owned_only: frozenset[str], barred: Mapping[str, frozenset[str]]
+) -> Callable[[str, str], bool]:
     """Whether a job may have a device."""
     borrowed = {device for node in cluster.nodes if node.is_borrowed for device in node.devices}
-    return lambda job, device: not (job in owned_only and device in borrowed)
+    name_of = {device: node.name for node in cluster.nodes for device in node.devices}
+
+    def may_have(job: str, device: str) -> bool:
+        is_barred = name_of[device] in barred.get(job, ())
+        return not (job in owned_only and device in borrowed) and not is_barred
+
+    return may_have
 
 
 def node(name: str = "n0", num_devices: int = 4) -> Node:

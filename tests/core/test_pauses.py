@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -290,10 +291,11 @@ class Mover(FirstFree):
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> Placement:
         turned = Cluster(nodes=(Node(name="n0", devices=cluster.devices[::-1], kind="fake"),))
         kept = {job: devices for job, devices in held.items() if job in pinned}
-        placement = super().place(turned, everybody(wanted, held), kept, pinned, owned_only)
+        placement = super().place(turned, everybody(wanted, held), kept, pinned, owned_only, barred)
         moved = frozenset(held.keys() & placement.changes.keys())
         return replace(placement, moved=moved)
 

@@ -62,6 +62,7 @@ class FakeHost:
         self.offered: dict[str, DeviceBinding] = {}
         self.first_worker = 0
         self.refusal: tuple[Outcome, str] | None = None
+        self.is_lacking = False  #: what the job needs: why it refuses
         self._is_once = False
         self.why_not_shared = ""
         self.why_no_port = ""
@@ -172,7 +173,8 @@ class FakeHost:
         if self.refusal is not None:
             outcome, why = self.refusal
             self.refusal = None if self._is_once else self.refusal
-            self.answer(h.RunRefused(run=order.run, outcome=outcome, why=why))
+            refused = h.RunRefused(run=order.run, outcome=outcome, why=why, is_lacking=self.is_lacking)
+            self.answer(refused)
             return
         self.runs[order.run] = order
         self.shares[order.run] = FULL_SHARE if order.share is None else order.share

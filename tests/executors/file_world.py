@@ -20,7 +20,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage, FilePart
-from swell.executors.local.agent.job_files import JobPlace, Opening, SharedFiles
+from swell.executors.local.agent.job_files import JobPlace, Opening, OpeningRefusal, SharedFiles
 from swell.executors.local.agent.joined_files import JoinedFiles
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.files.log_forwarding import LogName
@@ -179,9 +179,9 @@ class FileWorld:
             assert answer == Answer()
             answer.place = place
 
-        def refuse(outcome: Outcome, why: str) -> None:
+        def refuse(refusal: OpeningRefusal) -> None:
             assert answer == Answer()
-            answer.refusal = outcome, why
+            answer.refusal = refusal.outcome, refusal.why
 
         if host == "local":
             self.own.open(order, Opening(ready, refuse))

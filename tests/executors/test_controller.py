@@ -21,6 +21,7 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
+    HostRuledOut,
     JobWarned,
     Outcome,
     ProfilingFailed,
@@ -460,6 +461,25 @@ def test_one_host_that_refuses_ends_the_launch(fleet: Fleet, outcome: Outcome) -
     assert ended.outcome is outcome
     assert "cannot be started: no room on its disk" in ended.message
     assert not any(host.runs for host in fleet.hosts.values())
+
+
+@pytest.mark.parametrize("kind", ["launch", "change", "trial"])
+def test_a_host_that_lacks_what_a_job_needs_is_told_before_what_comes_of_it(fleet: Fleet, kind: str) -> None:
+    for name in ("a", "b", "c") if kind == "trial" else ("b",):
+        fleet.hosts[name].refusal = Outcome.LOST, "/data is not there"
+        fleet.hosts[name].is_lacking = True
+    if kind == "trial":
+        fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu"))
+    elif kind == "launch":
+        fleet.perform(launch("a/0", "b/0"))
+    else:
+        fleet.perform(launch("a/0"))
+        fleet.perform(change(2, "a/0", "b/0"))
+    told_of = [event for event in fleet.events if isinstance(event, HostRuledOut)]
+    assert [event.devices[0] for event in told_of] == (["a/0", "b/0", "c/0"] if kind == "trial" else ["b/0"])
+    assert all(event.job_id == JOB and len(event.devices) == 4 for event in told_of)
+    assert isinstance(fleet.events[-1], GangEnded | ResizeFailed | ProfilingFailed)
+    assert fleet.events[-2] == told_of[-1]
 
 
 def test_a_host_that_refuses_fails_the_change_and_the_gang_trains_on(fleet: Fleet) -> None:

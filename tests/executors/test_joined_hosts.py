@@ -16,7 +16,7 @@ from swell.api.logs import Whose, read_chunks
 from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import LaunchGang, ProfileJob, StopGang
-from swell.model.event import GangEnded, GangStarted, JobProfiled, Outcome, StepsReported
+from swell.model.event import GangEnded, GangStarted, HostRuledOut, JobProfiled, Outcome, StepsReported
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 from swell.store.code_store import CodeStore
@@ -145,6 +145,8 @@ def test_a_host_that_lacks_what_the_job_needs_does_not_start_it(
         ended = engine.wait(GangEnded, generation)
         assert ended.outcome is Outcome.LOST
         assert f"{tmp_path / 'data'} is not on {shown}, and the job needs it" in ended.message
+        ruled_out = engine.wait(HostRuledOut, generation)
+        assert ruled_out.devices[0] == f"{name}/0" and ruled_out.message in ended.message
     (tmp_path / "data").touch()
     engine.perform(launch(spec, "b/0", generation=3))
     engine.wait(GangStarted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ class FirstFree:
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
         free = [device for device in cluster.devices if device not in taken]

@@ -27,12 +27,16 @@ def test_a_placer_keeps_its_contract(
 ) -> None:
     """Real devices, nobody shares, who is pinned stays, who is placed has as many as were wanted."""
     placer, held = make(), dict[str, tuple[str, ...]]()
+    names = [node.name for node in machines.nodes]
+    some = st.frozensets(st.sampled_from(names)) if names else st.just(frozenset())
+    barred = data.draw(st.dictionaries(st.sampled_from("abc"), some))
+    node_of = {device: node.name for node in machines.nodes for device in node.devices}
     for wanted in steps:
         pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(held))) if held else st.just(set())))
         changes = {job: num for job, num in wanted.items() if num != len(held.get(job, ()))}
         changes |= {job: 0 for job in held if job not in wanted}
         changes = {job: num for job, num in changes.items() if job not in pinned}
-        before, placement = dict(held), placer.place(machines, changes, held, pinned, BOUND)
+        before, placement = dict(held), placer.place(machines, changes, held, pinned, BOUND, barred)
         held = {job: devices for job, devices in (held | dict(placement.changes)).items() if devices}
         everything = [device for devices in held.values() for device in devices]
         assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices)
@@ -41,6 +45,7 @@ def test_a_placer_keeps_its_contract(
         for job, num in wanted.items():
             assert job in pinned or job not in held or len(held[job]) == num
         assert all(owned(machines).issuperset(held[job]) for job in BOUND & held.keys())
+        assert not any(node_of[device] in barred.get(job, ()) for job in held for device in held[job])
 
 
 @pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])

@@ -32,6 +32,7 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
+    HostRuledOut,
     JobEvent,
     JobProfiled,
     JobSubmitted,
@@ -106,6 +107,7 @@ def _(event: NodeJoined, state: HeadState) -> None:
         )
         return
     state.refused_nodes.pop(node.name, None)
+    state.readmit(node.name)
     state.lost_nodes.pop(node.name, None)
     state.warned.pop(node.name, None)
     state.set_cluster(state.cluster.with_node(node))
@@ -114,6 +116,7 @@ def _(event: NodeJoined, state: HeadState) -> None:
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
     state.refused_nodes.pop(event.name, None)
+    state.readmit(event.name)
     state.warned.pop(event.name, None)
     if event.cause:
         state.note_lost_node(event)
@@ -129,6 +132,7 @@ def _(event: NodeWarned, state: HeadState) -> None:
 @_apply.register
 def _(event: NodeCleared, state: HeadState) -> None:
     del state.warned[event.name]
+    state.readmit(event.name)
     state.measure_cluster()
 
 
@@ -225,6 +229,8 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     record.backoff.cause = event.message
     if event.outcome is not Outcome.LOST:
         state.end(record, Phase.FAILED, "failed", f"failed in its trial run; {_where(record)}")
+    elif state.lacks_nodes(record):  # what it waits for is told instead
+        record.is_profiling = False
     elif record.backoff.is_last_loss:
         text = f"its trial run was lost {MAX_SETBACKS} times in a row, through no fault of the script"
         state.end(record, Phase.FAILED, "failed", f"{text}; {_where(record)}")
@@ -311,6 +317,8 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     gang, backoff = record.gang, record.backoff
     record.become(gang.change_failed())
     record.resizes.fail(event.at_s)
+    if state.is_ruled_out(record, gang.goal.devices):  # it is not asked again to go there
+        return
     note = backoff.note_refused_share if gang.is_given_a_share else backoff.note_failed_change
     cause = note(state.now_s, event.message)
     kept = _told_configuration(record) if gang.is_reconfigured_in_place else _workers(record.num_workers)
@@ -360,6 +368,16 @@ def _(event: JobWarned, state: HeadState, record: JobRecord) -> None:
         state.tell(record, "warned", event.message)
     elif record.status.warn(event.about, event.message):
         state.tell(record, "warned", event.message or f"no more of the warning about its {event.about}")
+
+
+@_apply_to.register
+def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
+    nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
+    news = [name for name in nodes if name not in record.ruled_out]
+    record.ruled_out = {**record.ruled_out, **dict.fromkeys(nodes, event.message)}
+    state.learn_sizes(record)
+    if news:
+        state.tell(record, "ruled_out", f"does not run on {', '.join(news)}: {event.message}")
 
 
 @_apply_to.register
@@ -414,6 +432,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         _note_steps(record, event)
     has_lasted = record.has_lasted(event.at_s)
     is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.members.devices)
+    is_refused = record.gang.is_launching and state.is_ruled_out(record, record.gang.goal.devices)
     _release(record, event.at_s)
     record.progress.done_steps = steps
     _note_end(record, event)
@@ -429,6 +448,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
         _requeue(state, record, "its devices left the cluster, or were about to")
+    elif event.outcome is Outcome.LOST and is_refused:  # likewise
+        _requeue(state, record, "was to run where it cannot")
     elif event.outcome is Outcome.LOST:
         _note_loss(state, record, event)
     else:

@@ -225,6 +225,8 @@ class Core:
             code, text = "no_nodes", "waits for a node: none has joined this platform yet"
         elif not state.devices:
             code, text = "no_nodes", "waits for a node: all that are there are to be left (`swell nodes`)"
+        elif state.lacks_nodes(record):
+            code, text = "no_nodes", _lacks_nodes(record)
         else:
             code, text = "few_devices", f"waits for more nodes: it needs {num_needed} devices"
             text += f", and there are {state.num_devices}"
@@ -260,9 +262,27 @@ class Core:
         state.last_plan.begin(state.now_s)
         configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
         held = state.holdings.targets
-        plan = planner.plan(snapshot, allocation, is_pinned, usable.cluster, held, configured, backing_off)
+        barred = {one.id: frozenset(one.ruled_out) for one in state.special("barred")}
+        plan = planner.plan(
+            snapshot,
+            allocation,
+            is_pinned,
+            usable.cluster,
+            held,
+            configured,
+            backing_off,
+            barred,
+            self._nowhere(),
+        )
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
+
+    def _nowhere(self) -> dict[str, str]:
+        """Jobs that wait because nodes lack what they need, and for what."""
+        state = self._state
+        barred = [record for record in state.special("barred") if record.phase is Phase.QUEUED]
+        waiting = [record for record in barred if record.id in state.table and state.lacks_nodes(record)]
+        return {record.id: _lacks_nodes(record) for record in waiting}
 
     def _usable(self, planner: Planner) -> Usable:
         """All that is there, or as much as has a core for each worker."""
@@ -535,6 +555,11 @@ class Core:
 
 def _text(why: Callable[[], Reason], before: str = "") -> str:
     return before + why().text
+
+
+def _lacks_nodes(record: JobRecord) -> str:
+    why = next(reversed(record.ruled_out.values()))
+    return f"waits for a node that has what it needs: {why}"
 
 
 def _are_all_refused(snapshot: Snapshot, allocation: Allocation) -> bool:

@@ -18,8 +18,13 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
         attempt=record.backoff.num_setbacks,
-        avoid=tuple(sorted(state.warned_devices)),
+        avoid=tuple(sorted(state.warned_devices.union(_barred_devices(state, record)))),
     )
+
+
+def _barred_devices(state: HeadState, record: JobRecord) -> set[str]:
+    nodes = state.cluster.nodes if record.ruled_out else ()
+    return {device for node in nodes if node.name in record.ruled_out for device in node.devices}
 
 
 def launch_of(record: JobRecord) -> LaunchGang:

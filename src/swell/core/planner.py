@@ -46,6 +46,8 @@ class Planner:
         held: Held,
         configured: Mapping[str, Configuration] = NO_CONFIGURATIONS,
         backing_off: Mapping[str, str] = MappingProxyType({}),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        nowhere: Mapping[str, str] = MappingProxyType({}),
     ) -> Plan:
         """A plan for every job of the snapshot. Empty devices mean: wait.
 
@@ -55,6 +57,8 @@ class Planner:
             held: job id -> devices of its gang, or of the gang under way; only jobs that have any.
             configured: job id -> how its gang runs, or is about to, where that is not plain.
             backing_off: job id -> why it is not launched now, of pinned jobs without a gang.
+            barred: job id -> names of the nodes that cannot run it.
+            nowhere: job id -> why, of jobs for which too few nodes are left.
         """
         settle = as_wished if self.policy.weighs_changes else steady
         needs_owned = self._needs_owned(snapshot)
@@ -62,9 +66,9 @@ class Planner:
         pinned = _named(snapshot, is_pinned)
         owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
-        place = partial(self._place, cluster, wanted, held, owned_only=owned_only)
+        place = partial(self._place, cluster, wanted, held, owned_only=owned_only, barred=barred)
         placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
-        account = PlanAccount(snapshot, allocation, steadied, placement, backing_off)
+        account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
         chosen = _configurations(snapshot, steadied.workers, allocation.share, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
         if chosen:
@@ -92,17 +96,18 @@ class Planner:
         held: Held,
         pinned: frozenset[str],
         owned_only: frozenset[str],
+        barred: Mapping[str, frozenset[str]],
     ) -> Placement:
         """Place; a running job that cannot have its new size here and now keeps the devices it has.
 
         Those of a node that it is to leave, too, until there is a place for it.
         """
-        placement = self.placer.place(cluster, wanted, held, pinned, owned_only)
+        placement = self.placer.place(cluster, wanted, held, pinned, owned_only, barred)
         stuck = placement.unplaced & held.keys()
         if not stuck:
             return placement
         others = {job: num for job, num in wanted.items() if job not in stuck}
-        placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only)
+        placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only, barred)
         changes = {job: devices for job, devices in placement.changes.items() if job not in stuck}
         return replace(placement, changes=changes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from swell.arrays import FloatArray, IntArray
@@ -71,12 +72,13 @@ class Placer(Protocol):
         held: Mapping[str, tuple[str, ...]],
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
         All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
-        jobs keep exactly what they hold, and `owned_only` jobs get no device of a borrowed node. The order of
-        `held` means nothing.
+        jobs keep exactly what they hold, `owned_only` jobs get no device of a borrowed node, and those that
+        are `barred` none of nodes of these names, but for what they hold. The order of `held` means nothing.
         """
 
 

@@ -23,6 +23,7 @@ class PlanAccount:
     steadied: Steadied
     placement: Placement
     backing_off: Mapping[str, str] = field(default_factory=dict)  #: jobs that wait after a failure, and why
+    nowhere: Mapping[str, str] = field(default_factory=dict)  #: jobs that no node can run, and why
 
     @cached_property
     def codes(self) -> Sequence[str]:
@@ -35,6 +36,8 @@ class PlanAccount:
             row = self.snapshot.row_of[job_id]
             if self._is_only_moved(row):
                 codes[row] = "moved"
+        for job_id in self.nowhere:
+            codes[self.snapshot.row_of[job_id]] = "no_nodes"
         return codes
 
     @property
@@ -47,6 +50,8 @@ class PlanAccount:
         workers = int(self.steadied.workers[row])
         if self.snapshot.job_ids[row] in self.placement.moved and self._is_only_moved(row):
             return Reason("moved", "moves to another node to make room for another job")
+        if (why := self.nowhere.get(self.snapshot.job_ids[row])) is not None:
+            return Reason("no_nodes", why)
         if workers == want:
             return self.allocation.account.reason(row)
         if (why := self.backing_off.get(self.snapshot.job_ids[row])) is not None:

@@ -46,6 +46,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_profiling: bool = False
     is_distributed: bool = False  #: its script has shown that it works with other workers
     is_cancelled: bool = False  #: by its owner; its gang may still be there
+    ruled_out: dict[str, str] = {}  #: names of nodes that cannot run it, and why
     ended: Phase | None = None  #: how; None: it has not
 
     gang: AnyGang = NO_GANG

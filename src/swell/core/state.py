@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -230,8 +230,34 @@ class HeadState(KeptState, kw_only=True):
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster, at any batch; empty if there is none."""
-        sizes = job_sizes(record.spec, self.num_devices, self.domain.sizes)
+        sizes = job_sizes(record.spec, self._most_of(record, self.num_devices), self.domain.sizes)
         return sizes if record.may_grow else sizes[:1]
+
+    def _most_of(self, record: JobRecord, num_devices: int) -> int:
+        """Of so many devices, those that it may have: nodes may lack what it needs."""
+        if not record.ruled_out:
+            return num_devices
+        return min(
+            num_devices,
+            sum(len(node.devices) for node in self.usable.nodes if node.name not in record.ruled_out),
+        )
+
+    def lacks_nodes(self, record: JobRecord) -> bool:
+        """Whether it cannot run because nodes lack what it needs."""
+        return bool(record.ruled_out) and not self.sizes_of(record).size
+
+    def is_ruled_out(self, record: JobRecord, devices: Collection[str]) -> bool:
+        """Whether some of these devices are of a node that lacks what the job needs."""
+        if not record.ruled_out:
+            return False
+        nodes = (node for node in self.cluster.nodes if node.name in record.ruled_out)
+        return any(not set(node.devices).isdisjoint(devices) for node in nodes)
+
+    def readmit(self, name: str) -> None:
+        """The node may have by now what it lacked, or is another one."""
+        for record in self.special("barred"):
+            if record.ruled_out.pop(name, None) is not None:
+                self.touch(record)
 
     def special(self, kind: Kind) -> list[JobRecord]:
         """Records of that kind, in order of submission."""
@@ -316,6 +342,9 @@ class HeadState(KeptState, kw_only=True):
         if self.usable.widths != self._widths:
             self._widths = self.usable.widths
             self._relearn(filter(self.belief.depends_on_hosts, self.table.ids))
+        for record in self.special("barred"):
+            self.learn_sizes(record)
+            self.touch(record)
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()
             self._learn_options_anew()
@@ -342,7 +371,8 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.discard(record.id)
 
     def _options_of(self, record: JobRecord) -> JobOptions:
-        spec, most_devices, kind = record.spec, self._most_devices, self.domain.sizes
+        spec, kind = record.spec, self.domain.sizes
+        most_devices = self._most_of(record, self._most_devices)
         best = None
         if self.domain.opens_batches and spec.max_batch is not None:
             sizes = job_sizes(spec, most_devices, kind)

@@ -8,7 +8,7 @@ from swell.core.record import JobRecord
 from swell.model.job import Phase
 from swell.model.target import PLAIN_CONFIGURATION
 
-Kind = Literal["new", "ailing", "leaving", "pinned", "held back", "configured"]
+Kind = Literal["new", "ailing", "leaving", "pinned", "held back", "configured", "barred"]
 
 
 class Special:
@@ -53,4 +53,6 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("held back")
     if record.gang.goal.configuration != PLAIN_CONFIGURATION:
         kinds.append("configured")
+    if record.ruled_out:
+        kinds.append("barred")
     return tuple(kinds)

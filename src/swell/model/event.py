@@ -137,6 +137,13 @@ class JobWarned(JobEvent, frozen=True, kw_only=True):
     about: str = ""  #: `checkpoint`, `output`, ...: one warning for each topic
 
 
+class HostRuledOut(JobEvent, frozen=True, kw_only=True):
+    """A host lacks what the job needs, and cannot run it until that is mended. `devices` are all of its."""
+
+    devices: tuple[str, ...]
+    message: str
+
+
 class WorkersLost(GangEvent, frozen=True, kw_only=True):
     """Some workers are gone, the others go on by themselves; `devices` are those of the former.
 
@@ -250,6 +257,7 @@ AnyEvent = (
     | StepsReported
     | ScriptDistributed
     | JobWarned
+    | HostRuledOut
     | WorkersLost
     | SuspendFailed
     | GangSuspended

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
@@ -26,7 +27,8 @@ class BestFitPlacer:
     * If enough devices are free but not on one node, others move to other nodes: few running ones, and small
       ones. Powers of two on nodes of one power of two always fit so, if nothing is pinned
       (`tests/placement`).
-    * If that fails, too, the job gets scattered devices, of as few nodes as possible.
+    * If that fails, too, the job gets scattered devices, of as few nodes as possible; none, if it is barred
+      from so many nodes that too few are free on the others.
 
     The answer depends on what is asked alone. What is remembered (`Reality`) only saves time.
 
@@ -46,6 +48,7 @@ class BestFitPlacer:
         held: Held,
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
+        barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
     ) -> Placement:
         """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
         if cluster is not self._reality.cluster:
@@ -54,7 +57,7 @@ class BestFitPlacer:
         damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
-        placing = Placing(self._reality, pinned, owned_only)
+        placing = Placing(self._reality, pinned, owned_only, barred)
         again = {job: len(held[job]) for job in damaged if job not in wanted} | dict(wanted)
         movable = {job: num_devices for job, num_devices in again.items() if job not in pinned}
         for job, num_devices in movable.items():

@@ -21,15 +21,24 @@ class Part(NamedTuple):
     job: str
 
 
+_Mark = tuple[IntArray, IntArray, dict[str, IntArray], set[str]]
+
+
 class Placing:
     """What jobs have after one placement, as far as it has got.
 
     Arrays (N,) are by node. They are replaced, never changed, so that a failed attempt can be undone.
     """
 
-    def __init__(self, reality: Reality, pinned: frozenset[str], owned_only: frozenset[str]) -> None:
+    def __init__(
+        self,
+        reality: Reality,
+        pinned: frozenset[str],
+        owned_only: frozenset[str],
+        barred: Mapping[str, frozenset[str]],
+    ) -> None:
         self._reality, self._topology = reality, reality.topology
-        self._pinned, self._owned_only = pinned, owned_only
+        self._pinned, self._owned_only, self._barred = pinned, owned_only, barred
         self._is_owned = np.arange(len(reality.free)) < reality.topology.num_owned
         self._is_any = np.ones(len(reality.free), dtype=bool)
         self._own: dict[str, IntArray] = {}  #: as far as it was asked for
@@ -55,13 +64,15 @@ class Placing:
         leaving = self._leaving_owned(num_devices) if job in self._owned_only else ()
         if leaving is None:
             return False
+        before = self._mark()
         sizes = {part.job: int(self.share(part.job).sum()) for part in leaving}
         self.evicted.update(sizes)
         for other in sizes:
             self._clear(other)
-        for one, num in ({job: num_devices} | sizes).items():
-            self._settle(one, num)
-        return True
+        if all(self._settle(one, num) for one, num in ({job: num_devices} | sizes).items()):
+            return True
+        self._go_back(before)
+        return False
 
     def share(self, job: str) -> IntArray:
         """(N,) devices that the job has by now."""
@@ -91,23 +102,38 @@ class Placing:
 
     def _allowed(self, job: str) -> BoolArray:
         """(N,) nodes whose devices it may have."""
-        return self._is_owned if job in self._owned_only else self._is_any
+        allowed = self._is_owned if job in self._owned_only else self._is_any
+        if barred := self._barred.get(job):
+            allowed = allowed & np.fromiter((name not in barred for name in self._topology.names), bool)
+        return allowed
+
+    def _mark(self) -> _Mark:
+        return self._free, self._leaving, dict(self.shares), set(self.evicted)
+
+    def _go_back(self, mark: _Mark) -> None:
+        self._free, self._leaving, self.shares, self.evicted = mark
 
     # What is free
 
-    def _settle(self, job: str, num_devices: int) -> None:
-        """Give it so many, of which there are enough."""
+    def _settle(self, job: str, num_devices: int) -> bool:
+        """Give it so many, of which there are enough, unless it is barred from where they are; else False."""
         allowed = self._allowed(job)
+        if self._topology.widths[allowed].sum() < num_devices:
+            return False
         sizes = _sizes(self._topology.widths[allowed], num_devices)
         homes = [allowed] if num_devices in sizes else [*self._racks_with(job, num_devices, allowed), allowed]
         for home in homes:
             amounts = self._fit(job, sizes, home)
             if amounts is not None:
                 self._set(job, amounts)
-                return
-        if not self._make_room(job, sizes):
-            enough = next(self._racks_with(job, num_devices, allowed), allowed)
-            self._set(job, spread(np.where(enough, self._free, 0), num_devices))
+                return True
+        if self._make_room(job, sizes):
+            return True
+        if self._free[allowed].sum() < num_devices:
+            return False
+        enough = next(self._racks_with(job, num_devices, allowed), allowed)
+        self._set(job, spread(np.where(enough, self._free, 0), num_devices))
+        return True
 
     def _racks_with(self, job: str, num_devices: int, allowed: BoolArray) -> Iterator[BoolArray]:
         """(N,) nodes of each rack with so many free devices: those with most of the job's own first, then
@@ -153,10 +179,10 @@ class Placing:
 
     def _make_room(self, job: str, sizes: Mapping[int, int]) -> bool:
         """Move others until the job has its devices; False, and nothing has changed, if that fails."""
-        before = self._free, self._leaving, dict(self.shares), set(self.evicted)
+        before = self._mark()
         if all(self._force(job, size) for size, num in sizes.items() for _ in range(num)):
             return True
-        self._free, self._leaving, self.shares, self.evicted = before
+        self._go_back(before)
         return False
 
     def _force(self, job: str, size: int) -> bool:

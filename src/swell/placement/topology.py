@@ -18,6 +18,7 @@ from swell.model.cluster import GROUP, Cluster
 class Topology:
     """Nodes are numbered in the cluster's order: owned ones first, the nodes of a rack together."""
 
+    names: Sequence[str]  #: (N,)
     devices: Sequence[tuple[str, ...]]  #: (N,) of each node
     widths: IntArray  #: (N,) devices of each node
     racks: IntArray  #: (N,) number of each node's rack; owned and borrowed nodes share none
@@ -35,6 +36,7 @@ def topology_of(cluster: Cluster) -> Topology:
     devices = list(map(attrgetter("devices"), nodes))
     lengths = [len(list(group)) for _, group in groupby(nodes, key=GROUP)]
     return Topology(
+        names=[node.name for node in nodes],
         devices=devices,
         widths=np.fromiter(map(len, devices), np.int64, len(devices)),
         racks=np.repeat(np.arange(len(lengths)), lengths),

@@ -45,7 +45,7 @@ from swell.executors.hosts import messages
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
-from swell.model.event import AnyEvent, GangEnded, JobWarned, Outcome, StepsReported
+from swell.model.event import AnyEvent, GangEnded, HostRuledOut, JobWarned, Outcome, StepsReported
 from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
@@ -414,6 +414,8 @@ class Controller:
 
     def _hear_ready(self, host: str, message: messages.RunOpened | messages.RunRefused) -> None:
         preparation = self._preparing.get(message.run)
+        if isinstance(message, messages.RunRefused) and message.is_lacking:
+            self._rule_out(host, message)
         if preparation is None and isinstance(message, messages.RunOpened):
             self._trials.opened(host, message)
         elif preparation is None and isinstance(message, messages.RunRefused):
@@ -424,6 +426,12 @@ class Controller:
             else:
                 preparation.note_refused(host, message.outcome, message.why)
             self._go_on(preparation)
+
+    def _rule_out(self, host: str, refused: messages.RunRefused) -> None:
+        """Before what comes of it is told, so that the head does not choose the host again."""
+        job_id = self._trials.job_of(refused.run) or refused.run
+        devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
+        self.report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=refused.why))
 
     def _hear_port(self, run: DirectedRun, message: messages.RunPortFound | messages.RunPortRefused) -> None:
         if not isinstance(run.director, RestartGang):

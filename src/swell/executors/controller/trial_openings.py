@@ -92,6 +92,11 @@ class TrialOpenings:
         now_s = self._chooser.now_s()
         return {o.host for o in self._openings.values() if now_s - o.since_s >= SLOW_S}
 
+    def job_of(self, run: str) -> str:
+        """Empty: it is not among them."""
+        opening = self._openings.get(run)
+        return "" if opening is None else opening.command.job_id
+
     # ------------------------------------------------------------ it ends
     def cancel(self, job_id: str) -> None:
         """The answer of the host is awaited all the same."""

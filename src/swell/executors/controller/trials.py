@@ -216,6 +216,11 @@ class Trials:
             why = f"no device of kind {command.device_kind!r} is on this machine; see `swell nodes`"
             self._give_up(command, Outcome.LOST, why)
 
+    def job_of(self, run: str) -> str:
+        """Whose trial run a host makes ready for; empty if it is none."""
+        begun = (one.run.job_id for one in self._begun.values() if one.run.key == run)
+        return self._openings.job_of(run) or next(begun, "")
+
     def refused(self, host: str, run: str, outcome: Outcome, why: str) -> None:
         """The host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now,
         and another one is asked.

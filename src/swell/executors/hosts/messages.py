@@ -202,6 +202,9 @@ class RunRefused(HostMessage, frozen=True, kw_only=True):
     run: str
     outcome: Outcome  #: FAILED: the job itself makes it impossible; LOST: the host does, for now
     why: str
+    is_lacking: bool = (
+        False  #: the host has not what the job needs: until that is mended it will refuse again
+    )
 
 
 class WorkerForked(HostMessage, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from swell.executors.local.agent.job_files import (
     JobFiles,
     JobPlace,
     Opening,
+    OpeningRefusal,
     SharedFiles,
     WhenSettled,
     at_once,
@@ -47,7 +48,6 @@ from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.client import REAP_S, Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
 from swell.model.cluster import Node
-from swell.model.event import Outcome
 from swell.model.job import Elasticity
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import CheckpointSaved, FromWorker, Hello, Reported
@@ -243,8 +243,11 @@ class LocalHost:
         )
         self._answer(opened)
 
-    def _refuse(self, order: OpenRun, outcome: Outcome, why: str) -> None:
-        self._answer(messages.RunRefused(run=order.run, outcome=outcome, why=why))
+    def _refuse(self, order: OpenRun, refusal: OpeningRefusal) -> None:
+        refused = messages.RunRefused(
+            run=order.run, outcome=refusal.outcome, why=refusal.why, is_lacking=refusal.is_lacking
+        )
+        self._answer(refused)
 
     def _close(self, run: HostedRun) -> None:
         del self._runs[run.key]

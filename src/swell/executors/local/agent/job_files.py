@@ -34,13 +34,20 @@ class JobPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class OpeningRefusal:
+    """See `RunRefused`."""
+
+    outcome: Outcome
+    why: str
+    is_lacking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Opening:
     """Who waits for the files of a run; one of the two is called, once."""
 
     ready: Callable[[JobPlace], None]
-    refuse: Callable[
-        [Outcome, str], None
-    ]  #: FAILED: the job makes it impossible; LOST: the host does, for now
+    refuse: Callable[[OpeningRefusal], None]
 
 
 class JobFiles(Protocol):
@@ -108,7 +115,7 @@ class SharedFiles:
     def _place(self, order: OpenRun, opening: Opening) -> None:
         spec, kind = order.spec, TRIAL if order.is_trial else WORKER
         if why := lack_of_needs(spec, "this machine"):
-            opening.refuse(Outcome.LOST, why)
+            opening.refuse(OpeningRefusal(Outcome.LOST, why, is_lacking=True))
             return
         try:
             folder = job_folder(self._state_dir, order.job_id)
@@ -116,9 +123,9 @@ class SharedFiles:
             place_code(self._state_dir, folder, spec)
             first = next_number(folder, kind)
         except ValueError as error:
-            opening.refuse(Outcome.FAILED, str(error))
+            opening.refuse(OpeningRefusal(Outcome.FAILED, str(error)))
         except OSError as error:
-            opening.refuse(Outcome.LOST, str(error))
+            opening.refuse(OpeningRefusal(Outcome.LOST, str(error)))
         else:
             opening.ready(JobPlace(folder, first, spec.workdir, spec.entry))
 

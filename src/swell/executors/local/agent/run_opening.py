@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from errno import ENOENT
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from swell.executors.hosts.file_messages import (
 )
 from swell.executors.hosts.messages import FromHost, OpenRun
 from swell.executors.local.agent.job_code import FOLDER, place_copies
-from swell.executors.local.agent.job_files import JobPlace, Opening, lack_of_needs
+from swell.executors.local.agent.job_files import JobPlace, Opening, OpeningRefusal, lack_of_needs
 from swell.executors.local.files.background import Background
 from swell.executors.local.files.fetches import Fetches
 from swell.executors.local.files.host_checkpoints import newest_name
@@ -34,12 +33,6 @@ from swell.wire.checkpoint_files import order_in
 
 #: What comes damaged is asked for again so often: the disk that it is read from may be bad.
 NUM_TRIES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    outcome: Outcome
-    why: str
 
 
 class RunOpening:
@@ -153,30 +146,33 @@ class RunOpening:
 
     # ------------------------------------------------------------ the end
     def _place(self) -> None:
-        def made(result: JobPlace | _Refusal) -> None:
-            if isinstance(result, _Refusal):
-                self._refuse(result.outcome, result.why)
+        def made(result: JobPlace | OpeningRefusal) -> None:
+            if isinstance(result, OpeningRefusal):
+                self._refuse_by(result)
             elif self.ended():
                 self._opening.ready(result)
 
         self._background(lambda: _made(self._state_dir, self._host, self._order, self._first_worker), made)
 
-    def _then(self, work: Callable[[], _Refusal | None], go_on: Callable[[], None]) -> None:
-        def settle(refusal: _Refusal | None) -> None:
+    def _then(self, work: Callable[[], OpeningRefusal | None], go_on: Callable[[], None]) -> None:
+        def settle(refusal: OpeningRefusal | None) -> None:
             if refusal is None:
                 go_on()
             else:
-                self._refuse(refusal.outcome, refusal.why)
+                self._refuse_by(refusal)
 
         self._background(work, settle)
 
     def _refuse(self, outcome: Outcome, why: str) -> None:
+        self._refuse_by(OpeningRefusal(outcome, why))
+
+    def _refuse_by(self, refusal: OpeningRefusal) -> None:
         if self.ended():
-            self._opening.refuse(outcome, why)
+            self._opening.refuse(refusal)
 
 
 # ---------------------------------------------------------------- in the background
-def _look(state_dir: Path, host: str, order: OpenRun) -> _Refusal | None:
+def _look(state_dir: Path, host: str, order: OpenRun) -> OpeningRefusal | None:
     """Why this host cannot run it, as far as that can be known before anything is sent."""
     spec, on = order.spec, f"host {host!r}"
     try:
@@ -185,11 +181,11 @@ def _look(state_dir: Path, host: str, order: OpenRun) -> _Refusal | None:
         folder = job_folder(state_dir, order.job_id)
         (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
     except ValueError as error:
-        return _Refusal(Outcome.FAILED, str(error))
+        return OpeningRefusal(Outcome.FAILED, str(error))
     except OSError as error:
-        return _Refusal(Outcome.LOST, f"its folder cannot be made on {on}: {error}")
+        return OpeningRefusal(Outcome.LOST, f"its folder cannot be made on {on}: {error}")
     why = lack_of_needs(spec, on) or _lack_of_paths(spec, on)
-    return _Refusal(Outcome.LOST, why) if why else None
+    return OpeningRefusal(Outcome.LOST, why, is_lacking=True) if why else None
 
 
 def _lack_of_paths(spec: JobSpec, on: str) -> str:
@@ -232,7 +228,7 @@ def _is_there(state_dir: Path, file: CodeContent) -> bool:
         return False
 
 
-def _made(state_dir: Path, host: str, order: OpenRun, first_worker: int) -> JobPlace | _Refusal:
+def _made(state_dir: Path, host: str, order: OpenRun, first_worker: int) -> JobPlace | OpeningRefusal:
     spec = order.spec
     try:
         folder = job_folder(state_dir, order.job_id)
@@ -240,10 +236,10 @@ def _made(state_dir: Path, host: str, order: OpenRun, first_worker: int) -> JobP
         first = max(first_worker, next_number(folder, TRIAL if order.is_trial else WORKER))
         return _place_of_job(state_dir, folder, host, spec, first)
     except ValueError as error:
-        return _Refusal(Outcome.FAILED, str(error))
+        return OpeningRefusal(Outcome.FAILED, str(error))
     except OSError as error:
         reason = f"{error.strerror} ({error.filename})"
-        return _Refusal(Outcome.LOST, f"its code cannot be placed on host {host!r}: {reason}")
+        return OpeningRefusal(Outcome.LOST, f"its code cannot be placed on host {host!r}: {reason}")
 
 
 def _place_of_job(state_dir: Path, folder: Path, host: str, spec: JobSpec, first: int) -> JobPlace:
