@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.executors.file_world import FileWorld
 
 from swell.api.logs import Whose, read_chunks
-from swell.executors.hosts.file_messages import LogPiece
+from swell.executors.hosts.file_messages import LeaderNoted, LogPiece
 from swell.executors.local.files import log_forwarding
 from swell.executors.local.files.log_forwarding import LAST_WORDS_S, LogName
 from swell.executors.local.logs.files import discard_logs, job_folder, log_path, note_leaders
@@ -222,3 +222,21 @@ def test_every_message_is_short(world: FileWorld) -> None:
     pieces = [m for _, m in world.told if isinstance(m, LogPiece)]
     assert max(len(msgspec.json.encode(piece)) for piece in pieces) < 1 << 20
     assert at_head(world, 0) == b"\xff" * (3 * log_forwarding.PIECE_BYTES)
+
+
+def test_who_leads_is_told_to_the_next_controller_if_the_former_one_has_not_taken_it(
+    world: FileWorld,
+) -> None:
+    world.submit(JOB)
+    printing = Printing(world, 3)
+    printing.print(b"warming up\n")
+    world.settle()
+    printing.lead(len(b"warming up\n"))
+    printing.print(b"step 1\n")
+    while not any(isinstance(message, LeaderNoted) for _, message in world.told):
+        world.turns.take(lambda num: 0)
+        world.hosts["a"].files.tick()
+    world.replace_controller("a")
+    world.pass_time(1.0)
+    assert (job_folder(world.head_dir, JOB) / "leaders").read_text() == f"3 {len(b'warming up') + 1}\n"
+    assert at_head(world, 3) == b"warming up\nstep 1\n"

@@ -17,6 +17,8 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.records import ElasticRecord
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.kept_runs import WHOLE_BYTES
+from swell.model.coding import encode
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -28,6 +30,7 @@ from swell.model.event import (
     JobProfiled,
     Outcome,
     ProfilingFailed,
+    StepsReported,
     WorkersLost,
 )
 from swell.model.job import Elasticity
@@ -127,6 +130,35 @@ def test_an_end_that_was_not_told_is_told(fleet: Fleet) -> None:
     fleet.replace_controller()
     (end,) = of_kind(fleet, GangEnded)
     assert (end.generation, end.outcome) == (2, Outcome.STOPPED)
+
+
+def test_a_value_that_a_script_has_reported_once_is_told(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.line.is_open = False
+    leader = fleet.workers(JOB)[0]
+    leader.say(m.Reported(values={"accuracy": 0.75}))
+    leader.say(m.Progress(generation=1, steps=2, num_workers=2, metrics={"f1": 0.5}))
+    leader.say(m.Reported(values={"recall": 0.25}))
+    fleet.replace_controller()
+    fleet.pass_time(1.0)
+    told = {name: value for event in of_kind(fleet, StepsReported) for name, value in event.metrics.items()}
+    assert told == {"accuracy": 0.75, "f1": 0.5, "recall": 0.25}
+
+
+def test_a_run_with_much_talk_is_told_in_parts_and_taken_over(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    leader, other = fleet.workers(JOB)
+    leader.say(m.Reported(values={"x" * (WHOLE_BYTES + 1): 1.0}))
+    told = fleet.hosts["a"]._kept.kept()
+    assert [type(message) for message in told[:2]] == [h.RunKept, h.TalkKept]
+    assert max(len(encode(message)) for message in told) < 2 * WHOLE_BYTES
+    assert [type(message) for message in fleet.hosts["b"]._kept.kept()] == [h.RunKept]
+    before = orders(fleet)
+    fleet.replace_controller()
+    assert orders(fleet) == before
+    other.host.exit(other, -signal.SIGKILL)
+    (loss,) = of_kind(fleet, WorkersLost)
+    assert loss.devices == ("b/0",) and fleet.rounds(JOB) == {2}
 
 
 # ---------------------------------------------------------------- hosts that do not come

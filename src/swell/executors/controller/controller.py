@@ -378,7 +378,7 @@ class Controller:
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
-            case messages.RunKept() | messages.EndKept():
+            case messages.RunKept() | messages.TalkKept() | messages.EndKept():
                 self._succession.hear(host, message)
             case messages.DevicesOffered():
                 self._succession.hear_offer(host, message)

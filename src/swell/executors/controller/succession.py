@@ -26,6 +26,7 @@ from swell.executors.hosts.messages import (
     RunKept,
     SetShare,
     SignalWorker,
+    TalkKept,
     ToHost,
 )
 from swell.model.event import AnyEvent, GangEnded, Outcome
@@ -80,10 +81,12 @@ class Succession:
         return self.takeover.awaited
 
     # ------------------------------------------------------------ what hosts tell
-    def hear(self, host: str, message: RunKept | EndKept) -> None:
+    def hear(self, host: str, message: RunKept | TalkKept | EndKept) -> None:
         """Of the time before this controller."""
         if isinstance(message, EndKept):
             self.takeover.note_end(message.end)
+        elif isinstance(message, TalkKept):
+            self.takeover.note_talk(host, message)
         elif self.is_over:  # nobody has waited for it: what it runs is not known to be of any gang
             self.takeover.leave({host: message})
         else:
@@ -91,7 +94,7 @@ class Succession:
 
     def keep(self, host: str, message: FromHost) -> bool:
         """Whether it is about a run that is not taken over yet: it is heard afterwards."""
-        return self.takeover.keep(host, message)
+        return not isinstance(message, TalkKept) and self.takeover.keep(host, message)
 
     def hear_offer(self, host: str, offered: DevicesOffered) -> None:
         """It is the last word about what was. Devices are not used while something runs there that nobody

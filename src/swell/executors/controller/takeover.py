@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.hosts.messages import FromHost, RunKept, RunSnapshot
+from swell.executors.hosts.messages import FromHost, RunKept, RunSnapshot, TalkKept
 from swell.model.event import GangEnded, GangSuspended
 
 
@@ -72,6 +74,19 @@ class Takeover:
         """To be told before `settle`."""
         self._kept.setdefault(kept.order.run, {})[host] = kept
         self._later[host, kept.order.run] = []
+
+    def note_talk(self, host: str, talk: TalkKept) -> None:
+        """The rest of what a host has told of a run, by `note`."""
+        copies = self._kept.get(talk.run, {})
+        if (copy := copies.get(host)) is None:
+            return  # nobody will take the run over
+        workers = tuple(
+            msgspec.structs.replace(worker, talk=(*worker.talk, talk.message))
+            if worker.number == talk.worker
+            else worker
+            for worker in copy.workers
+        )
+        copies[host] = msgspec.structs.replace(copy, workers=workers)
 
     def note_end(self, end: GangEnded | GangSuspended) -> None:
         """Several hosts may tell of the same job; the latest gang counts."""

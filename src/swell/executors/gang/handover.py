@@ -141,6 +141,10 @@ class Handover:
         if newest is not None:
             self.progress.steps = newest.steps
             self.handlers.vigil.step_s = newest.step_s or 0.0
+        for worker in present:
+            values = worker.latest(messages.Reported)
+            if values is not None and self.roster.group[:1] == [worker.number]:
+                self.progress.note_values(values)  # it may not have been told to a daemon
         saves = [save for worker in present if (save := worker.latest(messages.CheckpointSaved))]
         self.progress.saved_steps = max([self.progress.saved_steps, *(save.steps for save in saves)])
 

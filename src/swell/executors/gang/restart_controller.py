@@ -443,6 +443,8 @@ class RestartGang:
                 self._note_steps(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
+            elif isinstance(message, Reported):
+                self._note_values(message)
             elif isinstance(message, StopVote) and worker is not None and worker.awaits(StopVotes, message):
                 self._note_vote(number, message)
         never = KeptExit(status=HOST_LOST, log_tail="it was lost together with the controller")

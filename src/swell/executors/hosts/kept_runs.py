@@ -1,12 +1,16 @@
 """What a host keeps of its runs, so that a controller that starts anew can take them over.
 
-All that the host is told and answers passes by here. Of each worker the latest message of each kind stays, so
-the memory that this takes is bounded, however long no controller is there to hear.
+All that the host is told and answers passes by here. Of each worker the latest message of each kind stays,
+and the latest value of each name that its script has reported, so the memory that this takes is bounded,
+however long no controller is there to hear.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.hosts.messages import (
@@ -20,6 +24,7 @@ from swell.executors.hosts.messages import (
     RunRefused,
     RunSnapshot,
     StartWorker,
+    TalkKept,
     TellWorker,
     ToHost,
     WorkerExited,
@@ -27,11 +32,17 @@ from swell.executors.hosts.messages import (
     WorkerHalted,
     WorkerSaid,
 )
+from swell.model.coding import encode
 from swell.model.event import GangEnded, GangSuspended
-from swell.wire.messages import FromAgent, FromWorker
+from swell.wire.messages import FromAgent, FromWorker, Progress, Reported
+from swell.wire.numbers import Number
 
 #: Ended gangs that a host tells of.
 MAX_ENDS = 100
+#: Of a `RunKept` with all talk. A message between machines may have four times as many.
+WHOLE_BYTES = 1 << 20
+#: Named values that are kept of a worker, the latest ones.
+MAX_VALUES = 100
 
 
 @dataclass(slots=True)
@@ -45,8 +56,22 @@ class _Worker:
     exit: KeptExit | None = None
 
     def note(self, message: FromAgent | FromWorker) -> None:
+        if isinstance(message, Progress) and message.metrics:
+            self._keep(Reported(values=self._values_with(message.metrics)))
+        if isinstance(message, Reported):
+            message = Reported(values=self._values_with(message.values))
+        self._keep(message)
+
+    def _keep(self, message: FromAgent | FromWorker) -> None:
         self.talk.pop(type(message), None)  # it comes last from now on
         self.talk[type(message)] = message
+
+    def _values_with(self, news: Mapping[str, Number]) -> dict[str, Number]:
+        """A value that is told once is told again by nobody else."""
+        told = self.talk.get(Reported)
+        before = told.values if isinstance(told, Reported) else {}
+        values = {name: value for name, value in before.items() if name not in news} | dict(news)
+        return dict(list(values.items())[-MAX_VALUES:])
 
     def kept(self) -> KeptWorker:
         talk = tuple(self.talk.values())
@@ -83,10 +108,10 @@ class KeptRuns:
         self._runs: dict[str, _Run] = {}
         self._ends: dict[str, GangEnded | GangSuspended] = {}  #: by run, the latest last
 
-    def kept(self) -> list[RunKept | EndKept]:
+    def kept(self) -> list[RunKept | TalkKept | EndKept]:
         """What a new controller is told first."""
         return [
-            *(run.kept() for run in self._runs.values()),
+            *(part for run in self._runs.values() for part in _parts(run.kept())),
             *(EndKept(end=end) for end in self._ends.values()),
         ]
 
@@ -133,6 +158,17 @@ class KeptRuns:
             self._ends[key] = end
         for oldest in list(self._ends)[:-MAX_ENDS]:
             del self._ends[oldest]
+
+
+def _parts(run: RunKept) -> Iterator[RunKept | TalkKept]:
+    if len(encode(run)) <= WHOLE_BYTES:
+        yield run
+        return
+    silent = tuple(msgspec.structs.replace(worker, talk=()) for worker in run.workers)
+    yield msgspec.structs.replace(run, workers=silent)
+    for worker in run.workers:
+        for message in worker.talk:
+            yield TalkKept(run=run.order.run, worker=worker.number, message=message)
 
 
 def _note_of_worker(

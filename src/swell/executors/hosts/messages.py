@@ -14,7 +14,8 @@ it is opened before the first and closed after the last::
     CloseRun                       ->                              no worker of it is left
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
-for each run that is open, and an `EndKept` for each gang that has ended; and `FilesKept`, if need be.
+for each run that is open (with `TalkKept`s, if it is long), an `EndKept` for each gang that has ended; and
+`FilesKept`, if need be.
 
 A host that has a state folder of its own says and hears about files between: see `file_messages`.
 
@@ -174,6 +175,16 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     workers: tuple[KeptWorker, ...]
 
 
+class TalkKept(HostMessage, frozen=True, kw_only=True):
+    """What a worker of a run was told or has said, in order: after the run's `RunKept`, where that would be
+    too long with all of it.
+    """
+
+    run: str
+    worker: int
+    message: FromAgent | FromWorker
+
+
 class EndKept(HostMessage, frozen=True, kw_only=True):
     """How a gang ended that had workers here; it may not have been told to a daemon."""
 
@@ -287,6 +298,7 @@ class HostLeaving(HostMessage, frozen=True, kw_only=True):
 
 FromHost = (
     RunKept
+    | TalkKept
     | EndKept
     | DevicesOffered
     | RunOpened

@@ -64,6 +64,7 @@ class LogForwarder:
         self._say, self._now_s, self._background = say, now_s, background
         self._logs: dict[LogName, _Log] = {}  #: the one whose turn it is first
         self._is_looking = self._is_untaken = False
+        self._untaken_lead: tuple[_Log, int] | None = None
         self._may_send = float(BURST_BYTES)
         self._seen_s = now_s()
 
@@ -89,7 +90,7 @@ class LogForwarder:
 
     def taken(self) -> None:
         """The controller has what was said last."""
-        self._is_untaken = False
+        self._is_untaken, self._untaken_lead = False, None
         for log in [log for log in self._logs.values() if log.is_done]:
             del self._logs[log.name]
             self._tell(log)
@@ -101,10 +102,13 @@ class LogForwarder:
         return tuple(self._logs)
 
     def restart(self) -> None:
-        """Another controller is there now. What was under way to the former one may be missing."""
+        """Another controller is there now. Output that was under way to the former one may be missing."""
         for log in self._logs.values():
             log.is_new, log.is_done = True, False
-        self._is_untaken = False
+        if self._untaken_lead is not None:  # nothing has followed it: told twice it says the same
+            log, position = self._untaken_lead
+            log.leads_from.appendleft(position)
+        self._is_untaken, self._untaken_lead = False, None
         self.tick()
 
     def tick(self) -> None:
@@ -138,7 +142,7 @@ class LogForwarder:
             self.taken()
             return
         if isinstance(found.message, LeaderNoted):
-            log.leads_from.popleft()
+            self._untaken_lead = log, log.leads_from.popleft()
         else:
             self._may_send -= len(found.message.content)
         self._is_untaken = True
