@@ -370,8 +370,8 @@ def test_a_host_that_never_joined_cannot_be_removed(world: World) -> None:
 
 def test_an_end_of_the_platform_ends_the_workers(world: World) -> None:
     world.door.begin_to_close()
-    world.pass_time(1.0, until=lambda: not world.door.names)
-    assert not world.door.names and world.running == set()
+    world.pass_time(1.0, until=lambda: not world.door.has_to_wait)
+    assert not world.door.has_to_wait and world.running == set()
     world.pass_time(2 * TIMES.wait_s)
     assert not world.is_joined(), "it gets no other lease"
 

@@ -54,12 +54,6 @@ class HeldLease:
             return TermPhase.ASKED
         return TermPhase.HELD if now_s < self.end_s else TermPhase.OVER
 
-    def next_term(self, now_s: float) -> HeldLease:
-        """No worker of this term is left. Raises ValueError if it is not over."""
-        if self.phase(now_s) is not TermPhase.OVER:
-            raise ValueError(f"term {self.term} is not over: its workers may run until {self.end_s:g} s")
-        return HeldLease(self.term + 1)
-
     def open_line(self) -> None:
         """There is a new line to the controller: what was asked on the former may be lost."""
         self._last_ask_s = -math.inf

@@ -305,11 +305,6 @@ class HostDoor:
         """Whether no worker of an earlier controller runs on any host, so that its jobs may be started."""
         return not self._book.unheard
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the hosts that are the controller's."""
-        return tuple(name for name, host in self._hosts.items() if host.term is not None)
-
     def remove(self, name: str, why: str = "it was removed from the platform") -> None:
         """Its workers are ended, and its process ends. It may join again when it is started again.
 
