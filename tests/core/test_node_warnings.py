@@ -11,8 +11,9 @@ from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 
+from swell.core.backoff import MAX_SETBACKS
 from swell.live.recovery import changed_nodes
-from swell.model.command import ProfileJob, Reconfigure, SuspendGang
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     JobSubmitted,
     NodeCleared,
@@ -153,6 +154,28 @@ def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> N
     assert bench.phase() is Phase.QUEUED
     [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
     assert "left the cluster, or were about to" in told
+
+
+def test_a_gang_of_which_nothing_is_heard_is_not_believed_to_do_more_than_there_is() -> None:
+    """Its machine is gone, and its lease is not over."""
+    bench = Bench()
+    generation = bench.run("a", 4)
+    bench.reported(generation, 10, step_s=1.0)
+    bench.now_s += 1e6
+    bench.lost(generation, bench.job().devices[0])
+    assert bench.job().steps == bench.job().total_steps == 1000
+
+
+def test_a_launch_that_is_lost_with_its_node_is_no_fault_of_the_job_however_often() -> None:
+    bench = Bench()
+    bench.want(a=4)
+    bench.submit("a")
+    launch = only(bench.profiled("a"), LaunchGang)
+    for _ in range(2 * MAX_SETBACKS):
+        bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
+        bench.gone(launch.generation)
+        assert bench.phase() is Phase.QUEUED
+        launch = only(bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8))), LaunchGang)
 
 
 def test_a_warning_outlives_the_daemon_and_ends_with_the_node_its_change_or_at_a_word() -> None:

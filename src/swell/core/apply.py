@@ -431,7 +431,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         record.resizes.overtake(event.at_s)
         _note_steps(record, event)
     has_lasted = record.has_lasted(event.at_s)
-    is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.members.devices)
+    is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.held)
     is_refused = record.gang.is_launching and state.is_ruled_out(record, record.gang.goal.devices)
     _release(record, event.at_s)
     record.progress.done_steps = steps

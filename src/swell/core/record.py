@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from swell.core.admission import Admission
@@ -303,8 +305,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.ended is Phase.SUCCEEDED and finished_s <= self.deadline_s
 
     def _shown_steps(self) -> int:
-        """A restart job's work is counted in seconds; its script's steps are only for people."""
+        """A restart job's work is counted in seconds; its script's steps are only for people.
+
+        A gang of which nothing is heard is believed to go on. It has no more to do than that.
+        """
         if self.spec.elasticity is Elasticity.LIVE:
-            return int(self.progress.done_steps)
+            return int(min(self.progress.done_steps, self.known_total or math.inf))
         reported = self.progress.reported
         return 0 if reported is None else reported.steps
