@@ -250,6 +250,11 @@ class Training:
         self.rate_per_s = 0.0
         self.mark += 1
 
+    def drop_step(self, grain_steps: float) -> None:
+        """What was done of a step that nothing cuts in two has to be done again."""
+        if grain_steps:
+            self.steps = math.floor(self.steps / grain_steps + WHOLE) * grain_steps
+
     def end_s(self) -> float:
         """When it reaches `end_step` if nothing changes; inf if it stands still."""
         if self.rate_per_s <= 0.0:

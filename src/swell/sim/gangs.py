@@ -56,6 +56,7 @@ class GangTimings:
     save_s: float = 0.0  #: writing a checkpoint at a suspend
     exit_s: float = 0.0  #: from a job's last step to the end of its process
     exit_more_s: float = 0.0  #: for each further one beside it
+    notice_s: float = 0.0  #: from the loss of a node, whose workers train no more, until anyone hears of it
     grain_steps: float = 0.0  #: gangs change and report after so many steps; 0: at any moment
     checkpoint_interval_s: float = 1800.0  #: what is done since the last one is lost with the last worker
     #: Between two reports of a gang; inf: it only reports pauses, which is enough where belief is truth.
@@ -91,6 +92,7 @@ class SimGangs:
         self._agenda = agenda
         self._tell = tell
         self._faults = faults
+        self._silent: set[str] = set()  #: devices that are gone, of which nobody has heard yet
         self._met_sets: set[frozenset[str]] = set()  #: of devices that a gang had since the last restart
         self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
@@ -245,6 +247,8 @@ class SimGangs:
 
     # ------------------------------------------------------------ what time brings
     def started(self, occurrence: Starts, now_s: float) -> None:
+        if self._hangs(self.training.get(occurrence.job_id)):
+            return
         change = self._take_change(occurrence.job_id, occurrence.generation)
         if change is not None:
             training = self.training[occurrence.job_id]
@@ -260,6 +264,8 @@ class SimGangs:
 
     def changed(self, occurrence: Changes, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
+        if self._hangs(training):
+            return
         if training is not None and (boundary_s := self._boundary_s(training, now_s)) > now_s:
             self._agenda.put(boundary_s, occurrence)
             return
@@ -303,7 +309,7 @@ class SimGangs:
 
     def left(self, occurrence: Leaves, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
-        if training is None or training.generation != occurrence.generation:
+        if training is None or training.generation != occurrence.generation or self._hangs(training):
             return
         if self._is_struck("suspend", training):
             self._train(training, training.target, 0.0, now_s)
@@ -426,8 +432,23 @@ class SimGangs:
         self._expect_end(training, now_s)
 
     # ------------------------------------------------------------ faults
+    def silence(self, gone: frozenset[str], now_s: float) -> None:
+        """These devices are no more, which is heard at `lose`. The workers that are left wait until then."""
+        self._silent |= gone
+        for training in self.training.values():
+            if not gone.isdisjoint(training.devices) and training.rate_per_s > 0.0:
+                training.halt(now_s)
+                training.drop_step(self._timings.grain_steps)
+                self._note(training, now_s)
+                self.version += 1
+
+    def _hangs(self, training: Training | None) -> bool:
+        """Whether it waits for workers that are gone, and of which nobody has heard."""
+        return training is not None and not self._silent.isdisjoint(training.occupied)
+
     def lose(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, and with them the workers on them."""
+        self._silent -= gone
         for training in list(self.training.values()):
             if not gone.isdisjoint(training.occupied):
                 self._lose_devices(training, gone, now_s, "a node was lost")
@@ -455,6 +476,7 @@ class SimGangs:
             self._fail(training, now_s, cause)
             return
         training.halt(now_s)
+        training.drop_step(self._timings.grain_steps)
         training.devices, training.is_unheard = left, True
         self.tally.note(training)
         self._note(training, now_s)

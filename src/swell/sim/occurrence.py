@@ -99,6 +99,13 @@ class NodeFails:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeMissed:
+    """That it has failed is heard."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReturns:
     node: Node
 
@@ -116,5 +123,6 @@ Occurrence = (
     | Contends
     | TrialEnds
     | NodeFails
+    | NodeMissed
     | NodeReturns
 )

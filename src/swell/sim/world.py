@@ -41,6 +41,7 @@ from swell.sim.occurrence import (
     Leaves,
     LosesWorker,
     NodeFails,
+    NodeMissed,
     NodeReturns,
     Occurrence,
     Reports,
@@ -296,12 +297,26 @@ class SimulatedWorld:
 
     @_happen.register
     def _(self, occurrence: NodeFails) -> None:
-        node = self._nodes.pop(occurrence.name, None)
-        if node is not None:
-            gone = frozenset(node.devices)
-            self._devices -= gone
-            self._told.append(NodeLost(at_s=self.now_s, name=node.name))
-            self._gangs.lose(gone, self.now_s)
+        node, notice_s = self._nodes.get(occurrence.name), self._timings.notice_s
+        if node is None:
+            return
+        if notice_s <= 0.0:
+            self._miss(node)
+        else:
+            self._gangs.silence(frozenset(node.devices), self.now_s)
+            self._agenda.put(self.now_s + notice_s, NodeMissed(node.name))
+
+    @_happen.register
+    def _(self, occurrence: NodeMissed) -> None:
+        self._miss(self._nodes[occurrence.name])
+
+    def _miss(self, node: Node) -> None:
+        """The head hears that the node is gone."""
+        gone = frozenset(node.devices)
+        del self._nodes[node.name]
+        self._devices -= gone
+        self._told.append(NodeLost(at_s=self.now_s, name=node.name))
+        self._gangs.lose(gone, self.now_s)
 
     @_happen.register
     def _(self, occurrence: NodeReturns) -> None:
