@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-promises bench-solvers bench-resize bench-throughput \
-	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon clean
+	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -93,6 +93,10 @@ repro-hu: $(STAMP)
 # FlowCon's evaluation on real processes, an hour or more of this machine, which must be idle otherwise.
 repro-flowcon: $(STAMP)
 	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
+
+# Real jobs on machines of namespaces that are killed at the times of a log: ten minutes of this machine, idle otherwise.
+repro-reclaim: $(STAMP)
+	$(BIN)/swell repro reclaim --data $(DATA) --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -104,15 +105,27 @@ class Player:
         small = [self._submit(part) for part in scripts.values()]
         return [*whole, *(self.client.wait(job_id) for job_id in small)]
 
-    def play(self, parts: Sequence[PlannedJob]) -> list[JobView]:
-        """What became of each, in order of submission."""
+    def play(
+        self,
+        parts: Sequence[PlannedJob],
+        until_s: float = math.inf,
+        look: Callable[[], None] = lambda: None,
+    ) -> list[JobView]:
+        """What became of each, in order of submission.
+
+        Args:
+            until_s: after the beginning. Jobs that have not ended by then are as they are.
+            look: called several times a second.
+        """
         opened_s, ids = time.monotonic(), []
         for part in sorted(parts, key=lambda part: part.at_s):
             while (wait_s := opened_s + part.at_s - time.monotonic()) > 0.0:
                 time.sleep(min(wait_s, LOOK_EVERY_S))
                 self._look()
+                look()
             ids.append(self._submit(part))
-        while self._look() < len(self.specs):
+        while self._look() < len(self.specs) and time.monotonic() - opened_s < until_s:
+            look()
             time.sleep(LOOK_EVERY_S)
         return [self.client.job(job_id) for job_id in ids]
 
@@ -152,15 +165,16 @@ def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Call
         head=head,
         devices=devices,
         nodes=nodes,
-        trials=tuple(_job(client, player.specs[view.id], view, nodes) for view in trials),
-        jobs=tuple(_job(client, player.specs[view.id], view, nodes) for view in views),
+        trials=tuple(live_job(client, player.specs[view.id], view, nodes) for view in trials),
+        jobs=tuple(live_job(client, player.specs[view.id], view, nodes) for view in views),
         num_cores=len(os.sched_getaffinity(0)),
         load_before=load_before,
         load_after=os.getloadavg()[0],
     )
 
 
-def _job(client: Client, spec: JobSpec, view: JobView, nodes: Sequence[Node]) -> LiveJob:
+def live_job(client: Client, spec: JobSpec, view: JobView, nodes: Sequence[Node]) -> LiveJob:
+    """With what was measured of it on the first kind of device."""
     num_devices = sum(len(node.devices) for node in nodes)
     sizes = tuple(job_sizes(spec, num_devices).tolist())
     spec = msgspec.structs.replace(spec, code=view.code)

@@ -14,10 +14,11 @@ from swell.core.state import read_saved
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
 from swell.repro.live_run import LiveJob, LiveRun
+from swell.settings import Settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
-from swell.sim.occurrence import EventArrives
+from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.recorder import Recorder
 from swell.sim.resumed import ResumedWorld
 from swell.sim.standing import Standing, sim_job
@@ -35,32 +36,40 @@ def simulate(
     listen: Callable[[Core], None] = lambda core: None,
     noise_share: float = 0.0,
     seed: int = 0,
+    nodes: Sequence[tuple[float, Occurrence]] = (),
+    settings: Settings | None = None,
+    note: Callable[[float, Sequence[JobView]], None] | None = None,
 ) -> dict[str, JobView]:
     """What becomes of each job, by id, if it goes as fast as its trial run has measured.
 
     Args:
         listen: called after each turn of the head.
         noise_share: of speeds, standard deviation of their logarithm; 0: exactly so fast.
+        nodes: when which of them joins and fails, in head time.
+        settings: of the platform.
+        note: called after each turn, with its time and all jobs.
     """
     generator = np.random.default_rng(seed)
     standing = Standing(now_s=run.begun_s, saved=read_saved(run.head.encode()), jobs={})
     num_devices = sum(len(node.devices) for node in run.nodes)
     jobs = [_sim_job(job, num_devices, noise_share, generator) for job in run.jobs]
-    core = new_core()
+    core = new_core(run.policy, settings)
     core.load(run.head.encode())
     recorder = Recorder(core)
 
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.tally, world.version)
         listen(core)
+        if note is not None:
+            note(now_s, (*core.views(), *recorder.ended.values()))
 
-    submissions = [
+    submissions: list[tuple[float, Occurrence]] = [
         (job.submit_s, EventArrives(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
         for job in jobs
     ]
-    world = ResumedWorld(standing, core.under_way(), cost, jobs, submissions, end_turn, timings)
+    world = ResumedWorld(standing, core.under_way(), cost, jobs, [*submissions, *nodes], end_turn, timings)
     loop.run(world, recorder, core)
-    return recorder.ended
+    return {**{view.id: view for view in core.views()}, **recorder.ended}
 
 
 def _sim_job(job: LiveJob, num_devices: int, noise_share: float, generator: np.random.Generator) -> SimJob:

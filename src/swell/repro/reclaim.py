@@ -1,0 +1,135 @@
+"""Real jobs on machines that are killed without notice, as a log of idle nodes says, and a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from swell.model.errors import InvalidInput
+from swell.namespaces.first_process import NamespacesMissing
+from swell.repro.bftrainer_inputs import POOL
+from swell.repro.experiment import Context, Paper
+from swell.repro.findings import Findings
+from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn
+from swell.repro.live_run import PlannedJob
+from swell.repro.reclaim_findings import findings_of
+from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
+from swell.repro.reclaim_record import PlayOrder, ReclaimRun
+from swell.repro.reclaim_words import INTRODUCTION
+from swell.settings import spell
+from swell.sim.pool_file import read_pool
+
+#: Of the log: four hours in six minutes. Six nodes come and go, two or three are lent on average.
+WINDOW = Window(
+    num_nodes=6,
+    from_s=160_000.0,
+    length_s=14_400.0,
+    times_faster=40.0,
+    least_s=20.0,
+    least_gap_s=15.0,
+    apart_s=2.0,
+    least_changes=2,
+)
+#: A step of 64 samples takes one of these a second.
+DEVICES = "paced:1@64"
+POLICY = "bftrainer"
+#: A host that is silent is given up after seven seconds. A job that has lost all its workers goes back five.
+#: Several machines import torch at the same time on the cores of one.
+SETTINGS: dict[str, float] = {
+    "lease_s": 5.0,
+    "lease_margin_s": 2.0,
+    "checkpoint_interval_s": 5.0,
+    "ready_s": 300.0,
+    "bftrainer.t_fwd_s": 15.0,
+    "bftrainer.max_trainers": 4.0,
+}
+#: 8 steps are an epoch of the script. Jobs have different bounds: among equals chance decides who shrinks.
+WORKLOAD = (
+    PlannedJob(at_s=0, name="a", script="visits.py", steps=104, workers="1:3"),
+    PlannedJob(at_s=0.5, name="b", script="visits.py", steps=160, workers="1:2"),
+    PlannedJob(at_s=20, name="c", script="visits.py", steps=48, workers="1"),
+    PlannedJob(at_s=60, name="d", script="visits.py", steps=88, workers="1:4"),
+    PlannedJob(at_s=120, name="e", script="visits.py", steps=56, workers="1:2"),
+    PlannedJob(at_s=150, name="f", script="visits.py", steps=32, workers="1"),
+    PlannedJob(at_s=200, name="g", script="visits.py", steps=64, workers="1:3"),
+    PlannedJob(at_s=230, name="h", script="visits.py", steps=400, workers="1:"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimExperiment:
+    """See `experiment.Experiment`."""
+
+    name: str = "reclaim"
+    needs: tuple[str, ...] = ()
+
+    def run(self, context: Context) -> Findings:
+        """On real machines, or of a run that was played before. Raises InvalidInput."""
+        run = self._play(context) if context.played is None else self._read(context.played)
+        return findings_of(self.name, run)
+
+    def _play(self, context: Context) -> ReclaimRun:
+        source, intervals = lent_nodes(context.data, context.seed)
+        names = sorted({one.node for one in intervals})
+        order = PlayOrder(
+            parts=WORKLOAD,
+            num_nodes=len(names),
+            first=frozenset(one.node for one in intervals if not one.start_s),
+            played_s=WINDOW.played_s,
+        )
+        up = ["--policy", POLICY]
+        for setting, value in SETTINGS.items():
+            up += ["--set", f"{setting}={spell(value)}"]
+        try:
+            with (
+                context.watch("machines that are reclaimed", int(WINDOW.played_s)) as advance,
+                lent_machines(names, up, DEVICES) as lent,
+            ):
+                ended, reclaimed = play(lent, order, intervals, advance)
+        except NamespacesMissing as error:
+            raise InvalidInput(f"machines cannot be had here: {error}") from error
+        except PlayFailed as error:
+            raise InvalidInput(str(error)) from error
+        run = ReclaimRun(
+            source=source,
+            intervals=intervals,
+            played_s=WINDOW.played_s,
+            settings=SETTINGS,
+            ended=ended,
+            reclaimed=reclaimed,
+        )
+        if context.runs is not None:
+            context.runs.mkdir(parents=True, exist_ok=True)
+            self._file(context.runs).write_bytes(msgspec.json.encode(run))
+        return run
+
+    def _read(self, folder: Path) -> ReclaimRun:
+        file = self._file(folder)
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=ReclaimRun)
+        except OSError as error:
+            raise InvalidInput(f"{file} cannot be read ({error.strerror}); run it live first") from error
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(f"{file} is of another version ({error}); run it live again") from error
+
+    def _file(self, folder: Path) -> Path:
+        return folder / f"{self.name}-run.json"
+
+
+def lent_nodes(data: Path, seed: int) -> tuple[str, tuple[LentInterval, ...]]:
+    """Where the intervals are from, and they; without the log they are drawn. Raises InvalidInput."""
+    if not (data / POOL).exists():
+        return f"drawn with seed {seed}, as there is no {POOL}", drawn(WINDOW, seed)
+    source = f"{POOL} from {WINDOW.from_s:,.0f} s on, {WINDOW.times_faster:g} times as fast"
+    return source, compressed(read_pool(data / POOL), WINDOW)
+
+
+PAPER = Paper(
+    name="reclaim",
+    title="Machines that are reclaimed",
+    inputs="",
+    introduction=INTRODUCTION,
+    experiments=(ReclaimExperiment(),),
+)
