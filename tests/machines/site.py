@@ -38,9 +38,12 @@ class Site:
     Args:
         devices: of each host.
         options: of `swell up`.
+        num_borrowed: hosts that may be reclaimed at any second, the last ones.
     """
 
-    def __init__(self, network: Network, devices: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, network: Network, devices: str, options: Sequence[str] = (), num_borrowed: int = 0
+    ) -> None:
         self.head, *self.hosts = network.machines
         self._devices = devices
         swell(self.head, "up", "--listen", f"{self.head.address}:{_PORT}", "--devices", "none", *options)
@@ -49,13 +52,16 @@ class Site:
             file = host.outside(_TOKEN)
             file.touch(mode=0o600)
             file.write_text(token)
-            self.join(host, f"n{number}")
+            is_borrowed = number > len(self.hosts) - num_borrowed
+            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []))
         self.await_nodes(len(self.hosts))
 
-    def join(self, host: Machine, name: str) -> subprocess.Popen[str]:
+    def join(self, host: Machine, name: str, *options: str) -> subprocess.Popen[str]:
+        """`options`: of `swell node`."""
         words = ("node", "--join", f"{self.head.address}:{_PORT}", "--token-file", _TOKEN, "--name", name)
         with host.outside(f"{HOME}/node.log").open("w") as log:
-            return start(host, *words, "--devices", self._devices, stdout=log, stderr=subprocess.STDOUT)
+            words = (*words, "--devices", self._devices, *options)
+            return start(host, *words, stdout=log, stderr=subprocess.STDOUT)
 
     def nodes(self) -> list[dict[str, Any]]:
         shown: list[dict[str, Any]] = json.loads(swell(self.head, "nodes", "--json"))["nodes"]
