@@ -273,10 +273,10 @@ def test_a_head_that_is_not_there_or_silent_is_named(tmp_path: Path, monkeypatch
         monkeypatch.setattr(joining, "JOIN_S", 0.2)
         token = JoinToken("a", bytes(32), bytes(32))
         with pytest.raises(CannotJoin, match=r"did not answer within 0\.2 s"):
-            asyncio.run(join(LOOPBACK, port, token, ME, lambda line: None))
+            asyncio.run(join(LOOPBACK, port, token, ME, lambda line, accepted: None))
     monkeypatch.setattr(joining, "JOIN_S", 10.0)
     with pytest.raises(CannotJoin, match=f"the head at {LOOPBACK}:{port} cannot be reached") as raised:
-        asyncio.run(join(LOOPBACK, port, token, ME, lambda line: None))
+        asyncio.run(join(LOOPBACK, port, token, ME, lambda line, accepted: None))
     assert not raised.value.is_final, "it may be there later"
 
 

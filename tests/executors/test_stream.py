@@ -247,7 +247,7 @@ class Talk:
 
     async def open(self) -> None:
         self.port = self.port or await self.listener.listen(LOOPBACK)
-        await join(LOOPBACK, self.port, self.token, ME, self.host.attach)
+        await join(LOOPBACK, self.port, self.token, ME, lambda line, accepted: self.host.attach(line))
 
 
 def test_lines_that_are_torn_lose_nothing(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ class Site:
         """`options`: of `swell node`."""
         words = ("node", "--join", f"{self.head.address}:{_PORT}", "--token-file", _TOKEN, "--name", name)
         with host.outside(f"{HOME}/node.log").open("w") as log:
-            words = (*words, "--devices", self._devices, *options)
-            return start(host, *words, stdout=log, stderr=subprocess.STDOUT)
+            devices = ("--devices", self._devices)
+            return start(host, *words, *devices, *options, stdout=log, stderr=subprocess.STDOUT)
 
     def nodes(self) -> list[dict[str, Any]]:
         shown: list[dict[str, Any]] = json.loads(swell(self.head, "nodes", "--json"))["nodes"]

@@ -24,7 +24,8 @@ def told(pool: Pool, timings: GangTimings, rates: dict[int, float] = RATES) -> l
     world = SimulatedWorld(
         [], [job("only", steps=STEPS, rates=rates)], Constant(0.0), timings, others=pool.changes()
     )
-    core, events = head("equal_share", min_hold_s=0.0), []
+    core = head("equal_share", min_hold_s=0.0)
+    events: list[AnyEvent] = []
     while batch := world.next_events():
         events += batch
         for command in core.handle(batch):
