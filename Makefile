@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-promises bench-solvers bench-resize bench-throughput \
+.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-solvers bench-resize bench-throughput \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -41,6 +41,10 @@ bench-decisions: $(STAMP)
 # Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
 bench-live: $(STAMP)
 	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
+
+# 1,000 hosts whose workers are emulated, and as many jobs: four minutes; OPTIONS="--hosts 100 --jobs 100 --seconds 20" takes two.
+bench-head: $(STAMP)
+	$(BIN)/python -m benchmarks.head.measure --json out/bench-head.json $(OPTIONS)
 
 # Strict jobs at random on paced devices, and what is offered before and after: a quarter of an hour.
 # OPTIONS="--jobs 20 --odd 20 --hogs 1" takes five minutes, with a process beside that never rests.

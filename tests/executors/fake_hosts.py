@@ -315,6 +315,13 @@ class Fleet:
         host.offer()
         return host
 
+    def check_claims(self) -> None:
+        """Whoever is on a device is asked before another gang may have it."""
+        gangs = self.controller._gangs
+        for job_id, gang in gangs._gangs.items():
+            missed = [device for device in gang.devices if job_id not in gangs._claims.of([device])]
+            assert not missed, f"nobody would know that {job_id} is on {missed}"
+
     @property
     def gangs(self) -> set[str]:
         """Jobs that have a gang, as far as the daemon knows."""

@@ -60,6 +60,20 @@ def told(fleet: Fleet, host: str, kind: type[h.HostMessage]) -> list[h.ToHost]:
     return [message for message in fleet.hosts[host].told if isinstance(message, kind)]
 
 
+# ---------------------------------------------------------------- signs of life
+def test_workers_live_by_what_their_own_hosts_tell_of_all_of_them(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "a/1", "b/0"))
+    (start,) = of_kind(fleet, GangStarted)
+    for second in range(90):
+        mine = {worker: m.Alive(steps=second) for worker in (0, 1, 2)}
+        fleet.hosts["a"].answer(h.WorkersAlive(runs={JOB: mine, "other": mine}))
+        fleet.pass_time(1.0)
+    (lost,) = of_kind(fleet, WorkersLost)
+    assert lost.generation == start.generation
+    assert lost.devices == ("b/0",), "host a's word about a worker of host b does not count"
+    assert "gave no sign of life for 60 s" in lost.message
+
+
 # ---------------------------------------------------------------- one gang on several hosts
 def test_one_gang_spans_three_hosts(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", "b/1", "c/0"))
@@ -700,4 +714,6 @@ def test_code_is_dropped_on_all_hosts_when_the_job_has_succeeded(fleet: Fleet) -
     (ended,) = of_kind(fleet, GangEnded)
     assert ended.outcome is Outcome.SUCCEEDED
     drop = h.DropCode(job_id=JOB)
+    assert [told(fleet, name, h.DropCode) for name in "ab"] == [[drop], [drop]]
+    fleet.pass_time(0.1)
     assert all(told(fleet, name, h.DropCode) == [drop] for name in "abc"), "c may have had it earlier"

@@ -116,6 +116,7 @@ class Scene:
         held = {(device, w.run) for w in live if not w.run.startswith("trial:") for device in own(w)}
         twice = [device for device, num in Counter(device for device, _ in held).items() if num > 1]
         assert not twice, f"{twice} are of two gangs"
+        self.fleet.check_claims()
         for run in self.fleet.controller._runs.values():
             assert self.idle_hosts(run) in (set(), set(run.checkpoint_dirs)), (
                 "hosts that it has left are open"
@@ -154,6 +155,7 @@ def ends_well(scene: Scene) -> None:
     for host in scene.fleet.hosts.values():
         assert not host.workers and not host.runs, "something is left open"
     assert not scene.fleet.controller._runs and not scene.fleet.controller._preparing
+    assert not scene.fleet.controller._gangs._claims.of(DEVICES), "nobody is asked in vain"
     ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
     assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
     assert max(end.generation for end in ends) == scene.generation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -58,6 +59,21 @@ async def is_closed(client: Client) -> bool:
 async def until(is_true: Callable[[], bool]) -> None:
     while not is_true():
         await asyncio.sleep(0.005)
+
+
+def test_what_is_sent_waits_for_no_acknowledgement() -> None:
+    """Else each second short message waits for the other kernel's timer, 40 ms."""
+
+    async def play(guard: Guard, connect: Callable[[], Awaitable[Client]]) -> None:
+        _, writer = await connect()
+        writer.write(b"me\n")
+        await until(lambda: bool(guard.links))
+        (link,) = guard.links
+        assert link._transport is not None
+        line = link._transport.get_extra_info("socket")
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    with_strangers(play)
 
 
 def test_silent_connections_give_way_to_the_next() -> None:

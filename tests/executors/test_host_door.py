@@ -30,6 +30,7 @@ from swell.executors.remote.remarks import Probe, no_probe
 from swell.executors.remote.token_list import TOKENS_FILE
 from swell.model.cluster import Node
 from swell.model.event import GangEnded, Outcome
+from swell.wire import messages as m
 
 TICK_S, KILL_S = 0.1, 0.2
 TIMES = LeaseTimes(lease_s=3.0, margin_s=0.5)
@@ -402,6 +403,35 @@ def test_records_are_on_the_disk_before_the_host_hears_of_its_lease(tmp_path: Pa
     assert b'"term":1' in (tmp_path / LEASES_FILE).read_bytes()
 
 
+def test_a_lease_that_is_renewed_costs_no_write(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr(
+        "swell.executors.remote.lease_book.write_whole", lambda path, *_, **__: written.append(path)
+    )
+    world.pass_time(5 * TIMES.wait_s)
+    assert world.is_joined() and not written
+    world.cut_or_mend()
+    world.pass_time(2 * TIMES.wait_s)
+    assert written, "its end is told to the next controller"
+
+
+def test_what_could_not_be_written_is_written_before_the_next_lease(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("swell.executors.remote.lease_book.write_whole", full)
+        world.cut_or_mend()
+        world.pass_time(2 * TIMES.wait_s)
+    assert not world.is_joined() and b'"is_over":false' in (world.folder / LEASES_FILE).read_bytes()
+    world.cut_or_mend()
+    world.pass_time(2.0)
+    assert world.is_joined()
+    assert b'"term":2' in (world.folder / LEASES_FILE).read_bytes()
+
+
 def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / LEASES_FILE).write_text("[{")
     with pytest.raises(
@@ -624,6 +654,31 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     world.pass_time(1.0)
     world.controller.heard.clear()
     assert world.host.terms.term == 2 and not say()
+
+
+def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stopped(world: World) -> None:
+    inside, heard = world.host.insides[-1], world.controller.heard
+    heard.clear()
+    for worker in (0, 1):
+        inside.answer(h.WorkerSaid(run="1", worker=worker, message=m.Alive(steps=7)))
+    world.pass_time(0.5)
+    assert heard == [h.WorkersAlive(runs={"1": {0: m.Alive(steps=7), 1: m.Alive(steps=7)}})]
+    heard.clear()
+    inside.answer(h.WorkerSaid(run="1", worker=1, message=m.Alive(steps=8)))
+    inside.answer(h.WorkerHalted(run="1", worker=1, is_stopped=True))
+    world.carry()
+    assert [type(message) for message in heard] == [h.WorkersAlive, h.WorkerHalted]
+
+
+def test_signs_of_life_of_a_term_that_is_over_are_not_told_in_the_next(world: World) -> None:
+    world.host.insides[-1].answer(h.WorkerSaid(run="1", worker=0, message=m.Alive()))
+    world.cut_or_mend()
+    world.pass_time(2 * TIMES.wait_s)
+    world.controller.heard.clear()
+    world.cut_or_mend()
+    world.pass_time(3.0)
+    assert world.is_joined()
+    assert not any(isinstance(message, h.WorkersAlive) for message in world.controller.heard)
 
 
 def test_a_message_that_no_line_takes_is_answered_where_it_would_have_been_sent(world: World) -> None:

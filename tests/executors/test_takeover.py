@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,6 +95,16 @@ def test_it_goes_on_under_the_new_one(fleet: Fleet) -> None:
     fleet.perform(StopGang(job_id=JOB, generation=3))
     assert of_kind(fleet, GangEnded)[-1].outcome is Outcome.STOPPED
     assert not any(host.runs for host in fleet.hosts.values())
+
+
+def test_nobody_else_has_its_devices_under_the_new_one(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.replace_controller()
+    other = msgspec.structs.replace(launch("b/0", "c/0"), job_id="other")
+    fleet.perform(other)
+    (ended,) = [event for event in of_kind(fleet, GangEnded) if event.job_id == "other"]
+    assert "device 'b/0' is still held by workers" in ended.message
+    fleet.check_claims()
 
 
 def test_what_a_worker_does_while_nobody_listens_is_heard(fleet: Fleet) -> None:

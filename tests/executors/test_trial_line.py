@@ -78,6 +78,9 @@ class Machines:
     def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
         return "host" if kind == self.kind and "host" not in but else ""
 
+    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
+        return ["host"] if kind == self.kind else []
+
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         opened = RunOpened(run=run, first_worker=0, checkpoint_dir=str(self.folder))
         self.trials.opened(host, opened)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
+from swell.executors.controller.rounds import Rounds
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.succession import Succession
@@ -46,10 +47,12 @@ from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, NodeHost, ToHost
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, GangEnded, HostRuledOut, JobWarned, Outcome, StepsReported
-from swell.wire.messages import Finished, FromAgent, FromWorker, Welcome
+from swell.wire.messages import Alive, Finished, FromAgent, FromWorker, Welcome
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0
+#: Hosts that are told in a tick to drop the code of a job which was not there in the end: it is not urgent.
+DROPS_AT_ONCE = 50
 
 
 class Controller:
@@ -77,6 +80,7 @@ class Controller:
         numbers = WorkerNumbers(state_dir)
         self._gangs = KnownGangs(conduct, self._hosts.bindings, self._hosts.host_of, numbers)
         self._runs: dict[str, DirectedRun] = {}
+        self._rounds = Rounds()
         self._preparing: dict[str, Preparation] = {}  #: by job
         self._shares = KnownShares()
         self._usage = UsageReports()
@@ -86,6 +90,7 @@ class Controller:
         self._succession = Succession(self, self._gangs, self._shares)
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
         self._told_waiting_s = 0.0
+        self._drops_due: deque[tuple[str, str]] = deque()  #: hosts that are to drop the code of a job
         self._inbox: deque[Callable[[], None]] = deque()
         self._is_busy = False
 
@@ -190,8 +195,9 @@ class Controller:
 
     def _pass_time(self) -> None:
         now_s = self.now_s()
-        for run in list(self._runs.values()):
-            self.do(run, run.director.tick(now_s))
+        for key in self._rounds.next(self._runs):
+            if (run := self._runs.get(key)) is not None:
+                self.do(run, run.director.tick(now_s))
         for preparation in list(self._preparing.values()):
             if preparation.give_up_setting(now_s):
                 self._go_on(preparation)
@@ -201,6 +207,9 @@ class Controller:
             if gang is not None:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
         self._trials.advance()
+        for _ in range(min(DROPS_AT_ONCE, len(self._drops_due))):
+            host, job_id = self._drops_due.popleft()
+            self._hosts.tell(host, messages.DropCode(job_id=job_id))
         if now_s - self._told_waiting_s >= GATHERING_EVERY_S:
             self._greet()
         self._outbox.send()
@@ -234,8 +243,10 @@ class Controller:
             self._prepare_change(run, command)
 
     def _obey(self, gang: Choreography, command: GangCommand) -> None:
-        effects = gang.command(command, self.now_s())
         run = self._runs.get(command.job_id)
+        if run is not None:
+            self._gangs.note_wanted(command)
+        effects = gang.command(command, self.now_s())
         if run is not None:
             self.do(run, effects, is_commanded=True)
         else:  # over: all it has to say is how it ended
@@ -390,6 +401,8 @@ class Controller:
                 if preparation is not None and preparation.command.generation == generation:
                     preparation.note_shared(host, why_not)
                     self._go_on(preparation)
+            case messages.WorkersAlive(runs=runs):
+                self._hear_alive(host, runs)
             case messages.UsageRead(run=key, usage=usage):
                 self._send(self._usage.answered(key, host, usage))
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
@@ -461,6 +474,12 @@ class Controller:
                 self.do(run, run.director.exited(worker, status, log_tail, now_s))
                 self.release_hosts(run)
 
+    def _hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
+        for key, pulses in runs.items():
+            if (run := self._runs.get(key)) is not None:
+                own = {worker: pulse for worker, pulse in pulses.items() if run.workers.get(worker) == host}
+                run.director.alive(own, self.now_s())
+
     def _hear_worker(self, run: DirectedRun, worker: int, said: FromWorker) -> None:
         now_s = self.now_s()
         if isinstance(said, Finished) and run.finished_s is None:
@@ -489,7 +508,7 @@ class Controller:
         self._report_all(lost_nodes)
         self._send(self._usage.lose_host(name))
         self._trials.lose_host(name, why)
-        for run in list(self._runs.values()):
+        for run in [run for run in self._runs.values() if run.is_on(name)]:
             self._lose_workers(run, name, why)
         for preparation in list(self._preparing.values()):
             if preparation.lose_host(name, why):
@@ -516,13 +535,18 @@ class Controller:
     # ------------------------------------------------------------ what trials ask
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
-        return self._hosts.machine(host, (d for run in self._runs.values() for d in run.director.devices))
+        runs = (run for run in self._runs.values() if run.is_on(host))
+        return self._hosts.machine(host, (device for run in runs for device in run.director.devices))
 
     def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
         """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
         is none.
         """
         return self._hosts.with_most(kind, avoid, but)
+
+    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
+        """Hosts with devices of a kind, some left out: those with the most first."""
+        return self._hosts.with_any(kind, avoid)
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open the run of a trial; its answer goes to the trials."""
@@ -692,8 +716,10 @@ class Controller:
         if share is not None:
             self._set_share(run, run.checkpoint_dirs, share.generation, share.share)
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            for host in self._hosts.names:  # it may have had workers on any of them
+            for host in run.checkpoint_dirs:
                 self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
+            others = (host for host in self._hosts.names if host not in run.checkpoint_dirs)
+            self._drops_due.extend((host, run.job_id) for host in others)  # it may have had workers there
 
     def _send(self, events: Iterable[AnyEvent]) -> None:
         for event in events:

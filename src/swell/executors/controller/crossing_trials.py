@@ -32,8 +32,8 @@ class CrossingTrials:
             is_taken: devices of other trial runs.
         """
         trial, run, now_s = begun.trial, begun.run, self._runner.now_s()
-        devices = self._idle(begun, is_taken)
-        chosen = list(devices)[: trial.missing_spreads[0]]
+        devices = self._idle(begun, is_taken, trial.missing_spreads[0])
+        chosen = list(devices)
         if len(chosen) < trial.missing_spreads[0] or frozenset(chosen) in self._never:
             trial.skip_crossing()
             return None
@@ -67,11 +67,13 @@ class CrossingTrials:
             )
             self._never.add(frozenset(hosts))
 
-    def _idle(self, begun: Begun, is_taken: Collection[str]) -> dict[str, str]:
-        """By host, the run's own one first, an idle device of it."""
+    def _idle(self, begun: Begun, is_taken: Collection[str], num: int) -> dict[str, str]:
+        """By host, the run's own one first, an idle device of it; of so many at most."""
         command = begun.command
         idle: dict[str, str] = {}
         for host in self._hosts(begun.host, command.device_kind, command.avoid):
+            if len(idle) == num:
+                break
             machine = replace(self._runner.machine(host), avoid=command.avoid)
             devices = machine.idlest(command.device_kind, 1)
             has_others = any(device in machine.bindings for device in is_taken)
@@ -81,7 +83,4 @@ class CrossingTrials:
 
     def _hosts(self, first: str, kind: str, avoid: Collection[str]) -> list[str]:
         """With a device of the kind."""
-        hosts = [first]
-        while host := self._runner.host_with(kind, avoid, hosts):
-            hosts.append(host)
-        return hosts
+        return [first, *(host for host in self._runner.hosts_with(kind, avoid) if host != first)]

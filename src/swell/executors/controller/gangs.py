@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from swell.executors.controller.device_claims import DeviceClaims
 from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import WholeRun
@@ -53,6 +54,7 @@ class KnownGangs:
         self._bindings = bindings
         self._hosts = hosts
         self._gangs: dict[str, Choreography] = {}  # the newest last
+        self._claims = DeviceClaims()
         self._legacies: dict[str, Legacy] = {}
 
     def get(self, job_id: str) -> Choreography | None:
@@ -112,11 +114,18 @@ class KnownGangs:
         dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
         gang = self._new_gang(command, Legacy(), next(iter(dirs.values())), first, stopped)
         run = self._enter(command, gang, stopped, dirs)
+        for slot in (*record.gang.target, *record.gang.members.values()):
+            self._claims.note(run.job_id, slot)
         run.record = record
         run.workers = {
             number: record.workers[number] for number, worker in whole.workers.items() if worker.exit is None
         }
         return run, gang
+
+    def note_wanted(self, command: GangCommand) -> None:
+        """To be told before the gang hears of it."""
+        if isinstance(command, LaunchGang | Reconfigure):
+            self._claims.note(command.job_id, command.target.devices)
 
     def note_numbers(self, job_id: str, workers: Collection[int]) -> None:
         """These are about to be started."""
@@ -165,6 +174,8 @@ class KnownGangs:
     def ended(self, run: DirectedRun) -> None:
         """To be told of the end of every run; most are trials."""
         gang = run.director
+        if not run.is_trial:
+            self._claims.forget(run.job_id)
         if isinstance(gang, Gang):
             self._legacies[run.job_id] = Legacy(gang.saved_steps, gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
@@ -215,11 +226,10 @@ class KnownGangs:
         for device in command.target.devices:
             if device not in self._hosts:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
-        for job_id, gang in self._gangs.items():
-            shared = (
-                set(gang.devices).intersection(command.target.devices) if job_id != command.job_id else None
-            )
-            if shared:
+        wanted = frozenset(command.target.devices)
+        for job_id in self._claims.of(wanted) - {command.job_id}:
+            gang = self._gangs.get(job_id)
+            if gang is not None and (shared := wanted.intersection(gang.devices)):
                 return f"device {min(shared)!r} is still held by workers of job {job_id!r}"
         return ""
 

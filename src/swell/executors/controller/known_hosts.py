@@ -23,6 +23,7 @@ class KnownHosts:
         self._hosts: dict[str, NodeHost] = {}
         self._bindings: dict[str, DeviceBinding] = {}
         self._host_of: dict[str, str] = {}
+        self._devices: dict[str, tuple[str, ...]] = {}  #: by host, those that are offered
         self._num_cores: dict[str, int] = {}
         self._nodes: dict[str, tuple[Node, ...]] = {}  #: by host
 
@@ -66,6 +67,7 @@ class KnownHosts:
         self._forget_devices(name, but=own)
         self._bindings.update(own)
         self._host_of.update(dict.fromkeys(own, name))
+        self._devices[name] = tuple(own)
         self._num_cores[name] = offered.num_cores
         others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
@@ -100,8 +102,9 @@ class KnownHosts:
 
     def _forget_devices(self, name: str, but: Container[str] = ()) -> None:
         """They are no longer offered; workers that are on them stay."""
-        for device in [device for device, of in self._host_of.items() if of == name and device not in but]:
-            del self._host_of[device]
+        for device in self._devices.pop(name, ()):
+            if device not in but:
+                del self._host_of[device]
 
     # ------------------------------------------------------------ what they are asked
     def tell(self, name: str, message: ToHost) -> None:
@@ -115,15 +118,19 @@ class KnownHosts:
 
     def machine(self, name: str, busy: Iterable[str]) -> Machine:
         """Its devices. `busy`: a device of any host for each process that is on it."""
-        bindings = {device: self._bindings[device] for device, of in self._host_of.items() if of == name}
+        bindings = {device: self._bindings[device] for device in self._devices.get(name, ())}
         in_use = Counter(device for device in busy if device in bindings)
         return Machine(bindings, in_use, self._num_cores.get(name, 1))
 
     def with_most(self, kind: str, avoid: Container[str] = (), but: Container[str] = ()) -> str:
         """The host with the most devices of a kind, some left out; empty if there is none."""
+        return next((host for host in self.with_any(kind, avoid) if host not in but), "")
+
+    def with_any(self, kind: str, avoid: Container[str] = ()) -> list[str]:
+        """Hosts that have devices of a kind, some left out: those with the most first."""
         nums = Counter(
             host
             for device, host in self._host_of.items()
-            if device not in avoid and host not in but and self._bindings[device].kind == kind
+            if self._bindings[device].kind == kind and device not in avoid
         )
-        return min(nums, key=lambda name: (-nums[name], name), default="")
+        return sorted(nums, key=lambda name: (-nums[name], name))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.hosts.messages import RunSnapshot
 from swell.model.job import JobSpec
-from swell.wire.messages import FromWorker
+from swell.wire.messages import Alive, FromWorker
 
 
 class Director(Protocol):
@@ -28,6 +28,9 @@ class Director(Protocol):
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
         """The worker sent a message."""
+
+    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
+        """These workers live; nothing else follows at once."""
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         """The process ended. `status`: exit code, or minus the signal. `log_tail`: end of its output."""
@@ -56,3 +59,7 @@ class DirectedRun:
     total_steps: int | None = None
     record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
     finished_s: float | None = None  #: when the first of its workers met the end condition
+
+    def is_on(self, host: str) -> bool:
+        """Whether it is open there, has workers there, or looks for a port there."""
+        return host in self.checkpoint_dirs or host == self.port_host or host in self.workers.values()

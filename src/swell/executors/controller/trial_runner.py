@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,9 @@ class TrialRunner(HostChooser, Protocol):
 
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
+
+    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
+        """Hosts with devices of a kind, some left out: those with the most first."""
 
     def close_trial(self, host: str, run: str) -> None:
         """Tell a host that has opened this run that it is not needed."""

@@ -23,6 +23,7 @@ TELL_EVERY_S = 10.0
 LONGEST_WAIT_S = 1.0
 
 NOTHING = GangUsage(cpu_s=0.0)
+_FIELDS = tuple(field.name for field in msgspec.structs.fields(GangUsage))
 
 
 @dataclass(slots=True)
@@ -37,8 +38,8 @@ class Readings:
     def leave(self, host: str) -> None:
         """What was used there stays used; its memory is free."""
         self.owing.discard(host)
-        last = self.latest.pop(host, NOTHING)
-        self.left = _sum([self.left, msgspec.structs.replace(last, memory_bytes=0)])
+        if (last := self.latest.pop(host, None)) is not None:
+            self.left = _sum([self.left, msgspec.structs.replace(last, memory_bytes=0)])
 
 
 @dataclass(slots=True)
@@ -158,5 +159,4 @@ def tells_anything(event: AnyEvent) -> bool:
 def _sum(read: Iterable[GangUsage]) -> GangUsage:
     """Of all hosts."""
     read = list(read)
-    fields = (field.name for field in msgspec.structs.fields(GangUsage))
-    return GangUsage(**{name: sum(getattr(usage, name) for usage in read) for name in fields})
+    return GangUsage(**{name: sum(getattr(usage, name) for usage in read) for name in _FIELDS})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
 from swell.executors.gang.records import GangRecord
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent
-from swell.wire.messages import FromAgent, FromWorker
+from swell.wire.messages import Alive, FromAgent, FromWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,9 @@ class Choreography(Protocol):
     def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
+
+    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
+        """By worker. What follows, follows with the next tick."""
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         """One worker is gone; see `WorkerExit`."""

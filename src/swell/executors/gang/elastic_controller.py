@@ -191,6 +191,11 @@ class Gang:
             self._handlers.hear(message, member)
         return self._act()
 
+    def alive(self, pulses: Mapping[int, messages.Alive], now_s: float) -> None:
+        for worker, pulse in pulses.items():
+            if (member := self._roster.members.get(worker)) is not None:
+                member.heard_s, member.pulse = now_s, pulse
+
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
 

@@ -37,7 +37,7 @@ from swell.model.event import (
 )
 from swell.model.job import LOSS
 from swell.wire import environ
-from swell.wire.messages import Distributed, FromWorker, Reported, Stepped, StopVote, StopVotes
+from swell.wire.messages import Alive, Distributed, FromWorker, Reported, Stepped, StopVote, StopVotes
 
 #: Topic of a warning.
 SIZE = "size"
@@ -142,6 +142,9 @@ class RestartGang:
             elif isinstance(message, StopVote):
                 self._note_vote(worker, message)
         return self._drain()
+
+    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
+        """Its workers give none."""
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)

@@ -13,7 +13,7 @@ fault of the script.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
@@ -208,6 +208,11 @@ class Trial:
             member.heard_s = now_s
             self._hear(message, member, self._part)
         return self._drain()
+
+    def alive(self, pulses: Mapping[int, messages.Alive], now_s: float) -> None:
+        for worker in pulses:
+            if self._part and (member := self._part.members.get(worker)):
+                member.heard_s = now_s
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> list[Effect]:
         self._now_s = now_s

@@ -50,7 +50,7 @@ from swell.model.cluster import Node
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.usage import GangUsage
-from swell.wire.messages import FromAgent, FromWorker
+from swell.wire.messages import Alive, FromAgent, FromWorker
 
 
 # ---------------------------------------------------------------- controller -> host
@@ -234,6 +234,12 @@ class WorkerSaid(HostMessage, frozen=True, kw_only=True):
     message: FromWorker
 
 
+class WorkersAlive(HostMessage, frozen=True, kw_only=True):
+    """The latest signs of life of workers that have said nothing else since; see `WorkerSaid`."""
+
+    runs: dict[str, dict[int, Alive]]  #: by run and worker
+
+
 class WorkerHalted(HostMessage, frozen=True, kw_only=True):
     """The process of a silent worker was stopped by a signal, or (not `is_stopped`) goes on."""
 
@@ -305,6 +311,7 @@ FromHost = (
     | RunRefused
     | WorkerForked
     | WorkerSaid
+    | WorkersAlive
     | WorkerHalted
     | WorkerExited
     | RunPortFound

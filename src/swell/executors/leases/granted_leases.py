@@ -43,12 +43,14 @@ class GrantedLeases:
         self._times = times
         self._terms: dict[str, _Term] = {}
         self._ended: list[tuple[str, int | None]] = []
+        self._look_s = -math.inf  #: no term, of those that are not told, is over before
 
     def recall(self, records: Iterable[HostTerm], now_s: float) -> None:
         """What an earlier controller may have granted until now.
 
         What was known to be over is not told again by `take_ended`.
         """
+        self._look_s = -math.inf
         for record in records:
             free_s = now_s if record.is_over else now_s + self._times.wait_after_s(record.lease_s)
             term = _Term(record.term, record.lease_s, free_s)
@@ -81,6 +83,7 @@ class GrantedLeases:
         if term is not None and term.number == number:
             term.is_refused = True
             term.free_s = max(now_s, term.unknown_until_s)
+            self._look_s = -math.inf
 
     def forget(self, host: str, now_s: float) -> None:
         """Another machine is to have the name, whose terms have numbers of their own.
@@ -104,28 +107,39 @@ class GrantedLeases:
 
         None: of a host that was recalled without its term, every term in which this object granted nothing.
         """
+        if now_s >= self._look_s:
+            self._look(now_s)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _look(self, now_s: float) -> None:
+        """Which terms are over now, and when the next one may be."""
         for host, term in self._terms.items():
             self._end_unknown(host, term, now_s)
             if now_s >= term.free_s:
                 self._end(host, term)
-        ended, self._ended = self._ended, []
-        return ended
+        waited_for = [term.free_s for term in self._terms.values() if now_s < term.free_s]
+        unknown = [t.unknown_until_s for t in self._terms.values() if now_s < t.unknown_until_s]
+        self._look_s = min([*waited_for, *unknown], default=math.inf)
 
     def records(self, now_s: float) -> list[HostTerm]:
         """For `recall` of the next controller."""
-        return [
-            HostTerm(
-                host=host,
-                term=None if now_s < term.unknown_until_s else term.number,
-                lease_s=term.lease_s,
-                is_over=now_s >= term.free_s,
-            )
-            for host, term in self._terms.items()
-        ]
+        return [self.record(host, now_s) for host in self._terms]
+
+    def record(self, host: str, now_s: float) -> HostTerm:
+        """The same of one host, which has asked or was recalled."""
+        term = self._terms[host]
+        return HostTerm(
+            host=host,
+            term=None if now_s < term.unknown_until_s else term.number,
+            lease_s=term.lease_s,
+            is_over=now_s >= term.free_s,
+        )
 
     def _begin(self, host: str, number: int, now_s: float) -> _Term:
         former = self._terms.get(host)
         term = self._terms[host] = _Term(number, 0.0, now_s)
+        self._look_s = -math.inf
         if former is None:
             return term
         self._end_unknown(host, former, now_s)

@@ -63,6 +63,9 @@ class LineLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - streams only
         self._transport = transport
+        line: socket.socket = transport.get_extra_info("socket")
+        if line.family != socket.AF_UNIX:  # asyncio does it only where the protocol of the socket is named
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._opened is not None:
             self._opened(self)
 

@@ -15,16 +15,18 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.hosts.messages import FromHost, ToHost
+from swell.executors.hosts.messages import FromHost, ToHost, WorkerHalted
 from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
+from swell.executors.node.signs_of_life import SignsOfLife
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
-ACKNOWLEDGE_EVERY_S = 1.0
+#: Far less often than messages come, so that what a thousand hosts say is not doubled.
+ACKNOWLEDGE_EVERY_S = 5.0
 
 log = logging.getLogger("swell.node")
 _decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
@@ -84,6 +86,7 @@ class HostTerms:
         self._begin_term, self._new_inside = begin_term, new_inside
         self._now_s, self._show_end = now_s, show_end
         self._lease = HeldLease(begin_term())
+        self._signs = SignsOfLife()
         self._inside: Inside | None = None  #: the first is made when there is a line
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
@@ -122,6 +125,7 @@ class HostTerms:
         """To be called ten times a second."""
         if self._inside is not None:
             self._inside.tick()
+        self._say_now(self._signs.take_due(self._now_s()))
         self._note_line()
         is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
         if self._is_leaving or is_over:
@@ -159,6 +163,7 @@ class HostTerms:
             return
         self._lease, self._obstacle = HeldLease(number), ""
         self._is_offered = self._is_ending = False
+        self._signs = SignsOfLife()
         self._inside = self._make_inside()
 
     def _kill(self) -> None:
@@ -178,10 +183,17 @@ class HostTerms:
     # ------------------------------------------------------------ the conversation
     def _say(self, term: int, message: FromHost) -> None:
         """In a term that is over there is nothing to say: all of it is lost together."""
-        if term != self.term or not self.has_lease:
+        if term != self.term or self._signs.hold(message):
+            return
+        if isinstance(message, WorkerHalted):  # silent since its last sign of life, and no sooner
+            self._say_now(self._signs.take(self._now_s()))
+        self._say_now(message)
+
+    def _say_now(self, message: FromHost | None) -> None:
+        if message is None or not self.has_lease:
             return
         try:
-            self.conversation.say(SaidInTerm(term=term, message=message))
+            self.conversation.say(SaidInTerm(term=self.term, message=message))
         except MessageTooLong as error:
             log.error("the controller does not hear of something: %s", error)
 
@@ -195,6 +207,7 @@ class HostTerms:
             self.why_left = message.why
             self.leave()
         elif message.term == self.term and self.has_lease and self._inside is not None:
+            self._signs.note_told(message.message)
             self._inside.tell(message.message)
 
     def heard_aside(self, body: bytes) -> None:

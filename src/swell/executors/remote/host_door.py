@@ -33,7 +33,8 @@ from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
-ACKNOWLEDGE_EVERY_S = 1.0
+#: Each host by itself: a thousand at once would hold up what others say.
+ACKNOWLEDGE_EVERY_S = 5.0
 #: What hosts do wrong, or what cannot be written, is told so often.
 TELL_EVERY_S = 60.0
 
@@ -68,6 +69,7 @@ class JoinedHost:
     conversation: Conversation
     torch: str = ""
     term: int | None = None  #: in which it is the controller's; None: it is not
+    acknowledged_s: float = field(default_factory=time.monotonic)
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
 
@@ -95,7 +97,7 @@ class HostDoor:
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_conversations = 0
-        self._acknowledged_s = self._told_s = float("-inf")
+        self._told_s = float("-inf")
         self._is_closing = False
         self._awaited = set(book.unheard)
         owner.await_hosts(self._awaited)
@@ -277,11 +279,10 @@ class HostDoor:
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
         self._lose_ended("it has not renewed its lease")
-        is_due = time.monotonic() >= self._acknowledged_s + ACKNOWLEDGE_EVERY_S
-        if is_due:
-            self._acknowledged_s = time.monotonic()
+        now_s = time.monotonic()
         for host in list(self._hosts.values()):
-            if is_due:
+            if now_s >= host.acknowledged_s + ACKNOWLEDGE_EVERY_S:
+                host.acknowledged_s = now_s
                 host.conversation.acknowledge()
             host.conversation.advance()
 

@@ -54,7 +54,8 @@ class LeaseBook:
         self._unheard = {record.granted.host for record in found if not record.granted.is_over}
         #: Terms in which an earlier controller may have started them; None: in any.
         self._recalled = {r.granted.host: r.granted.term for r in found if not r.granted.is_over}
-        self._written: list[LeaseRecord] | None = found if has_file else None
+        self._written = {record.granted.host: record for record in found}
+        self._is_behind = not has_file  #: what was to be written is not
         self._is_told = False  #: that it cannot be written
         self._write()
         if UNRECORDED in self._unheard:
@@ -95,7 +96,8 @@ class LeaseBook:
             self._recalled.pop(host, None)
         self._machines[host] = machine
         answer = self._leases.answer(host, asked, now_s)
-        self._write()
+        if self._is_behind or self._record(self._leases.record(host, now_s)) != self._written.get(host):
+            self._write()
         if isinstance(answer, LeaseGranted):
             if UNRECORDED in self._unheard:
                 self._recalled.setdefault(host, asked.term)
@@ -152,12 +154,16 @@ class LeaseBook:
     def _write(self) -> None:
         """Raises OSError."""
         terms = self._leases.records(self._clock.now_s())
-        records = [LeaseRecord(machine=self._machines.get(term.host, ""), granted=term) for term in terms]
-        if records == self._written:
+        records = {term.host: self._record(term) for term in terms}
+        if records == self._written and not self._is_behind:
             return
-        write_whole(self._path, msgspec.json.encode(records), is_synced=True)
+        self._is_behind = True
+        write_whole(self._path, msgspec.json.encode(list(records.values())), is_synced=True)
         sync(self._path.parent)
-        self._written, self._is_told = records, False
+        self._written, self._is_behind, self._is_told = records, False, False
+
+    def _record(self, term: HostTerm) -> LeaseRecord:
+        return LeaseRecord(machine=self._machines.get(term.host, ""), granted=term)
 
     def _tell_unwritable(self, error: OSError) -> None:
         if not self._is_told:
