@@ -107,7 +107,10 @@ class TableBelief:
     def __init__(self, members: dict[str, Member]) -> None:
         self._members = members
 
-    def rates_per_s(self, job_id: str, sizes: IntArray) -> FloatArray:
+    def depends_on_hosts(self, job_id: str) -> bool:
+        return False
+
+    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         curve = self._members[job_id].curve
         return np.array([_rate_per_s(curve, size) for size in sizes.tolist()])
 
@@ -115,7 +118,13 @@ class TableBelief:
         pass
 
     def learn_rate(
-        self, job_id: str, num_workers: int, step_s: float, num_steps: int, global_batch: int | None = None
+        self,
+        job_id: str,
+        num_workers: int,
+        step_s: float,
+        num_steps: int,
+        global_batch: int | None = None,
+        num_hosts: int = 1,
     ) -> None:
         pass
 
@@ -128,13 +137,17 @@ class TableBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         pass
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int) -> tuple[FloatArray, IntArray] | None:
+    def best_batches(
+        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+    ) -> tuple[FloatArray, IntArray] | None:
         return None
 
-    def rates_at_batch(self, job_id: str, sizes: IntArray, global_batch: int) -> FloatArray | None:
+    def rates_at_batch(
+        self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
+    ) -> FloatArray | None:
         return None
 
-    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int) -> float:
+    def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         return _rate_per_s(self._members[job_id].curve, num_workers)
 
     def forget(self, job_id: str) -> None:
