@@ -68,6 +68,7 @@ class FakeHost:
         self.why_no_port = ""
         self.shares: dict[str, float] = {}
         self.cpu_s, self.is_measured = 0.0, True
+        self.is_reached = True
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
         self.is_deaf = False  #: what it is told waits
@@ -121,11 +122,21 @@ class FakeHost:
         while self._untold and not self.is_deaf:
             self._act_on(self._untold.popleft())
 
+    def cut_off(self) -> None:
+        """It has no line: what it is told, and what it answers, waits."""
+        self.is_reached, self.is_deaf, self.is_held = False, True, True
+
+    def reconnect(self) -> None:
+        self.is_reached = True
+        self.listen()
+        self.let_through()
+
     def meet_new_controller(self) -> None:
         """Whatever was on its way to or from the former one is lost."""
         self._untold.clear()
         self._held.clear()
         self.is_deaf = self.is_held = False
+        self.is_reached = True
         for message in self._kept.kept():
             self._hear(CODEC[1].decode(msgspec.json.encode(message)))
         self.offer(self._num_devices, self._nodes)

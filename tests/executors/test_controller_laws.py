@@ -37,7 +37,11 @@ Jobs, Hosts = st.sampled_from(JOBS), st.sampled_from(HOSTS)
 Moves = st.one_of(
     st.tuples(st.sampled_from(["launch", "change"]), Jobs, Some),
     st.tuples(st.sampled_from(["stop", "suspend", "try", "kill"]), Jobs, st.just(())),
-    st.tuples(st.sampled_from(["hold", "let", "lose", "join", "refuse", "no share"]), Hosts, st.just(())),
+    st.tuples(
+        st.sampled_from(["hold", "let", "cut", "line", "lose", "join", "refuse", "no share"]),
+        Hosts,
+        st.just(()),
+    ),
     st.tuples(st.just("wait"), st.just(""), st.just(())),
 )
 
@@ -103,6 +107,10 @@ class Scene:
             host.is_held = True
         elif kind == "let":
             host.let_through()
+        elif kind == "cut":
+            host.cut_off()
+        elif kind == "line":
+            host.reconnect()
         elif kind == "lose":
             self.fleet.lose(name)
         elif kind == "refuse":
@@ -134,7 +142,7 @@ class Scene:
     def calm_down(self) -> None:
         """Every answer arrives, every job is stopped, and time passes."""
         for host in self.fleet.hosts.values():
-            host.let_through()
+            host.reconnect()
         for job in (*TRIED, *JOBS):
             self.command("stop", job)
         for _ in range(30):

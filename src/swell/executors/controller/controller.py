@@ -6,6 +6,7 @@ one, so what a host answers at once is handled as if it had come later.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -53,6 +54,10 @@ from swell.wire.messages import Alive, Finished, FromAgent, FromWorker, Welcome
 GATHERING_EVERY_S = 1.0
 #: Hosts that are told in a tick to drop the code of a job which was not there in the end: it is not urgent.
 DROPS_AT_ONCE = 50
+#: A gang that has broken waits so long for a host without a line: it is dead, or comes back at once.
+UNREACHED_S = 1.0
+
+log = logging.getLogger("swell.hosts")
 
 
 class Controller:
@@ -198,6 +203,7 @@ class Controller:
         for key in self._rounds.next(self._runs):
             if (run := self._runs.get(key)) is not None:
                 self.do(run, run.director.tick(now_s))
+        self._leave_unreached(now_s)
         for preparation in list(self._preparing.values()):
             if preparation.give_up_setting(now_s):
                 self._go_on(preparation)
@@ -513,6 +519,34 @@ class Controller:
         for preparation in list(self._preparing.values()):
             if preparation.lose_host(name, why):
                 self._go_on(preparation)
+
+    def _leave_unreached(self, now_s: float) -> None:
+        """Gangs that have broken go on without workers on hosts that have no line, and may be dead.
+
+        Those may live: their devices are nobody's until they have been killed, or their host is lost.
+        """
+        unreached = self._hosts.unreached(now_s, UNREACHED_S)
+        if not unreached or not self._succession.is_over:
+            return
+        for run in list(self._runs.values()):
+            hosts = set(run.workers.values())
+            is_broken = isinstance(run.director, Gang) and run.director.is_broken
+            if is_broken and hosts - unreached:
+                for host in sorted(hosts & unreached):
+                    self._leave_workers(run, host)
+
+    def _leave_workers(self, run: DirectedRun, host: str) -> None:
+        why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
+        log.warning("%s; its devices are not used until its workers are known to be gone", why)
+        offered, lost_nodes = self._hosts.withdraw(host, why)
+        self._report_all(lost_nodes)
+        left = [worker for worker, of in run.workers.items() if of == host]
+        self._succession.leave_workers(host, run.key, left, offered)
+        preparation = self._preparing.get(run.key)
+        self._send(self._usage.leave_host(run.job_id, host))
+        self._lose_workers(run, host, why)
+        if preparation is not None and preparation.lose_host(host, why):
+            self._go_on(preparation)
 
     def _lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
         """All that a run had on a host, at once."""

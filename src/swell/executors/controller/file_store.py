@@ -37,6 +37,10 @@ class NotedHost:
     host: NodeHost
     store: FileStore
 
+    @property
+    def is_reached(self) -> bool:
+        return self.host.is_reached
+
     def tell(self, message: ToHost) -> None:
         self.store.note_told(self.name, message)
         self.host.tell(message)

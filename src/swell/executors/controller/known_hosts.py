@@ -26,6 +26,8 @@ class KnownHosts:
         self._devices: dict[str, tuple[str, ...]] = {}  #: by host, those that are offered
         self._num_cores: dict[str, int] = {}
         self._nodes: dict[str, tuple[Node, ...]] = {}  #: by host
+        self._offered: dict[str, DevicesOffered] = {}  #: by host, what it said last
+        self._unreached_s: dict[str, float] = {}  #: host -> since when it has no line
 
     def __contains__(self, name: str) -> bool:
         return name in self._hosts
@@ -61,6 +63,7 @@ class KnownHosts:
         Returns:
             What the scheduler is to hear of the nodes that the host names.
         """
+        self._offered[name] = offered
         own = {d: b for d, b in offered.devices.items() if self._host_of.get(d, name) == name}
         for device in sorted(offered.devices.keys() - own):
             log.error("device %s of host %s is host %s's: not used", device, name, self._host_of[device])
@@ -79,11 +82,30 @@ class KnownHosts:
         nodes = self._nodes.get(name, ())
         return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=leaving.why) for node in nodes]
 
+    def withdraw(self, name: str, why: str) -> tuple[DevicesOffered, list[NodeJoined | NodeLost]]:
+        """Its devices are not to be had until it offers them again, though workers may be on them.
+
+        Returns:
+            What it had offered, and what the scheduler is to hear of its nodes.
+        """
+        self._forget_devices(name)
+        return self._offered[name], self._change_nodes(name, (), why)
+
+    def unreached(self, now_s: float, for_s: float) -> set[str]:
+        """Hosts that have had no line for so long. To be asked from time to time."""
+        self._unreached_s = {
+            name: self._unreached_s.get(name, now_s)
+            for name, host in self._hosts.items()
+            if not host.is_reached
+        }
+        return {name for name, since_s in self._unreached_s.items() if now_s - since_s >= for_s}
+
     def lose(self, name: str, why: str) -> list[NodeJoined | NodeLost] | None:
         """What the scheduler is to hear of its nodes; None if there is no such host."""
         if self._hosts.pop(name, None) is None:
             return None
         self._num_cores.pop(name, None)
+        self._offered.pop(name, None)
         self._forget_devices(name)
         events = self._change_nodes(name, (), why)
         del self._nodes[name]

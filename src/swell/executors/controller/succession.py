@@ -116,6 +116,14 @@ class Succession:
         """Whether this run on this host is being ended."""
         return self.takeover.is_remnant(host, key)
 
+    def leave_workers(self, host: str, key: str, workers: Iterable[int], offered: DevicesOffered) -> None:
+        """A gang goes on without these. They are killed once their host can be told; what it offers is
+        not used before they are gone.
+        """
+        self._offers[host] = offered
+        self.takeover.leave_workers(host, key, workers)
+        self.go_on()
+
     def lose_host(self, host: str) -> None:
         """No worker is left there; the owner hears of it afterwards."""
         self._offers.pop(host, None)

@@ -144,6 +144,10 @@ class Takeover:
             live = {worker.number for worker in copy.workers if worker.exit is None}
             self._remnants[host, copy.order.run] = Remnant(host, copy.order.run, live)
 
+    def leave_workers(self, host: str, key: str, workers: Iterable[int]) -> None:
+        """Nobody directs these any more."""
+        self._remnants[host, key] = Remnant(host, key, set(workers))
+
     # ------------------------------------------------------------ remnants
     @property
     def remnants(self) -> Collection[Remnant]:

@@ -162,6 +162,11 @@ class Gang:
         return self._pass_limit.max_local_batch
 
     @property
+    def is_broken(self) -> bool:
+        """Whether its group has broken, and the next one does not form yet."""
+        return self._setback.is_open and not self._shutdown.is_under_way
+
+    @property
     def is_over(self) -> bool:
         return self._dialogue.is_over
 

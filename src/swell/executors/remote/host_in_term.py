@@ -31,6 +31,10 @@ class HostInTerm:
         self._conversation = conversation
         self._answer = answer
 
+    @property
+    def is_reached(self) -> bool:
+        return self._conversation.has_line
+
     def tell(self, message: ToHost) -> None:
         try:
             self._conversation.say(ToldInTerm(term=self.term, message=message))
