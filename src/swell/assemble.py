@@ -20,6 +20,7 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.ray.options import RayOptions
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform, Site
@@ -60,6 +61,11 @@ class PlatformOptions:
     advertise: str = (
         ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
     )
+    ray: RayOptions | None = None  #: the cluster that brings hosts; None: people do
+
+    @property
+    def hosts_may_join(self) -> bool:
+        return bool(self.listen) or self.ray is not None
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
@@ -88,7 +94,7 @@ def open_platform(
     check_sharing(options.sharing)
     nodes = parse_devices(options.devices, options.sharing.cores)
     only_kind(nodes)
-    if not nodes and not options.listen:
+    if not nodes and not options.hosts_may_join:
         raise DeviceError(
             f"devices {options.devices!r}: without devices of its own a platform needs hosts that can join: "
             "add `--listen ADDRESS`, or name devices of this machine"
@@ -110,13 +116,14 @@ def open_platform(
             listen=options.listen,
             leases=options.settings.leases,
             advertise=options.advertise,
+            engine="" if options.ray is None else msgspec.json.encode(options.ray).decode(),
         )
         site = Site(
             jobs_dir=folder.jobs,
             policy=options.policy,
             nodes=[node.node for node in nodes],
             retention=options.settings.retention,
-            hosts_may_join=bool(options.listen),
+            hosts_may_join=options.hosts_may_join,
         )
         try:
             with _told_as_damage():

@@ -102,6 +102,10 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         containers=options.containers.value,
         listen=options.listen,
         advertise=options.advertise,
+        engine="local" if options.ray is None else "ray",
+        ray_address="" if options.ray is None else options.ray.address,
+        device_resource="" if options.ray is None else str(options.ray.resource),
+        is_borrowed=options.ray is not None and options.ray.is_borrowed,
     )
 
 

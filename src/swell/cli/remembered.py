@@ -8,9 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from swell.api.errors import InvalidOption
 from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.devices import NONE
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.ray.options import AUTO, InvalidResource, RayOptions, parse_resource
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.model.share_mode import ShareMode
 from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
@@ -18,7 +22,42 @@ from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
 #: Options that an error about them names together with their value.
-NAMED_WHOLE = ("--cores", "--cpu-shares", "--containers", "--listen", "--advertise")
+NAMED_WHOLE = (
+    *("--cores", "--cpu-shares", "--containers", "--listen", "--advertise"),
+    *("--address", "--device-resource"),
+)
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineWords:
+    """What was said of what brings machines; None: nothing."""
+
+    engine: str | None = None
+    address: str | None = None
+    device_resource: str | None = None
+    borrowed: bool | None = None
+
+    def over(self, last: LastOptions) -> LastOptions:
+        """Those of last time, as far as nothing else was said."""
+        return structs.replace(
+            last,
+            engine=last.engine if self.engine is None else self.engine,
+            ray_address=last.ray_address if self.address is None else self.address,
+            device_resource=last.device_resource if self.device_resource is None else self.device_resource,
+            is_borrowed=last.is_borrowed if self.borrowed is None else self.borrowed,
+        )
+
+    def unsaid(self, last: LastOptions) -> list[str]:
+        """What is as last time, and not by default."""
+        if self.over(last).engine != "ray":
+            return []
+        unsaid = ["--engine ray"] if self.engine is None else []
+        unsaid += [f"--address {last.ray_address}"] if self.address is None and last.ray_address else []
+        if self.device_resource is None and last.device_resource:
+            unsaid.append(f"--device-resource {last.device_resource}")
+        return [*unsaid, *(["--borrowed"] if self.borrowed is None and last.is_borrowed else [])]
+
 
 DEFAULTS = LastOptions(devices="auto", policy="elasticflow", preload=())
 
@@ -39,7 +78,34 @@ class Choice:
         names = ["--devices", self.options.devices, "--policy", self.options.policy]
         containers = ["--containers", self.containers.value]
         listen = ["--listen", self.options.listen, "--advertise", self.options.advertise]
-        return [*names, *self.sharing.words, *containers, *listen, *preload, *settings]
+        return [*names, *self.sharing.words, *containers, *listen, *self._engine_words, *preload, *settings]
+
+    @property
+    def _engine_words(self) -> list[str]:
+        ray = self.ray
+        if ray is None:
+            return ["--engine", self.options.engine]
+        words = ["--engine", "ray", "--address", ray.address, "--device-resource", str(ray.resource)]
+        return [*words, "--borrowed" if ray.is_borrowed else "--owned"]
+
+    @property
+    def ray(self) -> RayOptions | None:
+        """The cluster that brings hosts; None: people do. Raises InvalidOption: there is no such engine."""
+        options = self.options
+        if options.engine not in ENGINES:
+            raise InvalidOption(f"--engine {options.engine}: choose from {', '.join(ENGINES)}")
+        if options.engine != "ray":
+            return None
+        try:
+            resource = parse_resource(options.device_resource or AUTO)
+        except InvalidResource as error:
+            raise InvalidOption(f"--device-resource {options.device_resource}: {error}") from error
+        return RayOptions(
+            address=options.ray_address or AUTO,
+            resource=resource,
+            is_borrowed=options.is_borrowed,
+            preload=options.preload,
+        )
 
     @property
     def sharing(self) -> CoreSharing:
@@ -123,6 +189,7 @@ def choose(
     containers: str | None = None,
     listen: str | None = None,
     advertise: str | None = None,
+    engine: EngineWords = EngineWords(),
 ) -> Choice:
     """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
@@ -133,6 +200,9 @@ def choose(
     given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise)
     is_complete = None not in given and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
+    of_engine = engine.over(last)
+    if of_engine.engine == "ray" and devices is None and last.devices == DEFAULTS.devices:
+        devices = NONE  # the head of a cluster need not be a machine that trains
     options = LastOptions(
         devices=last.devices if devices is None else devices,
         policy=last.policy if policy is None else policy,
@@ -143,8 +213,12 @@ def choose(
         containers=last.containers if containers is None else containers,
         listen=last.listen if listen is None else listen,
         advertise=last.advertise if advertise is None else advertise,
+        engine=of_engine.engine,
+        ray_address=of_engine.ray_address,
+        device_resource=of_engine.device_resource,
+        is_borrowed=of_engine.is_borrowed,
     )
-    remembered = []
+    remembered = engine.unsaid(last)
     if devices is None and last.devices != DEFAULTS.devices:
         remembered.append(f"--devices {last.devices}")
     if policy is None and last.policy != DEFAULTS.policy:

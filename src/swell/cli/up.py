@@ -91,6 +91,39 @@ def up(
             "previous value, else the address of --listen if that is one IP address; '': the default.",
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            help="What brings machines: local (this one, and those that join) or ray (the nodes of a Ray "
+            "cluster). Default: previous value, else local.",
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --engine ray: the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379. "
+            "Default: previous value, else auto.",
+        ),
+    ] = None,
+    device_resource: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RESOURCE",
+            help="With --engine ray: resource of which one unit is one device: GPU, CPU, auto (GPU if there "
+            "is any, else CPU), or NAME=cpu, NAME=cuda, NAME=paced@RATE. Default: previous value, else auto.",
+        ),
+    ] = None,
+    borrowed: Annotated[
+        bool | None,
+        typer.Option(
+            "--borrowed/--owned",
+            help="With --engine ray: whether nodes may be reclaimed at any second. Default: previous value, "
+            "else owned.",
+            show_default=False,
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,12 +139,15 @@ def up(
     ] = False,
 ) -> None:
     """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
-    from swell.cli.remembered import choose
+    from swell.cli.remembered import EngineWords, choose
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise)
+    said = EngineWords(engine, address, device_resource, borrowed)
+    choice = choose(
+        folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise, said
+    )
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
@@ -162,7 +198,9 @@ def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
-        if choice.listen:
+        if choice.ray is not None:
+            print(f"Ray at {choice.ray.address}: a host is started on each node; see `swell nodes`")
+        elif choice.listen:
             _print_how_to_join(folder)
 
 
@@ -189,6 +227,7 @@ def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
         containers=choice.containers,
         listen=choice.listen,
         advertise=choice.advertise,
+        ray=choice.ray,
     )
 
 

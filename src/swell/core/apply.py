@@ -319,6 +319,12 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.resizes.fail(event.at_s)
     if state.is_ruled_out(record, gang.goal.devices):  # it is not asked again to go there
         return
+    if not state.devices.issuperset(gang.goal.devices):  # another user was quicker: the next plan is without
+        kept = _workers(record.num_workers)
+        state.tell(
+            record, "resize_failed", f"kept its {kept}: devices of the change have left: {event.message}"
+        )
+        return
     note = backoff.note_refused_share if gang.is_given_a_share else backoff.note_failed_change
     cause = note(state.now_s, event.message)
     kept = _told_configuration(record) if gang.is_reconfigured_in_place else _workers(record.num_workers)

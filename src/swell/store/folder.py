@@ -55,6 +55,10 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     containers: str = "auto"  #: which program runs them
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
+    engine: str = "local"  #: what brings machines: local or ray
+    ray_address: str = ""  #: of the cluster; empty: never named
+    device_resource: str = ""  #: of Ray; empty: never named
+    is_borrowed: bool = False  #: all nodes of the cluster
 
 
 class StopNotice(msgspec.Struct, frozen=True, kw_only=True):

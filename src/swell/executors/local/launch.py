@@ -29,6 +29,7 @@ from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import (
     AGENT_MODULE,
     LISTENING_AGENT_MODULE,
+    RAY_AGENT_MODULE,
     end_strays,
     is_agent,
 )
@@ -58,6 +59,14 @@ class AgentSettings:
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
     advertise: str = ""  #: IP address for workers of other hosts; empty: that of `listen`
+    engine: str = ""  #: JSON: options of Ray, which brings hosts; empty: people do
+
+    @property
+    def module(self) -> str:
+        """That of the agent."""
+        if self.engine:
+            return RAY_AGENT_MODULE
+        return LISTENING_AGENT_MODULE if self.listen else AGENT_MODULE
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -66,7 +75,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         sys.executable,
         "-P",
         "-m",
-        LISTENING_AGENT_MODULE if settings.listen else AGENT_MODULE,
+        settings.module,
         "--state",
         str(settings.state_dir),
         "--call",
@@ -78,9 +87,10 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         "--containers",
         settings.containers.value,
     ]
-    if settings.listen:
+    if settings.listen or settings.engine:
         command += ["--listen", settings.listen, "--leases", msgspec.json.encode(settings.leases).decode()]
         command += ["--advertise", settings.advertise] if settings.advertise else []
+        command += ["--engine", settings.engine]
     for module in settings.preload:
         command += ["--preload", module]
     with (settings.state_dir / "agent.log").open("ab") as log:

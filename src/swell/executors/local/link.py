@@ -84,6 +84,7 @@ class LocalExecutor:
         listen: str = "",
         leases: LeaseTimes | None = None,
         advertise: str = "",
+        engine: str = "",
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
     ) -> None:
@@ -94,6 +95,7 @@ class LocalExecutor:
             listen: ADDRESS:PORT at which hosts join; empty: none can.
             leases: of hosts.
             advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
+            engine: JSON: options of Ray, which brings hosts; empty: people do.
         """
         self._settings = AgentSettings(
             state_dir=state_dir.resolve(),
@@ -105,6 +107,7 @@ class LocalExecutor:
             listen=listen,
             leases=leases or LeaseTimes(),
             advertise=advertise,
+            engine=engine,
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self.lack = ""  #: see `Limiter.lack`, of the agent
@@ -306,6 +309,7 @@ class LocalExecutor:
             kinds=kinds,
             sharing=self._settings.sharing,
             listen=self._settings.listen,
+            engine=self._settings.engine,
         )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()

@@ -35,6 +35,7 @@ class Attach(AgentMessage, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
     sharing: CoreSharing = CoreSharing()  #: how it was told that cores are shared
     listen: str = ""  #: where it was told that hosts join
+    engine: str = ""  #: options of what it was told brings them
 
 
 class BindDevices(AgentMessage, frozen=True, kw_only=True):

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swell import __version__
-from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.agent.process import main
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress, parse_address
-from swell.executors.remote.host_door import HostDoor, UnknownHost
+from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
 from swell.executors.remote.opening import torch_version
@@ -34,7 +33,7 @@ LOOK_EVERY_S = 0.02
 class ListeningDoor:
     """See `local.agent.door.Door`."""
 
-    def __init__(self, controller: Controller, options: CrewOptions, session: str) -> None:
+    def __init__(self, controller: HostsOwner, options: CrewOptions, session: str) -> None:
         """Raises DoorError: what earlier agents have left cannot be used."""
         self._listen = parse_address(options.listen)
         folder = options.state_dir
@@ -70,8 +69,21 @@ class ListeningDoor:
         host = socket.gethostname() if where.is_any else where.host
         return str(HostAddress(host, port))
 
+    def listen_at(self, where: HostAddress) -> None:
+        """In place of the address of the options; to be called before `open`."""
+        self._listen = where
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the certificate, in hexadecimal digits: no other platform has the same."""
+        return self._fingerprint.hex()
+
     def tick(self) -> None:
         self._hosts.tick()
+
+    def give_up(self, name: str, why: str) -> None:
+        """See `HostDoor.give_up`."""
+        self._hosts.give_up(name, why)
 
     async def close(self) -> None:
         await self._listener.close()

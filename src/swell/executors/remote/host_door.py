@@ -325,6 +325,21 @@ class HostDoor:
         self._book.refuse(name)
         host.conversation.say(LeaveOrdered(why=why))
 
+    def give_up(self, name: str, why: str) -> None:
+        """Another witness has it for dead: it is lost now, unless it has a line.
+
+        What is left of its workers ends with its lease, and nothing of what they say counts. If it comes
+        back, it kills them before anything is done with it.
+        """
+        host = self._hosts.get(name)
+        if host is None or host.term is None or host.conversation.has_line:
+            return
+        self._book.refuse(name)
+        host.term = None
+        log.info("host %s is given up: %s", name, why)
+        self._owner.lose_host(name, f"host {name!r} is lost: {why}")
+        self._forget(host)
+
     def begin_to_close(self) -> None:
         """No host gets a lease any longer; each is told that its term is over."""
         self._is_closing = True

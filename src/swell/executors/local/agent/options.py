@@ -37,6 +37,7 @@ class CrewOptions:
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
+    engine: str = ""  #: JSON: options of what brings hosts; empty: people do
 
     @property
     def of_platform(self) -> PlatformSettings:

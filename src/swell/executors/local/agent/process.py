@@ -130,6 +130,7 @@ def main(new_door: NewDoor | None = None) -> None:
     parser.add_argument("--listen", default="", help="ADDRESS:PORT at which hosts join")
     parser.add_argument("--advertise", default="", help="IP address for workers of hosts; else of --listen")
     parser.add_argument("--leases", default="{}", help="JSON: how long leases of hosts are")
+    parser.add_argument("--engine", default="", help="JSON: options of what brings hosts")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()
@@ -144,6 +145,7 @@ def main(new_door: NewDoor | None = None) -> None:
         advertise=arguments.advertise or advertised_by(arguments.listen),
         listen=arguments.listen,
         leases=msgspec.json.decode(arguments.leases, type=LeaseTimes),
+        engine=arguments.engine,
     )
     confine(options.sharing.cores)
     try:

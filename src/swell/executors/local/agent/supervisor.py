@@ -172,6 +172,12 @@ class Crew:
         other = own.sharing.unlike(hello.sharing)
         if own.listen != hello.listen:
             other = (*other, "--listen", own.listen or "''")
+        if own.engine != hello.engine:
+            known = own.engine or "the local engine"
+            return (
+                f"the agent of a killed platform still runs, and was started with another engine ({known}): "
+                "`swell up` with the options of before adopts it and its workers, and `swell down` ends them"
+            )
         if not other:
             return ""
         return (

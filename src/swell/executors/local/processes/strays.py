@@ -16,10 +16,12 @@ from swell.executors.local.processes.mark import ProcessMark, read_mark
 AGENT_MODULE = "swell.executors.local.agent.process"
 #: The same, with a door for hosts of other machines; and what has the workers of such a host.
 LISTENING_AGENT_MODULE = "swell.executors.remote.agent"
+#: The same, with the nodes of a Ray cluster as hosts.
+RAY_AGENT_MODULE = "swell.executors.ray.agent"
 HOST_MODULE = "swell.executors.node.process"
 #: An earlier version's agent lives on while another version is installed; its workers are no strays.
 AGENT_MODULES = {
-    *map(str.encode, (AGENT_MODULE, LISTENING_AGENT_MODULE, HOST_MODULE)),
+    *map(str.encode, (AGENT_MODULE, LISTENING_AGENT_MODULE, RAY_AGENT_MODULE, HOST_MODULE)),
     b"swell.executors.local.agent",
 }
 #: A process that the kernel does not end within this time waits for a device.

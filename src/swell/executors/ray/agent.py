@@ -1,0 +1,139 @@
+"""The agent of a platform on a Ray cluster: `python -m swell.executors.ray.agent`.
+
+See `swell.executors.remote.agent`: it is the same, with a host on each node of the cluster that Ray starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from swell.executors.controller.controller import Controller
+from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.process import main
+from swell.executors.ray.bridge_client import BridgeClient, CannotConnect
+from swell.executors.ray.leasing_owner import LeasingOwner
+from swell.executors.ray.messages import (
+    Connected,
+    DeviceAcquired,
+    DeviceReturned,
+    DeviceTaken,
+    FromBridge,
+    HostEnded,
+    NodesRead,
+    StartHosts,
+    ToBridge,
+    Unconnected,
+)
+from swell.executors.ray.options import RayOptions
+from swell.executors.remote.agent import ListeningDoor
+from swell.executors.remote.host_address import DEFAULT_PORT, HostAddress, parse_address
+from swell.executors.remote.join_token import InvalidToken, parse_token, read_token, write_token
+
+TOKEN = "ray"  # noqa: S105 - its name
+_ID_CHARACTERS = 12
+
+
+class RayDoor:
+    """See `local.agent.door.Door`."""
+
+    def __init__(self, controller: Controller, options: CrewOptions, session: str) -> None:
+        """Raises DoorError."""
+        self._folder, self._listen = options.state_dir, options.listen
+        ray = msgspec.json.decode(options.engine, type=RayOptions)
+        self._owner = LeasingOwner(controller, self._order, self._lose_dead)
+        # The address is Ray's, which is not known before there is a bridge.
+        listen = options.listen or str(HostAddress("0.0.0.0", DEFAULT_PORT))  # noqa: S104
+        self._hosts = ListeningDoor(self._owner, replace(options, listen=listen), session)
+        self._bridge = BridgeClient(self._hosts.fingerprint[:_ID_CHARACTERS], ray, self._hear)
+        self._start = StartHosts(join="", token="")
+
+    async def open(self) -> str:
+        try:
+            connected = await self._bridge.connect()
+        except CannotConnect as error:
+            raise DoorError(str(error)) from error
+        self._owner.connected(connected)
+        if not self._listen:
+            self._hosts.listen_at(HostAddress(connected.address))
+        address = await self._hosts.open()
+        self._start = StartHosts(join=self._join(address, connected.address), token=self._token())
+        self._bridge.order(self._start)
+        return self._start.join
+
+    def _join(self, address: str, own: str) -> str:
+        """Where hosts join. `own`: of this machine as Ray knows it, for who listens at all its addresses."""
+        is_any = bool(self._listen) and parse_address(self._listen).is_any
+        return str(HostAddress(own, parse_address(address).port)) if is_any else address
+
+    def tick(self) -> None:
+        self._hosts.tick()
+        self._owner.tick()
+
+    async def close(self) -> None:
+        await self._hosts.close()
+        await self._bridge.return_all()
+
+    def remove(self, host: str) -> None:
+        self._hosts.remove(host)
+
+    # ------------------------------------------------------------ Ray
+    def _order(self, message: ToBridge) -> None:
+        self._bridge.order(message)
+
+    def _lose_dead(self, name: str) -> None:
+        self._hosts.give_up(name, "Ray takes its node for dead")
+
+    def _hear(self, message: FromBridge) -> None:
+        match message:
+            case Connected():
+                self._owner.connected(message)
+                self._bridge.order(self._start)
+            case NodesRead():
+                self._owner.read(message)
+            case DeviceAcquired():
+                self._owner.acquired(message)
+            case DeviceTaken():
+                self._owner.taken(message)
+            case DeviceReturned():
+                self._owner.returned(message)
+            case HostEnded():
+                self._owner.host_ended(message)
+            case Unconnected():
+                pass  # only as the first word, which the client takes
+
+    # ------------------------------------------------------------ tokens
+    def _token(self) -> str:
+        """Text of one that is in force. Raises DoorError."""
+        path = self._folder / f"{TOKEN}.join-token"
+        known = self._hosts.tokens
+        try:
+            token = read_token(path)
+            if known.get(token.name) is False:
+                return str(token)
+        except InvalidToken:
+            pass  # the first time, or it was damaged
+        num_before = sum(name.startswith(TOKEN) for name in known)
+        text = self._hosts.add_token(f"{TOKEN}-{num_before + 1}" if num_before else TOKEN)
+        try:
+            write_token(path, parse_token(text))
+        except OSError as error:
+            raise DoorError(f"{path} cannot be written ({error.strerror}); make room on its disk") from error
+        return text
+
+    @property
+    def tokens(self) -> Mapping[str, bool]:
+        return self._hosts.tokens
+
+    def add_token(self, name: str) -> str:
+        return self._hosts.add_token(name)
+
+    def revoke_token(self, name: str) -> None:
+        self._hosts.revoke_token(name)
+
+
+if __name__ == "__main__":
+    main(RayDoor)

@@ -1,0 +1,317 @@
+"""Between the door for hosts and the controller: a worker is started once Ray has leased its devices.
+
+The controller sees hosts whose number of devices changes. It asks for a worker as ever; the order waits here
+until each device of the worker is leased, and a device that no worker needs any more is given back at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from swell.executors.exit_status import NOT_STARTED
+from swell.executors.hosts.messages import (
+    DevicesOffered,
+    FromHost,
+    NodeHost,
+    RunKept,
+    SignalWorker,
+    StartWorker,
+    TellWorker,
+    ToHost,
+    WorkerExited,
+)
+from swell.executors.ray.device_leases import DeviceLeases, Holder
+from swell.executors.ray.messages import (
+    AcquireDevice,
+    Connected,
+    DeviceAcquired,
+    DeviceReturned,
+    DeviceTaken,
+    HostEnded,
+    NodesRead,
+    RayNode,
+    ReturnDevice,
+    ToBridge,
+)
+from swell.executors.remote.host_door import HostsOwner
+from swell.model.event import AnyEvent, NodeCleared, NodeWarned
+
+#: Of nodes nothing is known any more after so long without a word of Ray.
+SILENT_S = 5.0
+
+log = logging.getLogger("swell.ray")
+
+
+class LeasesOwner(HostsOwner, Protocol):
+    """The controller; see `Controller`."""
+
+    def report(self, event: AnyEvent) -> None: ...
+
+
+@dataclass(slots=True)
+class _Host:
+    """A host that the controller has."""
+
+    name: str
+    far: NodeHost
+    leases: DeviceLeases
+    offered: DevicesOffered | None = None  #: as it said itself
+    told: DevicesOffered | None = None  #: as the controller was told
+    waiting: dict[Holder, list[StartWorker | TellWorker | SignalWorker]] = field(default_factory=dict)
+    is_warned: bool = False
+    node_id: str = ""  #: of Ray; empty: not seen yet
+
+
+class LeasingOwner:
+    """See `HostsOwner`. Every method is called in the agent's event loop, and returns at once."""
+
+    def __init__(
+        self, owner: LeasesOwner, order: Callable[[ToBridge], None], lose_dead: Callable[[str], None]
+    ) -> None:
+        """
+        Args:
+            order: says something to the bridge.
+            lose_dead: Ray takes the node of this host for dead, or does not have it.
+        """
+        self._owner, self._order, self._lose_dead = owner, order, lose_dead
+        self._hosts: dict[str, _Host] = {}
+        self._leases: dict[str, DeviceLeases] = {}  #: by node
+        self._nodes: dict[str, RayNode] = {}
+        self._read_s: float | None = None  #: None: nothing is known
+
+    # ------------------------------------------------------------ the door
+    def await_hosts(self, names: Collection[str]) -> None:
+        self._owner.await_hosts(names)
+
+    def join_host(self, name: str, host: NodeHost) -> None:
+        leases = self._leases_of(name)
+        mine = self._hosts[name] = _Host(name, host, leases)
+        self._owner.join_host(name, _LeasedHost(self, mine))
+
+    def lose_host(self, name: str, why: str) -> None:
+        self._owner.lose_host(name, why)
+        host = self._hosts.pop(name, None)
+        if host is not None:
+            host.leases.drop_all()
+            self._send_orders(name)
+
+    def hear(self, host: str, message: FromHost) -> None:
+        mine = self._hosts.get(host)
+        if mine is None:
+            self._owner.hear(host, message)
+            return
+        match message:
+            case RunKept():
+                self._adopt(mine, message)
+                self._owner.hear(host, message)
+            case DevicesOffered():
+                mine.offered = message
+                for node in message.nodes:
+                    mine.leases.name(node.devices)
+                self._offer(mine)
+                self._send_orders(host)
+            case WorkerExited(run=run, worker=worker):
+                self._owner.hear(host, message)
+                mine.leases.drop((run, worker))
+                self._send_orders(host)
+            case _:
+                self._owner.hear(host, message)
+
+    def _adopt(self, host: _Host, kept: RunKept) -> None:
+        """Workers that an earlier controller has started."""
+        members = {} if kept.record is None else kept.record.gang.members
+        for worker in kept.workers:
+            if worker.exit is None:  # one of a trial run is not on record: it may be on any
+                devices = members.get(worker.number, tuple(host.leases.held))
+                host.leases.want((kept.order.run, worker.number), devices)
+
+    # ------------------------------------------------------------ the controller
+    def tell(self, host: _Host, message: ToHost) -> None:
+        """What the controller says to a host."""
+        match message:
+            case StartWorker():
+                self._start(host, message)
+            case TellWorker(run=run, worker=worker) | SignalWorker(run=run, worker=worker) if (
+                run,
+                worker,
+            ) in host.waiting:
+                if isinstance(message, SignalWorker) and message.signal == signal.SIGKILL:
+                    self._call_off(host, (run, worker), -signal.SIGKILL, "")
+                else:
+                    host.waiting[run, worker].append(message)
+            case _:
+                host.far.tell(message)
+
+    def _start(self, host: _Host, order: StartWorker) -> None:
+        holder = (order.run, order.worker)
+        host.leases.want(holder, order.devices)
+        host.waiting[holder] = [order]
+        self._start_leased(host, {holder})
+        self._send_orders(host.name)
+
+    def _start_leased(self, host: _Host, holders: Collection[Holder]) -> None:
+        for holder in holders:
+            if holder not in host.waiting or not host.leases.has(holder):
+                continue
+            for message in host.waiting.pop(holder):
+                if isinstance(message, StartWorker):
+                    message = _on_gpus(message, host.leases.gpus_of(holder, message.devices))
+                host.far.tell(message)
+
+    def _call_off(self, host: _Host, holder: Holder, status: int, why: str) -> None:
+        """A worker that waits for its devices will not be started."""
+        del host.waiting[holder]
+        host.leases.drop(holder)
+        run, worker = holder
+        self._send_orders(host.name)
+        self._owner.hear(host.name, WorkerExited(run=run, worker=worker, status=status, log_tail=why))
+
+    # ------------------------------------------------------------ Ray
+    def connected(self, message: Connected) -> None:
+        """By a bridge that is new."""
+        by_node: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self._leases}
+        for device, gpus in message.held.items():
+            by_node.setdefault(device.rpartition("/")[0], {})[device] = gpus
+        for name, held in by_node.items():
+            if name in self._leases:
+                self._leases[name].recall(held)
+                self._send_orders(name)
+            else:
+                self._leases[name] = DeviceLeases(held)
+            if (host := self._hosts.get(name)) is not None:
+                self._start_leased(host, list(host.waiting))
+
+    def acquired(self, message: DeviceAcquired) -> None:
+        holders = self._leases_of(message.node).acquired(message.device, message.gpus)
+        if (host := self._hosts.get(message.node)) is not None:
+            self._start_leased(host, holders)
+
+    def taken(self, message: DeviceTaken) -> None:
+        """The pool is smaller before the controller hears that the worker is not there."""
+        losers = self._leases_of(message.node).taken(message.device)
+        self._send_orders(message.node)
+        host = self._hosts.get(message.node)
+        if host is None:
+            return
+        self._offer(host)
+        why = f"another user of Ray has taken device {message.device}"
+        for holder in losers:
+            if holder in host.waiting:
+                self._call_off(host, holder, NOT_STARTED, why)
+            else:  # it was leased once, and Ray has forgotten that
+                log.warning("worker %s of %s is ended: %s", holder[1], holder[0], why)
+                host.far.tell(SignalWorker(run=holder[0], worker=holder[1], signal=signal.SIGKILL))
+
+    def returned(self, message: DeviceReturned) -> None:
+        self._leases_of(message.node).returned(message.device)
+        self._send_orders(message.node)
+
+    def read(self, message: NodesRead) -> None:
+        if self._read_s is None:
+            log.info("Ray has %d nodes with devices", len(message.nodes))
+        self._read_s = time.monotonic()
+        self._nodes = {node.name: node for node in message.nodes}
+        for node in message.nodes:
+            if node.num_free is not None:
+                self._leases_of(node.name).read(node.num_free)
+        for host in list(self._hosts.values()):
+            seen = self._nodes.get(host.name)
+            if seen is None or host.node_id not in ("", seen.id):
+                self._lose_dead(host.name)
+            else:
+                host.node_id = seen.id
+                self._offer(host)
+                self._warn(host, seen)
+
+    def host_ended(self, message: HostEnded) -> None:
+        """What becomes of its workers, the door hears from the host, or by the end of its lease."""
+        why = (
+            f"ended: {message.why}; it is started again"
+            if message.why
+            else "has left; `swell up` brings it back"
+        )
+        log.warning("the host of Ray's node %s %s", message.node, why)
+
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+        if self._read_s is None or time.monotonic() < self._read_s + SILENT_S:
+            return
+        log.warning("Ray has not answered for %g s: no device is leased until it does", SILENT_S)
+        self._read_s = None
+        for leases in self._leases.values():
+            leases.silent()
+        for host in list(self._hosts.values()):
+            self._offer(host)
+            for holder in list(host.waiting):
+                self._call_off(host, holder, NOT_STARTED, "Ray does not answer, so no device can be leased")
+
+    # ------------------------------------------------------------ inside
+    def _leases_of(self, name: str) -> DeviceLeases:
+        return self._leases.setdefault(name, DeviceLeases())
+
+    def _send_orders(self, name: str) -> None:
+        for order in self._leases[name].take_orders():
+            kind = ReturnDevice if order.is_return else AcquireDevice
+            self._order(kind(node=name, device=order.device))
+
+    def _offer(self, host: _Host) -> None:
+        """Tell the controller which devices the host has, if that is news."""
+        if host.offered is None:
+            return
+        offered = _restricted(host.offered, host.leases.pool, self._nodes.get(host.name))
+        if offered != host.told:
+            host.told = offered
+            self._owner.hear(host.name, offered)
+            if host.is_warned:
+                host.is_warned = False  # another node has no warning: it is told again
+                if host.name in self._nodes:
+                    self._warn(host, self._nodes[host.name])
+
+    def _warn(self, host: _Host, node: RayNode) -> None:
+        if host.told is None or node.is_leaving == host.is_warned:
+            return
+        host.is_warned = node.is_leaving
+        now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        for told in host.told.nodes:
+            if node.is_leaving:
+                until_s = None if node.leaves_s is None else now_s + node.leaves_s
+                event = NodeWarned(at_s=now_s, name=told.name, until_s=until_s, why="Ray drains it")
+                self._owner.report(event)
+            else:
+                self._owner.report(NodeCleared(at_s=now_s, name=told.name))
+
+
+class _LeasedHost:
+    """See `NodeHost`."""
+
+    def __init__(self, owner: LeasingOwner, host: _Host) -> None:
+        self._owner, self._host = owner, host
+
+    def tell(self, message: ToHost) -> None:
+        self._owner.tell(self._host, message)
+
+
+def _on_gpus(order: StartWorker, gpus: tuple[str, ...]) -> StartWorker:
+    """The GPUs that Ray has leased, which are not those that the host would choose."""
+    if not gpus:
+        return order
+    environ = {**order.environ, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    return msgspec.structs.replace(order, environ=environ)
+
+
+def _restricted(offered: DevicesOffered, pool: Collection[str], seen: RayNode | None) -> DevicesOffered:
+    """What a host has, without the devices that other users of Ray have."""
+    rack = {} if seen is None or not seen.rack else {"rack": seen.rack}
+    nodes = tuple(
+        msgspec.structs.replace(node, devices=tuple(d for d in node.devices if d in pool), **rack)
+        for node in offered.nodes
+    )
+    devices = {device: binding for device, binding in offered.devices.items() if device in pool}
+    return msgspec.structs.replace(offered, devices=devices, nodes=tuple(n for n in nodes if n.devices))
