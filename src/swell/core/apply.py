@@ -109,7 +109,6 @@ def _(event: NodeJoined, state: HeadState) -> None:
     state.refused_nodes.pop(node.name, None)
     state.readmit(node.name)
     state.lost_nodes.pop(node.name, None)
-    state.warned.pop(node.name, None)
     state.set_cluster(state.cluster.with_node(node))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
@@ -20,6 +21,8 @@ CONNECT_S = 25.0
 RETURN_S = 5.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 MAX_LINE_BYTES = 1 << 24
+#: What matters of what Ray logs, the bridge says itself.
+QUIET = {"RAY_BACKEND_LOG_LEVEL": "error", "RAY_USAGE_STATS_PROMPT_ENABLED": "0"}
 
 log = logging.getLogger("swell.ray")
 _decode = msgspec.json.Decoder(FromBridge).decode
@@ -78,7 +81,11 @@ class BridgeClient:
     async def _start(self) -> Connected:
         """Raises CannotConnect."""
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", MODULE, *self._words, stdin=PIPE, stdout=PIPE, limit=MAX_LINE_BYTES
+            *(sys.executable, "-P", "-m", MODULE, *self._words),
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=MAX_LINE_BYTES,
+            env={**os.environ, **QUIET},
         )
         first = await self._read()
         if isinstance(first, Connected):

@@ -268,11 +268,8 @@ class LeasingOwner:
         offered = _restricted(host.offered, host.leases.pool, self._nodes.get(host.name))
         if offered != host.told:
             host.told = offered
+            host.is_warned &= bool(offered.nodes)  # one that has no devices is lost, with its warning
             self._owner.hear(host.name, offered)
-            if host.is_warned:
-                host.is_warned = False  # another node has no warning: it is told again
-                if host.name in self._nodes:
-                    self._warn(host, self._nodes[host.name])
 
     def _warn(self, host: _Host, node: RayNode) -> None:
         if host.told is None or node.is_leaving == host.is_warned:

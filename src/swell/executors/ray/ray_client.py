@@ -6,6 +6,7 @@ has both.
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import ray
@@ -28,6 +29,7 @@ from swell.executors.ray.ray_port import HostOrder, Reservation, SeenNode
 #: Of all that Swell has in a cluster.
 NAMESPACE = "swell"
 NODE_ID_LABEL = "ray.io/node-id"
+CONNECT_S = 5.0
 _STATES = {"CREATED": Reservation.MADE, "PENDING": Reservation.PENDING, "PREPARED": Reservation.PENDING}
 
 
@@ -40,6 +42,7 @@ class RayClient:
 
     def __init__(self, address: str) -> None:
         """Raises NoRay."""
+        _check_reachable(address)
         try:
             ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
         except Exception as error:
@@ -153,6 +156,17 @@ class RayClient:
             ray.kill(host or ray.get_actor(actor), no_restart=True)
         except ValueError:
             pass  # it is gone
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself takes half a minute to find that nobody listens. Raises NoRay."""
+    host, sign, port = address.rpartition(":")
+    if not sign or not port.isdecimal() or "/" in host:
+        return  # `auto`, or a form that Ray knows
+    try:
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+    except OSError as error:
+        raise NoRay(_told(address, error)) from error
 
 
 def _own_gpus() -> list[int] | list[str]:
