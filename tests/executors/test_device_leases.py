@@ -1,4 +1,4 @@
-"""The books on one node of Ray agree with Ray, whatever order answers come in and whoever else takes devices."""
+"""The books on one node of Ray agree with Ray, in any order of answers and whoever else takes devices."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class LeasesOfOneNode(RuleBasedStateMachine):
         self.leases.take_orders()
         self.orders.clear()
         self.answers.clear()
-        self.leases.recall({device: () for device in self.leased})
+        self.leases.recall(dict.fromkeys(self.leased, ()))
 
     # ------------------------------------------------------------ laws
     @invariant()
@@ -135,7 +135,7 @@ class LeasesOfOneNode(RuleBasedStateMachine):
         self.read()
 
     def teardown(self) -> None:
-        """In the end each device that a worker has is leased, no other one is, and the pool is what there is."""
+        """In the end the devices of workers are leased, no others are, and the pool is what there is."""
         self.settle()
         used = {device for devices in self.wanted.values() for device in devices}
         assert self.leased == used == self.leases.held

@@ -147,7 +147,9 @@ def test_devices_that_others_have_are_not_offered_and_the_rack_is_rays() -> None
     m.join(num_free=1)
     assert m.pools == [("n1/0",)]
     [offer] = m.heard
-    assert isinstance(offer, h.DevicesOffered) and offer.nodes[0].rack == "z" and set(offer.devices) == {"n1/0"}
+    assert (
+        isinstance(offer, h.DevicesOffered) and offer.nodes[0].rack == "z" and set(offer.devices) == {"n1/0"}
+    )
     m.read(0)
     m.read(None)
     m.read(2)

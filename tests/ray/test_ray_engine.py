@@ -1,0 +1,126 @@
+"""`swell up --engine ray` on a real cluster: three machines with two devices each, and another user of Ray.
+
+Forty seconds: Ray starts four times, hosts warm up, and a job is tried out before it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.machines.namespaces import HOME
+from tests.ray.cluster import ENVIRON, NodeOffer, RayCluster, RayNode, why_not
+from tests.ray.user import RayUser, await_this
+
+TINY = Path(__file__).parents[1] / "executors" / "train_tiny.py"
+#: Two cores may be shared by many.
+WITHIN_S = 120.0
+NAP_S = 0.1
+
+
+class Platform:
+    """On the head's machine, by its commands."""
+
+    def __init__(self, cluster: RayCluster) -> None:
+        self._machine = cluster.head.machine
+
+    def run(self, *words: str, code: int = 0) -> str:
+        command = self._machine.popen(
+            *(sys.executable, "-m", "swell", *words),
+            env=ENVIRON,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        printed, _ = command.communicate()
+        assert command.returncode == code, printed
+        return printed
+
+    def nodes(self) -> dict[str, dict[str, str | None]]:
+        """Holder of each device, by node."""
+        cluster = json.loads(self.run("nodes", "--json"))
+        return {node["name"]: node["devices"] for node in cluster["nodes"]}
+
+    @property
+    def num_devices(self) -> int:
+        return sum(len(devices) for devices in self.nodes().values())
+
+    def job(self, name: str) -> Any:
+        return json.loads(self.run("show", name, "--json"))
+
+    def held(self, node: RayNode) -> int:
+        """Devices that jobs have there."""
+        return sum(bool(holder) for holder in self.nodes().get(name_of(node), {}).values())
+
+
+def name_of(node: RayNode) -> str:
+    return node.machine.address.replace(".", "-")
+
+
+@pytest.fixture
+def cluster() -> Iterator[RayCluster]:
+    if why_not():
+        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
+    with RayCluster([NodeOffer(num_gpus=0, labels={"rack": "r1"}) for _ in range(3)]) as made:
+        made.head.machine.outside(f"{HOME}/tiny.py").write_text(
+            TINY.read_text().replace("epochs=2", "epochs=10000")
+        )
+        yield made
+
+
+@pytest.fixture
+def user(cluster: RayCluster) -> Iterator[RayUser]:
+    with cluster.user() as made:
+        yield made
+
+
+def free(user: RayUser, node: RayNode) -> float:
+    return user.node(node).free.get("CPU", 0.0)
+
+
+@pytest.mark.timeout(600)
+def test_a_job_uses_what_is_free_in_ray_and_gives_it_back(cluster: RayCluster, user: RayUser) -> None:
+    platform = Platform(cluster)
+    platform.run("up", "--engine", "ray")
+    try:
+        _tell_the_story(platform, cluster, user)
+    finally:
+        platform.run("down")
+    await_this(lambda: all(free(user, node) == 2 for node in cluster if node is not cluster[2]))
+
+
+def _tell_the_story(platform: Platform, cluster: RayCluster, user: RayUser) -> None:
+    await_this(lambda: platform.num_devices == 6, WITHIN_S)
+    assert all(free(user, node) == 2 for node in cluster), "what no job uses is free for all"
+    user.hold("first", user.node(cluster[0]), num_cpus=1)
+    await_this(lambda: platform.num_devices == 5, WITHIN_S)
+    words = ("--global-batch", "64", "--workers", "2:4", "--epochs", "10000")
+    platform.run("submit", "--script", "tiny.py", "--name", "j", "--no-wait", *words, "--", str(NAP_S))
+    await_this(lambda: platform.job("j")["phase"] == "running", WITHIN_S)
+    for node in cluster:
+        await_this(lambda n=node: free(user, n) == 2 - platform.held(n) - (n is cluster[0]), WITHIN_S)  # type: ignore[misc]
+
+    user.release("first")
+    await_this(lambda: platform.num_devices == 6, WITHIN_S)
+    left = next(node for node in (cluster[0], cluster[1]) if platform.held(node))
+    user.hold("second", user.node(left), num_cpus=2)
+    told_s = time.time()
+    platform.run("nodes", "drain", name_of(left))
+    began_s, _ = user.await_held("second", WITHIN_S)
+    print(f"another user has a device {began_s - told_s:.2f} s after the command that moved its job")
+    await_this(lambda: platform.held(left) == 0, WITHIN_S)
+    await_this(lambda: platform.job("j")["phase"] == "running", WITHIN_S)
+
+    user.release("second")
+    platform.run("nodes", "drain", "--undo", name_of(left))
+    cluster[2].machine.kill()
+    dead_s = user.await_dead(cluster[2], WITHIN_S)
+    await_this(lambda: name_of(cluster[2]) not in platform.nodes(), WITHIN_S)
+    print(f"the platform has given a node up {time.time() - dead_s:.2f} s after Ray has")
+    await_this(lambda: platform.job("j")["phase"] == "running", WITHIN_S)
+    assert platform.held(cluster[0]) + platform.held(cluster[1]) >= 2
