@@ -249,3 +249,25 @@ def test_a_job_waits_for_the_first_node_and_says_so() -> None:
     assert core.views()[0].reason_code == "profiling"
     [trial] = [command for command in core.under_way() if isinstance(command, ProfileJob)]
     assert trial.avoid == ("n0.0", "n0.1")
+
+
+def test_a_change_whose_devices_another_user_took_is_no_failure_of_the_job() -> None:
+    bench = Bench()
+    bench.run("a", 2)
+    bench.want(a=8)
+    change = only(bench.say(Woke(at_s=bench.now_s)), Reconfigure)
+    bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 4)))
+    bench.want(a=4)
+    again = only(bench.resize_failed(change.generation), Reconfigure)
+    assert len(again.target.devices) == 4, "at once, with what is left"
+
+
+def test_a_launch_whose_devices_another_user_took_is_tried_again_at_once() -> None:
+    bench = Bench()
+    bench.want(a=8)
+    bench.submit("a")
+    launch = only(bench.profiled("a"), LaunchGang)
+    bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 4)))
+    bench.want(a=4)
+    again = only(bench.gone(launch.generation), LaunchGang)
+    assert len(again.target.devices) == 4

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.machines.namespaces import HOME
 from tests.ray.cluster import ENVIRON, NodeOffer, RayCluster, RayNode, why_not
 from tests.ray.user import RayUser, await_this
+
+from swell.namespaces.network import HOME
 
 TINY = Path(__file__).parents[1] / "executors" / "train_tiny.py"
 #: Two cores may be shared by many.
