@@ -364,6 +364,38 @@ def test_a_host_that_is_removed_leaves_and_is_not_let_in_before_it_starts_again(
     assert world.is_joined()
 
 
+def test_a_host_with_a_line_is_kept_whatever_another_witness_says(world: World) -> None:
+    world.door.give_up(NAME, "Ray takes its node for dead")
+    world.pass_time(TIMES.wait_s)
+    assert world.is_joined() and world.controller.lost == [] and world.running == {1}
+
+
+def test_a_host_without_a_line_that_another_witness_has_for_dead_is_lost_at_once(world: World) -> None:
+    world.cut_or_mend()
+    world.restart_host()
+    for _ in range(2):
+        world.door.give_up(NAME, "Ray takes its node for dead")
+    assert len(world.controller.lost) == 1 and "for dead" in world.controller.lost[0]
+    world.cut_or_mend()
+    world.pass_time(1.0)
+    assert world.is_joined() and world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
+    world.pass_time(2 * TIMES.wait_s)
+    assert world.is_joined() and len(world.controller.lost) == 1
+
+
+def test_a_witness_that_was_wrong_costs_the_workers_and_no_device_is_given_twice(world: World) -> None:
+    world.check_none_runs = world.check_settled = lambda: None  # type: ignore[method-assign]
+    world.controller.when_lost = lambda: None
+    world.cut_or_mend()
+    world.door.give_up(NAME, "Ray takes its node for dead")
+    assert world.running == {1}, "it lives, and has a lease"
+    world.cut_or_mend()
+    while not world.is_joined():
+        world.pass_time(TICK_S)
+    assert 1 not in world.running, "its workers of before are gone before it is used again"
+    assert world.controller.hosts[NAME].term == 2  # type: ignore[attr-defined]
+
+
 def test_a_host_that_never_joined_cannot_be_removed(world: World) -> None:
     with pytest.raises(UnknownHost, match="no host 'n2' has joined; these have: n1"):
         world.door.remove("n2")

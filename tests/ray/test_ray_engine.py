@@ -67,7 +67,10 @@ def name_of(node: RayNode) -> str:
 def cluster() -> Iterator[RayCluster]:
     if why_not():
         pytest.skip(f"no Ray cluster can be had here: {why_not()}")
-    with RayCluster([NodeOffer(num_gpus=0, labels={"rack": "r1"}) for _ in range(3)]) as made:
+    offer = NodeOffer(num_gpus=0, labels={"rack": "r1"})
+    with RayCluster([offer]) as made:
+        for _ in range(2):  # one after another: Ray gives a node half a minute to start
+            made.add(offer)
         made.head.machine.outside(f"{HOME}/tiny.py").write_text(
             TINY.read_text().replace("epochs=2", "epochs=10000")
         )
