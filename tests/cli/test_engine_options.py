@@ -51,7 +51,7 @@ def test_what_was_said_last_time_is_remembered_and_said_again(folder: StateFolde
 def test_an_engine_or_a_resource_that_there_is_none_of_is_refused(folder: StateFolder) -> None:
     with pytest.raises(InvalidOption, match="--engine slurm: choose from local, ray"):
         _ = chosen(folder, EngineWords(engine="slurm")).ray
-    with pytest.raises(InvalidOption, match="--device-resource GPU=gpu: .* write a resource of Ray"):
+    with pytest.raises(InvalidOption, match=r"--device-resource GPU=gpu: .* write a resource of Ray"):
         _ = chosen(folder, EngineWords(engine="ray", device_resource="GPU=gpu")).ray
 
 
