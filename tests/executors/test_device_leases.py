@@ -153,9 +153,9 @@ def test_the_pool_keeps_the_devices_that_it_has() -> None:
     leases.want(("job", 0), [DEVICES[3]])
     leases.acquired(DEVICES[3])
     leases.read(1)
-    assert leases.pool == (DEVICES[0], DEVICES[3]), "one is held, one is free"
+    assert list(leases.pool) == [DEVICES[0], DEVICES[3]], "one is held, one is free"
     leases.read(2)
-    assert leases.pool == (DEVICES[0], DEVICES[1], DEVICES[3])
+    assert list(leases.pool) == [DEVICES[0], DEVICES[1], DEVICES[3]]
 
 
 def test_what_an_earlier_agent_has_leased_is_kept_for_its_workers_and_else_returned() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ray.cluster import ENVIRON, NodeOffer, RayCluster, RayNode, why_not
+from tests.ray.cluster import ENVIRON, HealthChecks, NodeOffer, RayCluster, RayNode, why_not
 from tests.ray.user import RayUser, await_this
 
 from swell.namespaces.network import HOME
@@ -68,7 +68,7 @@ def cluster() -> Iterator[RayCluster]:
     if why_not():
         pytest.skip(f"no Ray cluster can be had here: {why_not()}")
     offer = NodeOffer(num_gpus=0, labels={"rack": "r1"})
-    with RayCluster([offer]) as made:
+    with RayCluster([offer], HealthChecks()) as made:  # quick ones take busy nodes for dead
         for _ in range(2):  # one after another: Ray gives a node half a minute to start
             made.add(offer)
         made.head.machine.outside(f"{HOME}/tiny.py").write_text(
