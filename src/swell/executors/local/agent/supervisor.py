@@ -173,10 +173,10 @@ class Crew:
         if own.listen != hello.listen:
             other = (*other, "--listen", own.listen or "''")
         if own.engine != hello.engine:
-            known = own.engine or "the local engine"
             return (
-                f"the agent of a killed platform still runs, and was started with another engine ({known}): "
-                "`swell up` with the options of before adopts it and its workers, and `swell down` ends them"
+                "the agent of a killed platform still runs, and was started with another --engine or other "
+                "options of it: `swell up` with those of before adopts it and its workers, and `swell down` "
+                "ends them"
             )
         if not other:
             return ""
