@@ -63,7 +63,7 @@ class BridgeClient:
             process.stdin.write(msgspec.json.encode(message) + b"\n")
 
     async def return_all(self) -> None:
-        """Nothing of this platform is left in Ray then, if it answers in time, and there is no bridge."""
+        """Nothing of this platform is left in Ray then, if it answers in time; there is no bridge."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
