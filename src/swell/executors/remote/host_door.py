@@ -335,7 +335,7 @@ class HostDoor:
         if host is None or host.term is None or host.conversation.has_line:
             return
         self._book.refuse(name)
-        host.term = None
+        host.term = host.offered = None
         log.info("host %s is given up: %s", name, why)
         self._owner.lose_host(name, f"host {name!r} is lost: {why}")
         self._forget(host)
