@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-solvers bench-resize bench-throughput \
+.PHONY: demo test test-soak test-chaos check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-solvers bench-resize bench-throughput bench-ray \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -70,6 +70,13 @@ bench-resize: $(STAMP)
 
 bench-throughput: $(STAMP)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
+
+# Ray Train's elastic mode and Swell on four Ray nodes, which are namespaces: 15 minutes, and docs/results/ray.md is
+# written anew. OPTIONS="--rounds 1" takes a third of it. The machine has to be quiet: Ray gives a node 30 s to start.
+bench-ray: $(STAMP)
+	$(BIN)/python -m pip install -c constraints.txt 'ray[train]'
+	$(BIN)/python -m benchmarks.ray --json out/bench-ray.json $(OPTIONS)
+	$(BIN)/python -m benchmarks.ray.page out/bench-ray.json docs/results/ray.md
 
 # Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER
 # All policies on the large clusters of 8b take long: OPTIONS="8b --policy elasticflow" runs one of them on one figure.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ class LapsLog(logging.Handler):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(logging.DEBUG)
-        self._file = (folder / f"laps-{os.getpid()}.log").open("a", buffering=1)
+        self._file = (folder / f"laps-{socket.gethostname()}-{os.getpid()}.log").open("a", buffering=1)
 
     def emit(self, record: logging.LogRecord) -> None:
         laps = [each for each in record.args or () if isinstance(each, Laps)]

@@ -40,11 +40,18 @@ class Case:
         return f"{self.size}-{self.optimizer}"
 
 
-class Side(Protocol):
-    """One run of the training script, in a folder of its own."""
+class Run(Protocol):
+    """One that writes a step log."""
 
     name: str
     folder: Path
+
+    def check(self) -> None:
+        """Raises SideFailed if the run is over."""
+
+
+class Side(Run, Protocol):
+    """One run of the training script, in a folder of its own."""
 
     def start(self, num_workers: int) -> None:
         """Begin to train."""
@@ -54,9 +61,6 @@ class Side(Protocol):
 
     def settle(self, num_workers: int) -> None:
         """After a worker was killed: see that there are `num_workers` again."""
-
-    def check(self) -> None:
-        """Raises SideFailed if the run is over."""
 
     def close(self) -> None:
         """End all processes."""
@@ -72,7 +76,7 @@ def environ() -> dict[str, str]:
 
 
 def wait_for_group(
-    side: Side, num_before: int, num_workers: int | None, num_steps: int, limit_s: float
+    side: Run, num_before: int, num_workers: int | None, num_steps: int, limit_s: float
 ) -> list[Stretch]:
     """Wait until a group that came after `num_before` others has finished `num_steps` steps.
 

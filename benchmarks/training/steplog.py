@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +17,7 @@ _NUM_FIELDS = 6
 class Line:
     """One worker has finished one step."""
 
-    end_s: float  #: of the machine's monotonic clock, the same in all processes
+    end_s: float  #: of the clock of the log, the same in all processes
     step: int
     num_workers: int
     rank: int
@@ -31,12 +33,14 @@ def this_group() -> str:
 class StepLog:
     """Written by a training script."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = (folder / f"steps-{os.getpid()}.log").open("a", buffering=1)
+    def __init__(self, folder: Path, now_s: Callable[[], float] = time.monotonic) -> None:
+        """`now_s`: of several machines `time.time`, for each has a monotonic clock of its own."""
+        self._file = (folder / f"steps-{socket.gethostname()}-{os.getpid()}.log").open("a", buffering=1)
+        self._now_s = now_s
 
     def note(self, step: int, num_workers: int, rank: int) -> None:
         """A step has ended just now. `step` counts finished steps."""
-        end_s = time.monotonic()
+        end_s = self._now_s()
         self._file.write(f"{end_s:.6f} {step} {num_workers} {rank} {this_group()} {os.getpid()}\n")
 
 

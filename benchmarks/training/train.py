@@ -28,6 +28,7 @@ ENDLESS = 10**6
 #: Both sides save as often: early, then now and then.
 FIRST_CHECKPOINT_S = 5.0
 CHECKPOINT_INTERVAL_S = 30.0
+CLOCKS = {"monotonic": time.monotonic, "calendar": time.time}
 
 
 def parse() -> argparse.Namespace:
@@ -36,6 +37,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--optimizer", choices=OPTIMIZERS, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--clock", choices=CLOCKS, default="monotonic", help="of the step log")
     return parser.parse_args()
 
 
@@ -96,7 +98,7 @@ def main() -> None:
     logger = logging.getLogger("swell.train")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(LapsLog(options.folder))
-    log = StepLog(options.folder)
+    log = StepLog(options.folder, CLOCKS[options.clock])
     (train_elastic if environ.AGENT in os.environ else train_plainly)(options, log)
 
 

@@ -197,9 +197,13 @@ class RayCluster:
 
     def add(self, offer: NodeOffer) -> RayNode:
         """Another node, which has started."""
-        node = self._begin(self.network.add(), offer)
+        node = self.begin_to_add(offer)
         node.await_start()
         return node
+
+    def begin_to_add(self, offer: NodeOffer) -> RayNode:
+        """The same, which has not started yet: see `RayNode.await_start`."""
+        return self._begin(self.network.add(), offer)
 
     def user(self) -> RayUser:
         """A user of Ray on the head's machine, who has connected."""

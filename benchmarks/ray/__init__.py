@@ -1,0 +1,1 @@
+"""Ray Train's elastic mode beside Swell, on the same Ray nodes: `python -m benchmarks.ray`."""

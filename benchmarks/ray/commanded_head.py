@@ -1,0 +1,54 @@
+"""A head of Swell whose decisions come from elsewhere: a program for a machine.
+
+    python -m benchmarks.ray.commanded_head ADDRESS:PORT
+
+It prints a join token, and then events, each a line of JSON; it reads commands, too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S, LEASES
+from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.local.link import LocalExecutor
+from swell.executors.local.token_orders import add_token
+from swell.model.command import GangCommand
+from swell.model.event import AnyEvent, NodeJoined
+
+_printing = threading.Lock()
+
+
+def say(line: bytes) -> None:
+    with _printing:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    state_dir = Path(os.environ["SWELL_STATE"])
+    settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
+    executor = LocalExecutor(
+        state_dir, (), conduct=Conduct(worker_settings=settings), listen=sys.argv[1], leases=LEASES
+    )
+
+    def tell(event: AnyEvent) -> None:
+        say(msgspec.json.encode(event))
+        executor.acknowledge()
+
+    found = executor.start(tell)
+    say(add_token(state_dir, "bench").text.encode())
+    for node in found.nodes:
+        say(msgspec.json.encode(NodeJoined(at_s=0.0, node=node)))
+    for line in sys.stdin:
+        executor.perform(msgspec.json.decode(line, type=GangCommand))
+    executor.shut_down()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The page of docs/results, of what a run has written: `python -m benchmarks.ray.page RUN.json PAGE.md`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.conditions import describe
+from benchmarks.ray.changes import CHANGES
+from benchmarks.ray.rows import OURS, RIVAL, times_less
+
+_PAGE = """# The same job on Ray nodes: Ray Train and Swell
+
+`make bench-ray` trains one model on a Ray cluster of {nodes} nodes, under Ray Train's own elastic mode and
+then under Swell {swell}. Each node is a machine of its own: network, processes and files. In each round two
+nodes join, a machine is killed with all its processes, and a node is drained with a notice of {notice_s:g}
+s. Which nodes go is drawn, the same for both. The command writes this page.
+
+{table}
+
+Medians of {rounds} rounds, in seconds:
+
+* **pause**: what training lost: from the end of the last step before the change to the end of the first
+  step of the new group, less one steady step and less what was trained on the way;
+* **longest**: the longest time without a finished step around the change;
+* **next step**: from the cause to the next finished step. The cause is that Ray has both nodes, the kill,
+  or the notice;
+* **after known**: the same from when Ray knew of the death;
+* **steps again**: steps since the last checkpoint, which Ray Train repeats. Swell repeats at most the step
+  during which a machine dies.
+
+## What was wanted
+
+{bars}
+
+## Conditions
+
+* {conditions}.
+* The model has 25 million parameters unless the size above says otherwise; data, model and batches have a
+  fixed seed. Each worker has one unit of Ray's `CPU`. All nodes share the cores of one computer.
+* Ray Train has `ScalingConfig(num_workers=(1, {nodes}), elastic_resize_monitor_interval_s={monitor_s:g})`,
+  `FailureConfig(max_failures={max_failures})`, and {environ} in its environment. It saves a checkpoint
+  every {steps} steps, to a folder that all machines share, at the speed of a local disk. A real network
+  file system is slower.
+* Swell saves a checkpoint every {interval_s:g} s. What changes it decides is commanded by the benchmark, in
+  place of a policy.
+* Ray finds dead nodes by health checks with {checks}. With Ray's defaults it takes several times as long
+  for both.
+* The name server of all machines refuses at once. PyTorch asks it for the names of peers, and one that does
+  not answer costs each start of a process group 10 s and more. That counts for neither side.
+"""
+
+
+def table_of(found: Mapping[str, Any]) -> str:
+    """In Markdown, of the JSON of a run; columns of a side that was not run stay empty."""
+    heads = [
+        "change",
+        *(f"{side} {what}" for what in ("pause", "longest", "next step") for side in (RIVAL, OURS)),
+        *("times less pause", "times less next step", "Ray knew", f"{OURS} after known"),
+        f"{RIVAL} steps again",
+    ]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for row in found["rows"]:
+        measured = [row[what].get(side) for what in _MEASURES for side in (RIVAL, OURS)]
+        known = list(row["known_s"].values())
+        cells = [
+            *(_show(value, 2) for value in measured),
+            _show(times_less(row["pause_s"]), 0),
+            _show(times_less(row["next_step_s"]), 0),
+            " / ".join(_show(value, 2) for value in known),
+            _show(row["beyond_s"].get(OURS), 2),
+            _show(row["num_repeated"].get(RIVAL), 0),
+        ]
+        lines.append(f"| {CHANGES[row['change']]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+_MEASURES = ("pause_s", "longest_s", "next_step_s")
+
+
+def page_of(found: Mapping[str, Any]) -> str:
+    settings = found["settings"]
+    return _PAGE.format(
+        nodes=settings["nodes"],
+        swell=settings["swell"],
+        notice_s=settings["notice_s"],
+        table=table_of(found),
+        rounds=found["conditions"]["rounds"],
+        bars=_bars(found["bars"]),
+        conditions=describe(found["conditions"]),
+        monitor_s=settings["elastic_resize_monitor_interval_s"],
+        max_failures=settings["max_failures"],
+        environ=_assigned(settings["ray_train_environment"]),
+        steps=settings["ray_train_checkpoint_steps"],
+        interval_s=settings["swell_checkpoint_interval_s"],
+        checks=_assigned(settings["health_checks"]),
+    )
+
+
+def _bars(bars: Sequence[Mapping[str, Any]]) -> str:
+    lines = ["| wanted | measured | |", "|---|---|---|"]
+    for bar in bars:
+        verdict = "reached" if bar["is_reached"] else "missed"
+        lines.append(f"| {bar['told']} | {_show(bar['measured'], 2)} | {verdict} |")
+    return "\n".join(lines)
+
+
+def _assigned(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}={value}`" for name, value in settings.items())
+
+
+def _show(value: float | None, num_digits: int) -> str:
+    if value is None:
+        return ""
+    return "all" if math.isinf(value) else f"{value:.{num_digits}f}"
+
+
+def main() -> None:
+    run, page = map(Path, sys.argv[1:])
+    page.write_text(page_of(json.loads(run.read_text())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""The other side: Swell on hosts that have joined, commanded by the benchmark in place of a policy.
+
+The hosts are `swell node --join`, started on Ray's nodes by hand.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from tests.machines.namespaces import HOME
+from tests.ray.cluster import ENVIRON, RayNode
+
+from benchmarks.ray.site import Site
+from benchmarks.training.sides import ROOT, Case, SideFailed
+from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
+from swell.model.cluster import Node
+from swell.model.command import GangCommand, LaunchGang, Reconfigure
+from swell.model.event import AnyEvent, GangEnded, NodeJoined, NodeLost, ResizeFailed, WorkersLost
+from swell.model.job import EndCondition, JobSpec
+from swell.model.target import Target
+
+JOB = "bench"
+PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"
+JOIN_S = 120.0
+_TRAIN = ROOT / "benchmarks" / "training" / "train.py"
+_decode = msgspec.json.Decoder(AnyEvent).decode
+
+
+class SwellSide:
+    name = "swell"
+    told = "on hosts that joined by hand (`swell node --join`)"
+
+    def __init__(self, site: Site, case: Case, folder: Path) -> None:
+        self._site, self.folder = site, folder
+        self._spec = JobSpec(
+            name=JOB,
+            entry=str(_TRAIN),
+            workdir=str(ROOT),
+            global_batch=GLOBAL_BATCH,
+            args=(*case.args(folder), "--clock", "calendar"),
+            end=EndCondition(steps=ENDLESS),
+        )
+        self._changed = threading.Condition()  #: for what follows
+        self._nodes: dict[str, Node] = {}  #: by address, the last that joined
+        self._used: tuple[str, ...] = ()
+        self._generation = 0
+        self._failure = ""
+        self._num_hosts = 0
+        self._head = self._start_head()
+        self._token = ""
+        threading.Thread(target=self._hear_all, daemon=True).start()
+
+    def start(self, nodes: Sequence[RayNode]) -> None:
+        joined = self._join(nodes)
+        with self._changed:
+            self._generation, self._used = 1, joined
+            launch = LaunchGang(
+                job_id=JOB, generation=1, target=Target(devices=joined), spec=self._spec, total_steps=ENDLESS
+            )
+            self._perform(launch)
+
+    def joined(self, nodes: Sequence[RayNode]) -> None:
+        joined = self._join(nodes)
+        with self._changed:
+            self._resize((*self._used, *joined))
+
+    def drained(self, node: RayNode) -> None:
+        with self._changed:
+            self._resize(self._without(self._nodes[node.machine.address].devices))
+
+    def lost(self, node: RayNode) -> None:
+        """The head gives it up by itself."""
+
+    def check(self) -> None:
+        if self._failure:
+            raise SideFailed(f"{self.name}: {self._failure}; its logs are in {self.folder}")
+
+    def close(self) -> None:
+        self._head.kill()
+        self._head.wait()
+
+    # ------------------------------------------------------------ hosts
+    def _join(self, nodes: Sequence[RayNode]) -> tuple[str, ...]:
+        """Devices of the hosts, which have joined."""
+        addresses = [node.machine.address for node in nodes]
+        with self._changed:
+            if not self._changed.wait_for(lambda: bool(self._token), JOIN_S):
+                raise SideFailed(f"{self.name}: it has no head; see {self.folder / 'head.log'}")
+        for node in nodes:
+            self._start_host(node)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._nodes.keys() >= set(addresses), JOIN_S):
+                raise SideFailed(f"{self.name}: not all of {addresses} have joined; see {self.folder}")
+            return tuple(device for address in addresses for device in self._nodes[address].devices)
+
+    def _start_host(self, node: RayNode) -> None:
+        self._num_hosts += 1
+        name = f"n{self._num_hosts}"
+        token = node.machine.outside(TOKEN_FILE)
+        token.touch(mode=0o600)
+        token.write_text(self._token)
+        words = ("node", "--join", f"{self._site.head.address}:{PORT}", "--token-file", TOKEN_FILE)
+        with (self.folder / f"{name}.log").open("w") as log:
+            node.machine.popen(
+                *(sys.executable, "-P", "-m", "swell.cli.main", *words, "--name", name, "--devices", "cpu:1"),
+                env=_environ(),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    def _start_head(self) -> subprocess.Popen[str]:
+        address = f"{self._site.head.address}:{PORT}"
+        with (self.folder / "head.log").open("w") as log:
+            return self._site.head.popen(
+                *(sys.executable, "-m", "benchmarks.ray.commanded_head", address),
+                env=_environ(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+
+    # ------------------------------------------------------------ the head
+    def _hear_all(self) -> None:
+        """Its first line is the token."""
+        events = (self.folder / "events.log").open("w", buffering=1)
+        for line in self._head.stdout or ():
+            with self._changed:
+                if self._token:
+                    events.write(line)
+                    self._hear(_decode(line))
+                else:
+                    self._token = line.strip()
+                self._changed.notify_all()
+
+    def _hear(self, event: AnyEvent) -> None:
+        """What a head does first when workers are lost: let those that are left train on."""
+        if isinstance(event, NodeJoined):
+            self._nodes[event.node.address] = event.node
+        elif isinstance(event, NodeLost):
+            self._nodes = {at: node for at, node in self._nodes.items() if node.name != event.name}
+        elif isinstance(event, WorkersLost):
+            self._resize(self._without(event.devices))
+        elif isinstance(event, ResizeFailed | GangEnded):
+            self._failure = self._failure or f"{type(event).__name__}: {event.message}"
+
+    def _without(self, devices: Sequence[str]) -> tuple[str, ...]:
+        return tuple(device for device in self._used if device not in devices)
+
+    def _resize(self, devices: tuple[str, ...]) -> None:
+        if devices == self._used:
+            return
+        self._generation += 1
+        self._used = devices
+        self._perform(Reconfigure(job_id=JOB, generation=self._generation, target=Target(devices=devices)))
+
+    def _perform(self, command: GangCommand) -> None:
+        print(msgspec.json.encode(command).decode(), file=self._head.stdin, flush=True)
+
+
+def _environ() -> dict[str, str]:
+    return {**ENVIRON, "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,95 @@
+"""What the benchmark on Ray nodes makes of what was measured: waits, medians, bars and the page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import pytest
+from benchmarks.ray.changes import GROWTH, LOSS, NOTICE, Cost, longest_wait_s
+from benchmarks.ray.page import page_of, table_of
+from benchmarks.ray.rows import OURS, RIVAL, Row, bars_of, row_of
+from benchmarks.training.pauses import Pause, Stretch
+from hypothesis import given
+from hypothesis import strategies as st
+
+seconds = st.integers(1, 10_000).map(lambda number: number / 1000)
+
+
+def stretch(num_workers: int, begun_s: float, steps_s: Sequence[float], first_step: int = 0) -> Stretch:
+    ends_s = [begun_s + sum(steps_s[: number + 1]) for number in range(len(steps_s))]
+    return Stretch("group", num_workers, dict(enumerate(ends_s, first_step)))
+
+
+def cost(pause_s: float, next_s: float = 1.0, known_s: float | None = None) -> Cost:
+    return Cost(Pause(pause_s, 0.5, next_s, 3), pause_s + 0.5, known_s)
+
+
+@given(st.lists(seconds, min_size=2, max_size=9), seconds, st.lists(seconds, min_size=2, max_size=9))
+def test_the_longest_wait_is_looked_for_from_the_change_to_the_first_step_after_it(
+    before_s: list[float], gap_s: float, after_s: list[float]
+) -> None:
+    old = stretch(2, 0.0, [20.0, *before_s])
+    new = stretch(4, old.last_s + gap_s, after_s, first_step=len(before_s) + 1)
+    longest_s = longest_wait_s([old, new], begun_s=20.0)
+    assert longest_s == pytest.approx(max(*before_s, gap_s + after_s[0]), abs=1e-6)
+    assert longest_wait_s([old, new], begun_s=old.last_s) == pytest.approx(gap_s + after_s[0], abs=1e-6)
+
+
+def rows() -> list[Row]:
+    return [
+        row_of(
+            GROWTH, {RIVAL: [cost(18.0), cost(30.0), cost(20.0)], OURS: [cost(0.4), cost(0.1), cost(0.2)]}
+        ),
+        row_of(LOSS, {RIVAL: [cost(29.0, 30.0, 1.5)], OURS: [cost(1.0, 5.0, 1.5)]}),
+        row_of(NOTICE, {OURS: [cost(0.0)]}),
+    ]
+
+
+def test_a_row_has_medians_and_what_was_known_of_kills_alone() -> None:
+    growth, loss, _ = rows()
+    assert growth.pause_s == {RIVAL: 20.0, OURS: 0.2}
+    assert growth.known_s == growth.beyond_s == {}
+    assert loss.beyond_s == {RIVAL: 28.5, OURS: 3.5}
+
+
+def test_bars_are_of_what_was_run() -> None:
+    found = [(bar.measured, bar.is_reached) for bar in bars_of(rows())]
+    assert found == [(pytest.approx(100.0), True), (0.2, True), (6.0, False), (3.5, False)]
+    assert not bars_of(rows()[2:])
+
+
+def test_no_pause_is_all_times_less() -> None:
+    row = row_of(GROWTH, {RIVAL: [cost(18.0)], OURS: [cost(-0.01)]})
+    assert bars_of([row])[0].measured == math.inf
+
+
+def test_the_page_is_made_of_the_json() -> None:
+    told = {
+        "conditions": {"cores": 2, "commit": "abc", "rounds": 3, "seed": 0},
+        "settings": {
+            "swell": "somewhere",
+            "nodes": 4,
+            "health_checks": {"health_check_period_ms": 500},
+            "ray_train_environment": {"RAY_TRAIN_X": "5"},
+            "elastic_resize_monitor_interval_s": 2.0,
+            "max_failures": 20,
+            "ray_train_checkpoint_steps": 20,
+            "swell_checkpoint_interval_s": 10.0,
+            "notice_s": 10.0,
+        },
+        "rows": [asdict(row) for row in rows()],
+        "bars": [asdict(bar) for bar in bars_of(rows())],
+    }
+    found = json.loads(json.dumps(told))
+    page = page_of(found)
+    assert table_of(found) in page
+    lines = page.splitlines()
+    growth = next(line for line in lines if line.startswith("| 2 to 4"))
+    assert growth.split(" | ")[1:3] == ["20.00", "0.20"] and " 100 |" in growth
+    notice = next(line for line in lines if line.startswith("| 3 to 2"))
+    assert notice.split("|")[2].strip() == "", "that side was not run"
+    assert sum(line.endswith("| missed |") for line in lines) == 2
+    assert "seed 0" in page and "`RAY_TRAIN_X=5`" in page and "\n\n\n" not in page
