@@ -214,6 +214,7 @@ class NamespacedMachine:
         self._network.configure(
             self.pid,
             "link set lo up",
+            f"link set {INTERFACE} address {_card_of(self._index)}",
             f"addr add {self.address}/24 dev {INTERFACE}",
             f"link set {INTERFACE} up",
             f"route add default via {_BRIDGE}",
@@ -284,6 +285,11 @@ def _name_of(index: int) -> str:
 
 def _address_of(index: int) -> str:
     return f"10.9.0.{10 + index}"
+
+
+def _card_of(index: int) -> str:
+    """Hardware address: others remember it when the machine comes back."""
+    return f"02:00:0a:09:00:{10 + index:02x}"
 
 
 def _hosts() -> str:

@@ -166,6 +166,7 @@ class HostedRun:
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
             environ.ADDRESS: self.reached_at,
+            environ.DEVICES: ",".join(devices),
             environ.WORKDIR: self.place.workdir,
             **self.place.environ,
         }

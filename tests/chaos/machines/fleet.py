@@ -1,0 +1,249 @@
+"""A platform over several machines, as its user has it: `swell up` on one, `swell node` on the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.machines.namespaces import HOME, STATE, Machine, Network
+from tests.platform.program import eventually
+
+from swell.api.client import Client
+from swell.api.errors import ApiError, NoPlatform
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.process import read_address
+from swell.model.view import ClusterView, JobView
+from swell.store.folder import Endpoint, StateFolder
+
+ROOT = Path(__file__).parents[3]
+IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+#: Short, so that a host is given up soon; long enough for a machine whose cores are busy.
+TIMES = LeaseTimes(lease_s=6.0, margin_s=3.0)
+DEVICES = "paced:2@320"
+HOSTS_PORT, STORE_PORT = 7070, 8000
+TOKEN_FILE = f"{HOME}/join-token"
+#: From a fault until the platform has done something about it, on a machine whose cores are busy.
+PATIENCE_S = 120.0
+SETTINGS = (
+    "standstill_s=2",
+    "stuck_s=20",
+    "notice_s=10",
+    "boundary_s=5",
+    "yield_s=5",
+    "checkpoint_interval_s=1",
+    "min_hold_s=0.5",
+)
+
+
+class Head:
+    """The daemon and its agent, on a machine without devices."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        """`folder`: where what it prints is kept."""
+        self.machine = machine
+        self._log = folder / "head.log"
+
+    @property
+    def state(self) -> Path:
+        return self.machine.outside(STATE)
+
+    def up(self) -> None:
+        words = [word for text in SETTINGS for word in ("--set", text)]
+        with self._log.open("a") as log:
+            self._daemon = self.machine.popen(
+                sys.executable,
+                *("-P", "-m", "tests.chaos.machines.short_leases", str(TIMES.lease_s), str(TIMES.margin_s)),
+                *("up", "--foreground", "--listen", f"{self.machine.address}:{HOSTS_PORT}"),
+                *("--devices", "none", *words),
+                env=IMPORTABLE,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def is_up(self) -> bool:
+        return self._daemon.poll() is None
+
+    def swell(self, *words: str) -> str:
+        """What a command prints that must succeed."""
+        return self.machine.run(sys.executable, "-P", "-m", "swell.cli.main", *words, env=IMPORTABLE)
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """As commands have it, from outside of the machine. Raises ApiError, OSError: it does not answer."""
+        folder = StateFolder(self.state)
+        endpoint = folder.read_endpoint()
+        if endpoint is None or not self.is_up:
+            raise NoPlatform("no daemon runs")
+        pid = _number_here(self.machine, endpoint.pid)
+        with Client(folder, Endpoint(pid=pid), folder.read_token()) as client:
+            yield client
+
+    def ensure_up(self) -> None:
+        if not self.is_up:
+            self.up()
+        eventually(self.cluster, "an answer of the platform", PATIENCE_S)
+
+    def cluster(self) -> ClusterView | None:
+        """None: it does not answer now."""
+        try:
+            with self.client() as client:
+                return client.cluster()
+        except (ApiError, OSError):
+            return None
+
+    def views(self) -> list[JobView]:
+        with self.client() as client:
+            return client.jobs()
+
+    # ------------------------------------------------------------ its processes, by their numbers there
+    @property
+    def daemon(self) -> int:
+        endpoint = StateFolder(self.state).read_endpoint()
+        assert endpoint is not None
+        return endpoint.pid
+
+    @property
+    def agent(self) -> int:
+        address = eventually(lambda: read_address(self.state), "an agent", PATIENCE_S)
+        return address.pid
+
+    def send(self, number: signal.Signals, *pids: int) -> None:
+        """Some may have ended."""
+        self.machine.popen("kill", f"-{int(number)}", *map(str, pids), stderr=subprocess.DEVNULL).wait()
+
+    def await_end_of_daemon(self) -> None:
+        self._daemon.wait()
+
+
+class Host:
+    """`swell node` on a machine, under one name for good."""
+
+    def __init__(self, machine: Machine, name: str, head: Head, folder: Path) -> None:
+        self.machine, self.name, self._head = machine, name, head
+        self._log = folder / f"{name}.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """The machine runs."""
+        path = self.machine.outside(TOKEN_FILE)
+        path.touch(mode=0o600)
+        path.write_text((self._head.state / "first.join-token").read_text())
+        with self._log.open("a") as log:
+            self._process = self.machine.popen(
+                sys.executable,
+                *("-P", "-m", "swell.cli.main", "node", "--name", self.name, "--devices", DEVICES),
+                *("--join", f"{self._head.machine.address}:{HOSTS_PORT}", "--token-file", TOKEN_FILE),
+                *("--state", STATE),
+                env=IMPORTABLE,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill_process(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def kill_machine(self) -> None:
+        """With all that is on it."""
+        self.machine.kill()
+
+    def crash(self) -> None:
+        """All processes end at once; its files are there when it comes back."""
+        self.machine.run("sh", "-c", "kill -9 -1 || true")
+
+    def workers(self) -> list[int]:
+        """Pids of live processes that are forks of the zygote, stopped ones too."""
+        return [pid for pid in self.machine.pids() if _is_worker(pid)]
+
+    def complaints(self) -> str:
+        """Of workers that were given a device which another one held."""
+        path = self.machine.outside("/tmp/held-twice")  # noqa: S108
+        return path.read_text() if path.exists() else ""
+
+
+def _number_here(machine: Machine, pid: int) -> int:
+    """Of a process with that number on a machine. Raises NoPlatform: there is none."""
+    for outer in machine.pids():
+        try:
+            lines = Path(f"/proc/{outer}/status").read_text().splitlines()
+        except OSError:
+            continue
+        if any(line.startswith("NSpid:") and line.split()[-1] == str(pid) for line in lines):
+            return outer
+    raise NoPlatform(f"process {pid} of {machine.name} has ended")
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        above = Path(f"/proc/{parent}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return state != "Z" and words == above and b"swell.executors.local.zygote.process" in words
+
+
+class Fleet:
+    """A head, hosts `n1`, `n2`, ..., and a machine with a store for scripts, which nothing befalls."""
+
+    def __init__(self, network: Network, folder: Path, num_hosts: int) -> None:
+        """`network`: of `num_hosts + 2` machines."""
+        self._folder = folder
+        self.head = Head(network[0], folder)
+        self.hosts = [
+            Host(network[1 + index], f"n{1 + index}", self.head, folder) for index in range(num_hosts)
+        ]
+        store = network[1 + num_hosts]
+        program = Path(__file__).with_name("store.py")
+        store.popen(sys.executable, str(program), store.address, str(STORE_PORT))
+        self.store = f"http://{store.address}:{STORE_PORT}"
+
+    def start(self) -> None:
+        self.head.up()
+        self.head.ensure_up()
+        self.head.swell("tokens", "add", "first", "--out", f"{STATE}/first.join-token")
+        for host in self.hosts:
+            host.start()
+        self.await_hosts(len(self.hosts))
+
+    def joined(self) -> set[str]:
+        """Names of the hosts that the platform has now."""
+        cluster = self.head.cluster()
+        return set() if cluster is None else {node.name for node in cluster.nodes}
+
+    def await_hosts(self, num: int) -> None:
+        eventually(lambda: len(self.joined()) >= num, f"{num} hosts that have joined", 2 * PATIENCE_S)
+
+    def keep_traces(self) -> None:
+        """What the machines have written, for whoever reads a failure."""
+        for name, machine in (("head", self.head.machine), *((one.name, one.machine) for one in self.hosts)):
+            try:
+                source = machine.outside(STATE)
+            except RuntimeError:
+                continue  # it has been killed
+            for path in (*source.glob("*.log"), *source.glob("*.json"), *source.glob("jobs/*/*.log*")):
+                kept = self._folder / "traces" / name / path.relative_to(source)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):  # it runs on
+                    shutil.copy(path, kept)
+        with suppress(ApiError, OSError), self.head.client() as client:
+            for view in client.jobs():
+                lines = [f"{story.at_s:.2f} {story.code}: {story.text}" for story in client.stories(view.id)]
+                (self._folder / "traces" / f"{view.id}.story").write_text("\n".join([str(view), *lines, ""]))
+
+    def replay_differs(self) -> object:
+        """The first difference that the journal has to what was done; None: it leads to the same."""
+        return json.loads(self.head.swell("replay", "--json"))["first_difference"]

@@ -1,0 +1,133 @@
+"""The standing campaign over machines: kills, partitions and freezes at random moments of random resizes.
+
+At the end no job is lost. Each elastic job has told, in every step and to the last bit, what one process alone
+tells. Each sample was applied once an epoch, no device had two workers at once (they hold locks on their
+machines), no worker ran on a host that was given up, and the journal leads to the same commands again.
+`make test-chaos-machines` strikes 90 times; CHAOS_SEED is another life, CHAOS_FAULTS another number, and
+CHAOS_KINDS only some kinds, by name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.chaos.machines.changes import change, clear
+from tests.chaos.machines.fleet import Fleet
+from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign, Strike
+from tests.chaos.machines.work import Work
+from tests.machines.namespaces import Network, why_not
+from tests.platform.program import eventually
+
+from swell.model.view import JobView
+
+pytest.importorskip("torch")
+
+NUM_HOSTS = 3
+#: Epochs of a job: a short life, and one of several faults.
+SHORT, LONG = (4, 12), (8, 40)
+STRIKES = KILLS | PARTITIONS | FREEZES
+#: Of each nine faults so many are of a group.
+SHARES = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2))
+#: A strike comes at a random moment of the resize that a change has led to, this long after it at most.
+WITHIN_S = 2.0
+END_WITHIN_S = 900.0
+
+
+def live(folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]) -> None:
+    chance = Random(seed)
+    with Network(NUM_HOSTS + 2) as network:
+        fleet = Fleet(network, folder, NUM_HOSTS)
+        campaign = Campaign(fleet, Work(fleet, folder, chance, epochs), chance)
+        try:
+            fleet.start()
+            _strike(campaign, num_faults)
+            _check_end(campaign)
+        except BaseException:
+            _say(f"seed {seed}, after {campaign.told[-5:]}; traces in {folder}")
+            fleet.keep_traces()
+            raise
+
+
+def _strike(campaign: Campaign, num_faults: int) -> None:
+    begun_s = time.monotonic()
+    for number, name in enumerate(_order(campaign.chance, num_faults), start=1):
+        campaign.fleet.head.ensure_up()
+        campaign.fleet.await_hosts(campaign.chance.randint(1, NUM_HOSTS))
+        campaign.work.refill()
+        _await_training(campaign)
+        changed = change(campaign)
+        time.sleep(campaign.chance.uniform(0.0, WITHIN_S))
+        _say(f"{time.monotonic() - begun_s:7.1f} s  {number:3d}  {changed}, {name}")
+        campaign.told.append(name)
+        STRIKES[name](campaign)
+    _say(f"{dict(Counter(campaign.told))}")
+
+
+def _order(chance: Random, num_faults: int) -> list[str]:
+    """Every kind of a group as often as any other, as far as that goes; in any order."""
+    if named := os.environ.get("CHAOS_KINDS"):
+        return _draw(chance, sorted(named.split(",")), num_faults)
+    total = sum(share for _, share in SHARES)
+    drawn: list[str] = []
+    for group, share in SHARES:
+        drawn += _draw(chance, sorted(group), -(-num_faults * share // total))
+    chance.shuffle(drawn)
+    return drawn[:num_faults]
+
+
+def _draw(chance: Random, kinds: list[str], num: int) -> list[str]:
+    rounds = -(-num // len(kinds))
+    return [name for _ in range(rounds) for name in chance.sample(kinds, len(kinds))][:num]
+
+
+def _await_training(campaign: Campaign) -> None:
+    def look() -> bool:
+        return any(view.phase == "running" and view.live_pids for view in campaign.fleet.head.views())
+
+    eventually(look, "a job that trains", 240.0)
+
+
+def _check_end(campaign: Campaign) -> None:
+    fleet, work = campaign.fleet, campaign.work
+    fleet.head.ensure_up()
+    fleet.await_hosts(NUM_HOSTS)
+    clear(campaign)
+    views = eventually(lambda: _all_ended(fleet), "the end of every job", END_WITHIN_S)
+    assert {view.id for view in views} == set(work.every), "no job is lost, and none was made up"
+    complaints = {host.name: text for host in fleet.hosts if (text := host.complaints())}
+    assert not complaints, complaints
+    with fleet.head.client() as client:
+        stories = {view.id: client.stories(view.id) for view in views}
+    for view in views:
+        work.check(view, stories[view.id])
+    assert fleet.replay_differs() is None
+    eventually(lambda: not any(host.workers() for host in fleet.hosts), "the end of all workers")
+    resizes, pause_s = sum(view.resizes for view in views), sum(view.resize_pause_s for view in views)
+    kept = Counter(view.kept for view in views if view.is_promised)
+    _say(f"{len(views)} jobs ended as they should, with {resizes} resizes; promises kept: {dict(kept)}")
+    _say(f"pauses {pause_s:.1f} s")
+
+
+def _all_ended(fleet: Fleet) -> list[JobView] | None:
+    views = fleet.head.views()
+    return views if all(view.phase.is_end for view in views) else None
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+@pytest.mark.soak
+@pytest.mark.chaos
+@pytest.mark.timeout(7200)
+def test_ninety_faults_of_machines(tmp_path: Path) -> None:
+    if why_not():
+        pytest.skip(f"machines cannot be had here: {why_not()}")
+    num_faults, seed = int(os.environ.get("CHAOS_FAULTS", "90")), int(os.environ.get("CHAOS_SEED", "1"))
+    live(tmp_path, seed, num_faults, SHORT if num_faults < 20 else LONG)

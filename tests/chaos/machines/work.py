@@ -1,0 +1,144 @@
+"""The jobs of the campaign, and what each of them has to come to."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from tests.chaos.machines.fleet import IMPORTABLE, Fleet
+from tests.machines.namespaces import HOME
+
+from swell.model.job import Phase
+from swell.model.view import JobView, Story
+
+SCRIPTS = Path(__file__).parent
+MOST_EPOCHS = 40
+NUM_OPEN = 5
+COUNTED_SAMPLES, COUNTED_BATCH = 256, 32
+#: What `course.py` says; other lines are of the platform.
+TOLD = re.compile(r"(?:step|epoch) .*")
+
+
+@dataclass(slots=True)
+class Job:
+    id: str
+    num_epochs: int = 0  #: of an elastic job
+    num_steps: int = 0  #: of one that is stopped and started
+    may_be_refused: bool = False
+    is_cancelled: bool = False
+    losses: list[tuple[float, str]] = field(default_factory=list)  #: when it lost workers, and on which host
+
+
+class Undisturbed:
+    """What one process alone says, with the same script, data and seed."""
+
+    def __init__(self, folder: Path) -> None:
+        words = [sys.executable, SCRIPTS / "course.py", str(MOST_EPOCHS)]
+        done = subprocess.run(words, check=True, capture_output=True, text=True, env=IMPORTABLE, cwd=folder)
+        self.lines = done.stdout.splitlines()
+        self.known = frozenset(self.lines)
+
+    def last_of(self, num_epochs: int) -> str:
+        """What it says at the end of that epoch."""
+        return next(line for line in self.lines if line.startswith(f"epoch {num_epochs} "))
+
+
+class Work:
+    def __init__(self, fleet: Fleet, folder: Path, chance: Random, epochs: tuple[int, int]) -> None:
+        self._fleet, self._chance, self._epochs = fleet, chance, epochs
+        self._undisturbed = Undisturbed(folder)
+        self.every: dict[str, Job] = {}
+
+    def refill(self) -> None:
+        """A new one for each that has ended; the platform is up."""
+        views = self._fleet.head.views()
+        kinds = [self.every[view.id].num_steps > 0 for view in views if not view.phase.is_end]
+        for _ in range(NUM_OPEN - len(kinds)):
+            if not any(kinds):
+                self.submit_counting()
+                kinds.append(True)
+            else:
+                self.submit_course()
+
+    def submit_course(self) -> Job:
+        """An elastic job; some are promised a deadline."""
+        chance = self._chance
+        num_epochs = chance.randint(*self._epochs)
+        is_strict = chance.random() < 0.3
+        name = self._submit(
+            "course.py",
+            (str(num_epochs), *([f"word-{len(self.every)}"] if chance.random() < 0.2 else [])),
+            global_batch=64,
+            epochs=num_epochs,
+            workers=chance.choice(("1:6", "1:4", "2:4", "1:2", "1")),
+            deadline=f"now+{chance.randint(40, 600)}s" if is_strict else None,
+        )
+        return self._note(Job(name, num_epochs=num_epochs, may_be_refused=is_strict))
+
+    def submit_counting(self) -> Job:
+        """One that is stopped and started."""
+        num_steps = 8 * self._chance.randint(*self._epochs)
+        name = self._submit(
+            "counting.py",
+            (f"{self._fleet.store}/{len(self.every)}", str(num_steps)),
+            elasticity="restart",
+            estimate=f"{num_steps // 10}s",
+            workers="1:3",
+        )
+        return self._note(Job(name, num_steps=num_steps))
+
+    def _submit(self, script: str, args: tuple[str, ...], **fields: object) -> str:
+        """In a folder of its own on the head, which no other machine has."""
+        project = f"{HOME}/project-{len(self.every)}"
+        folder = self._fleet.head.machine.outside(project)
+        folder.mkdir(exist_ok=True)
+        for name in (script, "held_devices.py"):
+            shutil.copy(SCRIPTS / name, folder)
+        with self._fleet.head.client() as client:
+            return client.submit(script=f"{project}/{script}", workdir=project, args=args, **fields)
+
+    def _note(self, job: Job) -> Job:
+        self.every[job.id] = job
+        return job
+
+    # ------------------------------------------------------------ the end
+    def check(self, view: JobView, stories: list[Story]) -> None:
+        """It ended as it should, and has said nothing that it would not have said undisturbed."""
+        job = self.every[view.id]
+        told = "\n".join(f"{story.at_s:.2f} {story.code}: {story.text}" for story in stories)
+        if job.may_be_refused and view.phase is Phase.REJECTED:
+            assert view.refusal, told
+            return
+        expected = Phase.CANCELLED if job.is_cancelled else Phase.SUCCEEDED
+        assert view.phase in (expected, Phase.SUCCEEDED), f"{view}\n{told}"
+        lines = self._lines(view.id)
+        if job.num_epochs:
+            strange = [line for line in lines if TOLD.fullmatch(line) and line not in self._undisturbed.known]
+            assert not strange, (view.id, strange, told)
+        if view.phase is Phase.SUCCEEDED:
+            assert self._last_line(job) in lines, (view.id, lines[-20:], told)
+        self._check_stories(view, job, stories, told)
+
+    def _last_line(self, job: Job) -> str:
+        if job.num_epochs:
+            return self._undisturbed.last_of(job.num_epochs)
+        times = job.num_steps * COUNTED_BATCH / COUNTED_SAMPLES
+        return f"counted {job.num_steps} {times} {times}"
+
+    def _lines(self, name: str) -> list[str]:
+        """Whole ones, of all its workers."""
+        logs = (self._fleet.head.state / "jobs" / name).glob("worker-*.log*")
+        texts = [path.read_text().rpartition("\n")[0] for path in logs]
+        return [line for text in texts for line in text.splitlines()]
+
+    def _check_stories(self, view: JobView, job: Job, stories: list[Story], told: str) -> None:
+        """Each loss is told with its cause, and a promise that was not kept has one."""
+        for at_s, host in job.losses:
+            assert any(story.at_s >= at_s and host in story.text for story in stories), (at_s, host, told)
+        if view.is_promised and view.kept is False:
+            assert any(story.code in ("lost", "workers_lost") for story in stories), told
