@@ -14,7 +14,7 @@ JOB_ID = "SWELL_JOB_ID"
 WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
 OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swell: who hears of its steps
 ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of this one
-DEVICES = "SWELL_DEVICES"  #: ids of this worker's devices, with commas between them; no other worker has them
+DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with commas between them
 MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`process_mark`)
 #: A file in which the workers of such a script agree when to stop. Where it is missing they ask the agent.
 BALLOT = "SWELL_BALLOT"

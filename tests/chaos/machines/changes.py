@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tests.chaos.machines.strikes import Campaign
 
 from swell.api.errors import ApiError
+from swell.model.errors import UnknownNode
 from swell.model.view import JobView
 
 Change = Callable[[Campaign], None]
@@ -56,7 +57,7 @@ def change(campaign: Campaign) -> str:
     chosen = campaign.chance.choice(CHANGES)
     try:
         chosen(campaign)
-    except ApiError as error:
+    except (ApiError, UnknownNode) as error:
         return f"{chosen.__name__}, refused: {error}"  # what it was about has ended meanwhile
     return chosen.__name__
 

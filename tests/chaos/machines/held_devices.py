@@ -11,10 +11,10 @@ COMPLAINT = Path("/tmp/held-twice")  # noqa: S108
 
 
 def hold() -> None:
-    """Until this process ends; a trial run may share devices. Raises RuntimeError: another worker has one."""
-    if os.environ.get("SWELL_TRIAL") == "1":
+    """Until this process ends. A trial run may share devices, and without Swell there are none. Raises RuntimeError: another worker has one."""
+    if os.environ.get("SWELL_TRIAL") == "1" or "SWELL_JOB_ID" not in os.environ:
         return
-    for device in filter(None, os.environ.get("SWELL_DEVICES", "").split(",")):
+    for device in _own():
         FOLDER.mkdir(exist_ok=True)
         file = os.open(FOLDER / device.replace("/", "-"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
@@ -27,3 +27,9 @@ def hold() -> None:
             raise RuntimeError(f"device {device} is held by {holder}") from None
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.environ['SWELL_JOB_ID']}/{os.environ['SWELL_WORKER']}".encode(), 0)
+
+
+def _own() -> list[str]:
+    """A script that is stopped and started sees those of all ranks on its machine, as under torchrun."""
+    seen = os.environ["SWELL_DEVICES"].split(",")
+    return [seen[int(os.environ["LOCAL_RANK"])]] if "LOCAL_RANK" in os.environ else seen

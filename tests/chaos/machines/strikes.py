@@ -92,9 +92,7 @@ def kill_a_machine(campaign: Campaign) -> None:
     host = campaign.host()
     host.kill_machine()
     if campaign.chance.random() < 0.5:
-        eventually(
-            lambda: host.name not in campaign.fleet.joined(), f"the loss of {host.name}", PATIENCE_S
-        )
+        eventually(lambda: host.name not in campaign.fleet.joined(), f"the loss of {host.name}", PATIENCE_S)
     host.machine.start()
     host.start()
 

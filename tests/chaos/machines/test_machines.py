@@ -52,6 +52,7 @@ def live(folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]) -> N
             _say(f"seed {seed}, after {campaign.told[-5:]}; traces in {folder}")
             fleet.keep_traces()
             raise
+        fleet.keep_traces()
 
 
 def _strike(campaign: Campaign, num_faults: int) -> None:

@@ -112,7 +112,7 @@ class Work:
         job = self.every[view.id]
         told = "\n".join(f"{story.at_s:.2f} {story.code}: {story.text}" for story in stories)
         if job.may_be_refused and view.phase is Phase.REJECTED:
-            assert view.refusal, told
+            assert view.reason, told
             return
         expected = Phase.CANCELLED if job.is_cancelled else Phase.SUCCEEDED
         assert view.phase in (expected, Phase.SUCCEEDED), f"{view}\n{told}"
