@@ -15,11 +15,13 @@ from swell.core.backoff import MAX_SETBACKS
 from swell.live.recovery import changed_nodes
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
+    GangEnded,
     JobSubmitted,
     NodeCleared,
     NodeJoined,
     NodeLost,
     NodeWarned,
+    Outcome,
     Woke,
     WorkersLost,
 )
@@ -154,6 +156,21 @@ def test_what_is_lost_on_a_node_that_was_warned_of_is_no_fault_of_the_job() -> N
     assert bench.phase() is Phase.QUEUED
     [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
     assert "left the cluster, or were about to" in told
+
+
+def test_what_is_lost_with_its_node_tells_why() -> None:
+    bench = Bench()
+    generation = bench.run("a", 4)
+    why = "worker 0 was lost: host 'n0' is lost: it has not renewed its lease"
+    gone = NodeLost(at_s=bench.now_s, name="n0", cause="gone")
+    bench.say(
+        gone,
+        GangEnded(
+            at_s=bench.now_s, job_id="a", generation=generation, outcome=Outcome.LOST, steps=0, message=why
+        ),
+    )
+    [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
+    assert told.startswith("lost all its workers") and told.endswith(why)
 
 
 def test_a_gang_of_which_nothing_is_heard_is_not_believed_to_do_more_than_there_is() -> None:

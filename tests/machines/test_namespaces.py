@@ -269,6 +269,19 @@ def crowd(machine: Machine) -> subprocess.Popen[str]:
     return command
 
 
+def test_a_machine_comes_back_with_the_hardware_address_that_others_remember(pair: Network) -> None:
+    one, other = pair
+
+    def card() -> str:
+        return one.run("ip", "-o", "link", "show", "eth0").split("link/ether ")[1].split()[0]
+
+    before = card()
+    assert before not in other.run("ip", "-o", "link", "show", "eth0")
+    one.kill()
+    one.start()
+    assert card() == before
+
+
 def test_a_kill_takes_every_process(pair: Network) -> None:
     machine, other = pair
     server, command = serve(other), crowd(machine)

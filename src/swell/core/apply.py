@@ -452,7 +452,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.FAILED, "failed", f"ended with an error; {_where(record)}", event.at_s)
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
-        _requeue(state, record, "its devices left the cluster, or were about to")
+        why = "lost all its workers, whose devices left the cluster, or were about to,"
+        _requeue(state, record, why, event.message)
     elif event.outcome is Outcome.LOST and is_refused:  # likewise
         _requeue(state, record, "was to run where it cannot")
     elif event.outcome is Outcome.LOST:

@@ -2,8 +2,8 @@
 
     counting.py STORE NUM_STEPS
 
-Argument: the address of the store, `http://HOST:PORT/NAME`. As long as it is cut off from that it waits. What it
-saves has the number of steps in its name, so a worker of an earlier gang that comes late harms nothing.
+STORE: its address, `http://HOST:PORT/NAME`. The script waits as long as it is cut off. What it saves has
+the number of steps in its name, so a worker of an earlier gang that comes late harms nothing.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Learns labels, and tells every step and every epoch in all its bits: whatever befalls it, they are the same.
+"""Learns labels, and tells each step and each epoch in all its bits: whatever befalls it, they are the same.
 
     course.py EPOCHS [WORD]
 
-The parameters of `seen` count the samples that have been applied: with plain SGD each visit of sample i lowers
-number i by 1 / 64, exactly. A worker holds a lock on each of its devices from its first line to its end.
+The parameters of `seen` count the samples that have been applied: with plain SGD each visit of sample i
+lowers number i by 1 / 64, exactly. A worker holds a lock on each of its devices from its first line on.
 """
 
 import hashlib

@@ -11,7 +11,11 @@ COMPLAINT = Path("/tmp/held-twice")  # noqa: S108
 
 
 def hold() -> None:
-    """Until this process ends. A trial run may share devices, and without Swell there are none. Raises RuntimeError: another worker has one."""
+    """Until this process ends. A trial run may share devices, and without Swell there are none.
+
+    Raises:
+        RuntimeError: another worker has one of them.
+    """
     if os.environ.get("SWELL_TRIAL") == "1" or "SWELL_JOB_ID" not in os.environ:
         return
     for device in _own():

@@ -1,4 +1,7 @@
-"""`swell` with leases of other lengths: python -m tests.chaos.machines.short_leases LEASE_S MARGIN_S WORDS ..."""
+"""`swell` with leases of other lengths.
+
+python -m tests.chaos.machines.short_leases LEASE_S MARGIN_S WORDS ...
+"""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ kept: dict[str, bytes] = {}
 
 
 class Shelf(BaseHTTPRequestHandler):
-    def do_PUT(self) -> None:  # noqa: N802
+    def do_PUT(self) -> None:
         kept[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(b"")
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.path.endswith("/"):
             keys = [name.removeprefix(self.path) for name in list(kept) if name.startswith(self.path)]
             self._answer("\n".join(keys).encode())

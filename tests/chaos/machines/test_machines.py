@@ -1,8 +1,8 @@
 """The standing campaign over machines: kills, partitions and freezes at random moments of random resizes.
 
-At the end no job is lost. Each elastic job has told, in every step and to the last bit, what one process alone
-tells. Each sample was applied once an epoch, no device had two workers at once (they hold locks on their
-machines), no worker ran on a host that was given up, and the journal leads to the same commands again.
+At the end no job is lost. Each elastic job has told, in every step and to the last bit, what one process
+alone tells. Each sample was applied once an epoch, no device had two workers at once (they hold locks on
+their machines), no worker ran on a host that was given up, and the journal leads to the same commands again.
 `make test-chaos-machines` strikes 90 times; CHAOS_SEED is another life, CHAOS_FAULTS another number, and
 CHAOS_KINDS only some kinds, by name.
 """
@@ -19,7 +19,7 @@ from random import Random
 import pytest
 from tests.chaos.machines.changes import change, clear
 from tests.chaos.machines.fleet import Fleet
-from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign, Strike
+from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign
 from tests.chaos.machines.work import Work
 from tests.machines.namespaces import Network, why_not
 from tests.platform.program import eventually
