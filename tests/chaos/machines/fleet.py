@@ -30,8 +30,10 @@ DEVICES = "paced:2@320"
 HOSTS_PORT, STORE_PORT = 7070, 8000
 TOKEN_FILE = f"{HOME}/join-token"
 #: From a fault until the platform has done something about it, on a machine whose cores are busy.
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 SETTINGS = (
+    f"lease_s={TIMES.lease_s}",
+    f"lease_margin_s={TIMES.margin_s}",
     "standstill_s=2",
     "stuck_s=20",
     "notice_s=10",
@@ -59,8 +61,8 @@ class Head:
         with self._log.open("a") as log:
             self._daemon = self.machine.popen(
                 sys.executable,
-                *("-P", "-m", "tests.chaos.machines.short_leases", str(TIMES.lease_s), str(TIMES.margin_s)),
-                *("up", "--foreground", "--listen", f"{self.machine.address}:{HOSTS_PORT}"),
+                *("-P", "-m", "swell.cli.main", "up", "--foreground"),
+                *("--listen", f"{self.machine.address}:{HOSTS_PORT}"),
                 *("--devices", "none", *words),
                 env=IMPORTABLE,
                 stdout=log,

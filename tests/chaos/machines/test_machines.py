@@ -18,7 +18,7 @@ from random import Random
 
 import pytest
 from tests.chaos.machines.changes import change, clear
-from tests.chaos.machines.fleet import Fleet
+from tests.chaos.machines.fleet import PATIENCE_S, Fleet
 from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign
 from tests.chaos.machines.work import Work
 from tests.machines.namespaces import Network, why_not
@@ -36,7 +36,7 @@ STRIKES = KILLS | PARTITIONS | FREEZES
 SHARES = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2))
 #: A strike comes at a random moment of the resize that a change has led to, this long after it at most.
 WITHIN_S = 2.0
-END_WITHIN_S = 900.0
+END_WITHIN_S = 1800.0
 
 
 def live(folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]) -> None:
@@ -91,7 +91,7 @@ def _await_training(campaign: Campaign) -> None:
     def look() -> bool:
         return any(view.phase == "running" and view.live_pids for view in campaign.fleet.head.views())
 
-    eventually(look, "a job that trains", 240.0)
+    eventually(look, "a job that trains", 2 * PATIENCE_S)
 
 
 def _check_end(campaign: Campaign) -> None:
