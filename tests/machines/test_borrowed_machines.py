@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.machines.namespaces import STATE, Network, why_not
+from tests.machines.namespaces import Network, why_not
 from tests.machines.site import Site, swell
 
 import swell as package
 
 VISITS = str(Path(package.__file__).parent / "demo" / "visits.py")
-WITHIN_S = 60.0
+WITHIN_S = 150.0
 #: Short leases, so that what the dead held is free soon.
 OPTIONS = ["--set", "lease_s=5", "--set", "lease_margin_s=2", "--set", "checkpoint_interval_s=2"]
 
@@ -28,13 +28,14 @@ class Jobs:
 
     def submit(self, name: str, steps: int, *options: str) -> str:
         words = ("submit", "--script", VISITS, "--name", name, "--steps", str(steps), "--global-batch", "64")
-        return str(json.loads(swell(self._site.head, *words, *options, "--no-wait", "--json"))["id"])
+        [job] = json.loads(swell(self._site.head, *words, *options, "--no-wait", "--json"))
+        return str(job["id"])
 
     def shown(self, job_id: str) -> dict[str, Any]:
         shown: dict[str, Any] = json.loads(swell(self._site.head, "show", job_id, "--json"))
         return shown
 
-    def await_that(self, job_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def await_that(self, job_id: str, is_so: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         deadline_s = time.monotonic() + WITHIN_S
         while not is_so(shown := self.shown(job_id)):
             assert time.monotonic() < deadline_s, shown
@@ -46,21 +47,21 @@ def nodes_of(shown: dict[str, Any]) -> set[str]:
     return {device.partition("/")[0] for device in shown["devices"]}
 
 
-@pytest.mark.parametrize("policy", ["elasticflow"])
-def test_no_promise_is_broken_when_borrowed_machines_are_killed(policy: str) -> None:
+@pytest.mark.timeout(300)
+def test_no_promise_is_broken_when_borrowed_machines_are_killed() -> None:
     """It takes half a minute: three machines import torch, and a lease ends."""
     pytest.importorskip("torch")
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
     with Network(4) as network:
-        site = Site(network, "paced:2@128", [*OPTIONS, "--policy", policy], num_borrowed=2)
-        assert [node["is_borrowed"] for node in site.nodes()] == [False, True, True]
+        site = Site(network, "paced:2@128", OPTIONS, num_borrowed=2)
+        assert {node["name"] for node in site.nodes() if node["is_borrowed"]} == {"n2", "n3"}
         jobs = Jobs(site)
-        other = jobs.submit("other", 64, "--workers", "1:4")
-        promised = jobs.submit("promised", 40, "--workers", "1:2", "--deadline", "now+60s")
+        other = jobs.submit("other", 160, "--workers", "1:4")
+        promised = jobs.submit("promised", 80, "--workers", "1:2", "--deadline", "now+2m")
         shown = jobs.await_that(promised, lambda job: job["phase"] == "running")
         assert shown["is_promised"] and nodes_of(shown) == {"n1"}, "no promise stands on a borrowed node"
-        jobs.await_that(other, lambda job: job["steps"] > 0 and "n1" not in nodes_of(job))
+        jobs.await_that(other, lambda job: job["steps"] > 0 and nodes_of(job) & {"n2", "n3"})
         for host in site.hosts[1:]:
             host.kill()
         assert jobs.await_that(promised, lambda job: job["phase"] == "succeeded")["kept"]
@@ -69,4 +70,3 @@ def test_no_promise_is_broken_when_borrowed_machines_are_killed(policy: str) -> 
         told = swell(site.head, "nodes")
         assert "lost: n2" in told and "it has not renewed its lease" in told
         assert "is lost: it has not renewed its lease" in swell(site.head, "explain", other)
-        assert site.head.outside(STATE).exists()
