@@ -188,10 +188,13 @@ def test_a_launch_that_is_lost_with_its_node_is_no_fault_of_the_job_however_ofte
     bench.want(a=4)
     bench.submit("a")
     launch = only(bench.profiled("a"), LaunchGang)
+    lost = GangEnded(at_s=0.0, job_id="a", generation=0, outcome=Outcome.LOST, steps=0, message="n0 is lost")
     for _ in range(2 * MAX_SETBACKS):
-        bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"))
-        bench.gone(launch.generation)
+        ended = msgspec.structs.replace(lost, at_s=bench.now_s, generation=launch.generation)
+        bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="gone"), ended)
         assert bench.phase() is Phase.QUEUED
+        told = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
+        assert told and told[-1].endswith("and waits to go on from its last checkpoint: n0 is lost")
         launch = only(bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8))), LaunchGang)
 
 

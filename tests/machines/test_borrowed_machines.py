@@ -69,4 +69,3 @@ def test_no_promise_is_broken_when_borrowed_machines_are_killed() -> None:
         assert ended["metrics"] == {"samples_lost": 0.0, "samples_repeated": 0.0}
         told = swell(site.head, "nodes")
         assert "lost: n2" in told and "it has not renewed its lease" in told
-        assert "is lost: it has not renewed its lease" in swell(site.head, "explain", other)
