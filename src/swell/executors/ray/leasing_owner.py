@@ -291,6 +291,10 @@ class _LeasedHost:
     def __init__(self, owner: LeasingOwner, host: _Host) -> None:
         self._owner, self._host = owner, host
 
+    @property
+    def is_reached(self) -> bool:
+        return self._host.far.is_reached
+
     def tell(self, message: ToHost) -> None:
         self._owner.tell(self._host, message)
 
