@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 
-import held_devices
+import held_devices  # type: ignore[import-not-found]  # it lies beside, wherever the script is
 import torch
 import torch.distributed as dist
 

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 
-import held_devices
+import held_devices  # type: ignore[import-not-found]  # it lies beside, wherever the script is
 import torch
 from torch import nn
 from torch.nn import functional
@@ -22,17 +22,14 @@ NUM_SAMPLES, BATCH, NUM_LABELS = 512, 64, 4
 held_devices.hold()
 torch.manual_seed(5)
 torch.set_default_dtype(torch.float64)
-model = nn.ModuleDict(
-    {
-        "net": nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.ReLU(), nn.Linear(16, NUM_LABELS)),
-        "seen": nn.Embedding(NUM_SAMPLES, 1),
-    }
-)
-nn.init.zeros_(model["seen"].weight)
+net = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.ReLU(), nn.Linear(16, NUM_LABELS))
+seen = nn.Embedding(NUM_SAMPLES, 1)
+model = nn.ModuleDict({"net": net, "seen": seen})
+nn.init.zeros_(seen.weight)
 optimizer = torch.optim.SGD(
     [
-        {"params": model["net"].parameters(), "lr": 0.05, "momentum": 0.9},
-        {"params": model["seen"].parameters(), "lr": 1.0, "momentum": 0.0},
+        {"params": net.parameters(), "lr": 0.05, "momentum": 0.9},
+        {"params": seen.parameters(), "lr": 1.0, "momentum": 0.0},
     ],
     lr=0.05,
 )
@@ -67,10 +64,10 @@ run = train.elastic(
 for epoch in run.epochs():
     for place, x, label in run.batches():
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model["net"](x), label) + model["seen"](place).mean()
+        loss = functional.cross_entropy(net(x), label) + seen(place).mean()
         loss.backward()
         mean = run.step(loss)
         if run.has_stepped:
-            tell("step", run.steps, mean.item().hex())
-    counted = -BATCH * model["seen"].weight.detach()
+            tell("step", run.steps, float(mean).hex())
+    counted = -BATCH * seen.weight.detach()
     tell("epoch", epoch + 1, digest(), counted.min().item(), counted.max().item())

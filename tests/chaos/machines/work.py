@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.chaos.machines.fleet import IMPORTABLE, Fleet
 from tests.machines.namespaces import HOME
@@ -38,9 +39,9 @@ class Undisturbed:
     """What one process alone says, with the same script, data and seed."""
 
     def __init__(self, folder: Path) -> None:
-        words = [sys.executable, SCRIPTS / "course.py", str(MOST_EPOCHS)]
+        words = [sys.executable, str(SCRIPTS / "course.py"), str(MOST_EPOCHS)]
         done = subprocess.run(words, check=True, capture_output=True, text=True, env=IMPORTABLE, cwd=folder)
-        self.lines = done.stdout.splitlines()
+        self.lines: list[str] = done.stdout.splitlines()
         self.known = frozenset(self.lines)
 
     def last_of(self, num_epochs: int) -> str:
@@ -92,7 +93,7 @@ class Work:
         )
         return self._note(Job(name, num_steps=num_steps))
 
-    def _submit(self, script: str, args: tuple[str, ...], **fields: object) -> str:
+    def _submit(self, script: str, args: tuple[str, ...], **fields: Any) -> str:
         """In a folder of its own on the head, which no other machine has."""
         project = f"{HOME}/project-{len(self.every)}"
         folder = self._fleet.head.machine.outside(project)
