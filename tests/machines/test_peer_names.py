@@ -1,4 +1,4 @@
-"""A machine whose name server does not answer: its workers wait for none."""
+"""A machine whose name server does not answer, or refuses: its workers wait for none."""
 
 from __future__ import annotations
 
@@ -6,33 +6,39 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.machines.namespaces import Network, why_not
+from tests.machines.namespaces import HOME, Network, why_not
 
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 
 ROOT = Path(__file__).parents[2]
-#: What a zygote does with its preload, and what a worker does then. Prints seconds.
+ENVIRON = {"PYTHONPATH": str(ROOT / "src"), **dict.fromkeys(THREAD_VARIABLES, "1")}
+#: Mounts a list of name servers, imports as a zygote does, and prints how long a worker's store takes.
 PROGRAM = """
-import importlib, os, sys, time
-from pathlib import Path
-for name in sys.argv[2:]:
-    importlib.import_module(name)
+import os, socket, subprocess, sys, time
+subprocess.run(["mount", "--bind", sys.argv[1], "/etc/resolv.conf"], check=True)
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", int(sys.argv[2])))  # of port 53: it takes questions, and never answers
+import torch.distributed
+from swell.train.collective import peer_names
 assert len(os.listdir("/proc/self/task")) == 1, "it can be forked"
 if os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
-import torch.distributed
+peer_names.wait_for_no_names()
 begun_s = time.monotonic()
-torch.distributed.TCPStore(sys.argv[1], 0, is_master=True, wait_for_workers=False)
-print(time.monotonic() - begun_s)
+torch.distributed.TCPStore(sys.argv[3], 0, is_master=True, wait_for_workers=False)
+print(peer_names.SILENT_ABOUT or "-", time.monotonic() - begun_s)
 """
-ENVIRON = {"PYTHONPATH": str(ROOT / "src"), **dict.fromkeys(THREAD_VARIABLES, "1")}
 
 
-def test_a_worker_does_not_wait_for_a_name_server_that_is_silent() -> None:
+@pytest.mark.parametrize(("port", "is_silent"), [(53, True), (0, False)])
+def test_a_worker_waits_for_no_name_server(port: int, is_silent: bool) -> None:
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
-    words = ("torch.distributed", "swell.train.collective.peer_names")
     with Network(1) as network:
         machine = network[0]
-        seconds = float(machine.run(sys.executable, "-c", PROGRAM, machine.address, *words, env=ENVIRON))
-    assert seconds < 5.0, "it took the 10 s that the resolver has by default"
+        servers = f"{HOME}/resolv.conf"
+        machine.outside(servers).write_text("nameserver 127.0.0.1\n")
+        words = (sys.executable, "-c", PROGRAM, servers, str(port), machine.address)
+        silent, seconds = machine.run(*words, env=ENVIRON).split()
+    assert (silent != "-") is is_silent
+    assert float(seconds) < 5.0, "it took the 10 s that the resolver has by default"

@@ -1,27 +1,28 @@
-"""Imported once by the process that forks workers: torch is not to wait for a name server.
+"""A worker is not to wait for a name server that is silent.
 
-torch asks for the name of each peer that its store connects to, for its log (c10d, `formatSockAddr`). Where
-the name server does not answer, as on nodes without a way out, that takes 10 s in each new worker, while the
-gang waits for it. After one such failure torch does not ask again, nor do the forks of its process. So the
-failure is brought about here, with a short limit. Where the name server answers nothing is done.
+torch asks for the name of the first peer that its store connects to, for its log (c10d, `formatSockAddr`).
+Where the name server does not answer, as on nodes without a way out, that takes 10 s in each new worker,
+while the gang waits for it. After one such failure torch does not ask again in that process.
+
+The process that forks workers imports this module once, and finds whether the name server is silent. Where it
+is, each worker brings the failure about with a short limit before its script begins.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-from datetime import timedelta
+import time
 
 from swell.train.collective.interfaces import LOOPBACK
 
-#: Of the resolver: one try of one second. It is that of the workers, too, where the name server is silent.
-_SHORT = "timeout:1 attempts:1"
-_SHORT_VARIABLE = "RES_OPTIONS"
+#: Of the resolver: one try of one second.
+_SHORT, _SHORT_VARIABLE = "timeout:1 attempts:1", "RES_OPTIONS"
+_NO_ANSWER_S = 0.5  #: a name server that refuses does so at once
 _NO_NETWORK = "192.0.2.1"  #: RFC 5737: an address that no machine has
 
 
-def silent_address() -> str:
+def _find_silent() -> str:
     """An address of this machine about which the name server says nothing; empty: it answers.
 
     It is asked in a child process, because the limit stays with the process that sets it.
@@ -30,30 +31,19 @@ def silent_address() -> str:
     pid = os.fork()
     if pid == 0:
         os.environ[_SHORT_VARIABLE] = _SHORT
-        os._exit(
-            next((number for number, own in enumerate(addresses) if _has_no_answer(own)), len(addresses))
-        )
+        silent = (number for number, own in enumerate(addresses) if _has_no_answer(own))
+        os._exit(next(silent, len(addresses)))
     _, status = os.waitpid(pid, 0)
-    return (*addresses, "")[os.waitstatus_to_exitcode(status)]
-
-
-def stop_asking(address: str) -> None:
-    """Let torch fail to get its name: when it has connected, before it finds that no store is there."""
-    from torch._C._distributed_c10d import TCPStore
-
-    os.environ[_SHORT_VARIABLE] = _SHORT
-    with socket.create_server((address, 0)) as listener, contextlib.suppress(RuntimeError):
-        TCPStore(address, listener.getsockname()[1], timeout=timedelta(seconds=1))
-    del os.environ[_SHORT_VARIABLE]
+    return dict(enumerate(addresses)).get(os.waitstatus_to_exitcode(status), "")
 
 
 def _has_no_answer(address: str) -> bool:
-    mapped = (f"::ffff:{address}", 0, 0, 0)  # as torch asks
+    begun_s = time.monotonic()
     try:
-        socket.getnameinfo(mapped, socket.NI_NAMEREQD | socket.NI_NUMERICSERV)
-    except socket.gaierror as error:
-        return error.errno == socket.EAI_AGAIN
-    return False
+        socket.getnameinfo((f"::ffff:{address}", 0, 0, 0), socket.NI_NUMERICSERV)  # as torch asks
+    except socket.gaierror:
+        pass  # with a name or without one: what counts is the time
+    return time.monotonic() - begun_s > _NO_ANSWER_S
 
 
 def _outward_address() -> str:
@@ -67,5 +57,21 @@ def _outward_address() -> str:
         return address
 
 
-if silent := silent_address():
-    stop_asking(silent)
+#: See `_find_silent`: as it was when this module was imported.
+SILENT_ABOUT = _find_silent()
+
+
+def wait_for_no_names() -> None:
+    """To be called once in each worker, before it opens a store. Without effect where names are answered.
+
+    Where they are not, later questions to the name server have one try of a second in this process.
+    """
+    if not SILENT_ABOUT:
+        return
+    from torch._C._distributed_c10d import TCPStore
+
+    os.environ[_SHORT_VARIABLE] = _SHORT
+    listener = socket.create_server((SILENT_ABOUT, 0))
+    port = listener.getsockname()[1]
+    TCPStore(SILENT_ABOUT, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    del os.environ[_SHORT_VARIABLE]

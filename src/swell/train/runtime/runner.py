@@ -54,6 +54,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     check = _watch()
     status = 0
     try:
+        _wait_for_no_names()
         _run(entry, args)
         if check is not None:
             check.ended()
@@ -140,6 +141,12 @@ def _open_link() -> Link | None:
     except LinkError as error:
         sys.stderr.write(f"{error}\n")
         exit_now(1)
+
+
+def _wait_for_no_names() -> None:
+    from swell.train.collective import peer_names  # asks when it is imported: before the fork, by default
+
+    peer_names.wait_for_no_names()
 
 
 def _watch() -> DistributedCheck | None:
