@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +20,7 @@ from tests.ray.cluster import why_not
 from benchmarks.conditions import ROOT, conditions, write_json
 from benchmarks.ray import settings
 from benchmarks.ray.changes import CHANGES, Cost, Course
+from benchmarks.ray.hand_over import HandOver, hand_over
 from benchmarks.ray.page import table_of
 from benchmarks.ray.ray_train_side import RayTrainSide
 from benchmarks.ray.rows import OURS, RIVAL, bars_of, row_of
@@ -32,13 +33,25 @@ from benchmarks.training.sides import Case
 SIDES: dict[str, Callable[[Site, Case, Path], Side]] = {RIVAL: RayTrainSide, OURS: SwellSide}
 
 
-def measure(name: str, case: Case, folder: Path, num_rounds: int, seed: int) -> dict[str, list[Cost]]:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one side."""
+
+    costs: dict[str, list[Cost]]  #: by change
+    hand_overs: list[HandOver]  #: of ours
+
+
+def measure(name: str, case: Case, folder: Path, num_rounds: int, seed: int) -> Measured:
     """One side on a cluster of its own; `folder` is made."""
     folder.mkdir(parents=True)
     with Site(folder) as site:
         side = SIDES[name](site, case, folder)
         try:
-            return Course(site, side, seed).run(num_rounds)
+            course = Course(site, side, seed)
+            costs = course.run(num_rounds)
+            if not isinstance(side, SwellSide):
+                return Measured(costs, [])  # it leaves a device when its node goes
+            return Measured(costs, [hand_over(site, side, course.up) for _ in range(num_rounds)])
         finally:
             side.close()
 
@@ -79,7 +92,7 @@ def main() -> None:
     case = Case(options.size, options.optimizer)
     folder = options.keep or _scratch()
     try:
-        costs = {
+        found = {
             name: measure(name, case, folder / name.replace(" ", "-"), options.rounds, options.seed)
             for name in options.sides
         }
@@ -87,11 +100,11 @@ def main() -> None:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)  # the machines that wrote to it are gone
     known["minutes"] = round((time.monotonic() - begun_s) / 60, 1)
-    rows = [row_of(change, {name: costs[name][change] for name in options.sides}) for change in CHANGES]
-    found = {
+    rows = [row_of(change, {name: found[name].costs[change] for name in options.sides}) for change in CHANGES]
+    hand_overs = [each for measured in found.values() for each in measured.hand_overs]
+    told = {
         "conditions": known,
         "settings": {
-            "swell": SwellSide.told,
             "nodes": NUM_NODES,
             "health_checks": CHECKS.settings,
             "ray_train_environment": settings.ENVIRON,
@@ -102,11 +115,12 @@ def main() -> None:
             "notice_s": settings.NOTICE_S,
         },
         "rows": [asdict(row) for row in rows],
-        "bars": [asdict(bar) for bar in bars_of(rows)],
+        "hand_overs": [asdict(each) for each in hand_overs],
+        "bars": [asdict(bar) for bar in bars_of(rows, hand_overs)],
     }
     if options.json:
-        write_json(options.json, found)
-    Console(width=140).print(Markdown(table_of(found)))
+        write_json(options.json, told)
+    Console(width=140).print(Markdown(table_of(told)))
 
 
 def _scratch() -> Path:

@@ -52,6 +52,11 @@ class Course:
         self._up = list(site.nodes[:NUM_FIRST])
         self._down = list(site.nodes[NUM_FIRST:])
 
+    @property
+    def up(self) -> Sequence[RayNode]:
+        """Nodes on which the job trains now."""
+        return self._up
+
     def run(self, num_rounds: int) -> dict[str, list[Cost]]:
         """By change."""
         costs: dict[str, list[Cost]] = {change: [] for change in CHANGES}
@@ -80,13 +85,11 @@ class Course:
     def _lose(self, before: int) -> Cost:
         node = self._take()
         loss = self._site.kill(node)
-        self._side.lost(node)
         return self._cost(before, loss.killed_s, loss.killed_s, loss.known_s - loss.killed_s)
 
     def _drain(self, before: int) -> Cost:
         node = self._take()
         told_s = self._site.drain(node, NOTICE_S)
-        self._side.drained(node)
         time.sleep(max(0.0, told_s + NOTICE_S - time.time()))  # that is what the notice said
         self._site.kill(node)
         return self._cost(before, told_s, told_s)

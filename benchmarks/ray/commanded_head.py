@@ -1,8 +1,8 @@
-"""A head of Swell whose decisions come from elsewhere: a program for a machine.
+"""A head of Swell on Ray whose decisions come from elsewhere: a program for a machine.
 
-    python -m benchmarks.ray.commanded_head ADDRESS:PORT
+    python -m benchmarks.ray.commanded_head ADDRESS
 
-It prints a join token, and then events, each a line of JSON; it reads commands, too.
+ADDRESS is Ray's. It prints events and reads commands, each a line of JSON.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S, LEASES
+from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
+from benchmarks.ray.site import RESOURCE
 from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.token_orders import add_token
+from swell.executors.ray.options import DeviceResource, RayOptions
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, NodeJoined
 
@@ -33,8 +34,9 @@ def say(line: bytes) -> None:
 def main() -> None:
     state_dir = Path(os.environ["SWELL_STATE"])
     settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
+    ray = RayOptions(address=sys.argv[1], resource=DeviceResource(name=RESOURCE, form="cpu"))
     executor = LocalExecutor(
-        state_dir, (), conduct=Conduct(worker_settings=settings), listen=sys.argv[1], leases=LEASES
+        state_dir, (), conduct=Conduct(worker_settings=settings), engine=msgspec.json.encode(ray).decode()
     )
 
     def tell(event: AnyEvent) -> None:
@@ -42,7 +44,6 @@ def main() -> None:
         executor.acknowledge()
 
     found = executor.start(tell)
-    say(add_token(state_dir, "bench").text.encode())
     for node in found.nodes:
         say(msgspec.json.encode(NodeJoined(at_s=0.0, node=node)))
     for line in sys.stdin:

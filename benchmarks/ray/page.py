@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,9 +17,9 @@ from benchmarks.ray.rows import OURS, RIVAL, times_less
 _PAGE = """# The same job on Ray nodes: Ray Train and Swell
 
 `make bench-ray` trains one model on a Ray cluster of {nodes} nodes, under Ray Train's own elastic mode and
-then under Swell {swell}. Each node is a machine of its own: network, processes and files. In each round two
-nodes join, a machine is killed with all its processes, and a node is drained with a notice of {notice_s:g}
-s. Which nodes go is drawn, the same for both. The command writes this page.
+then under `swell up --engine ray`. Each node is a machine of its own: network, processes and files. In each
+round two nodes join, a machine is killed with all its processes, and a node is drained with a notice of
+{notice_s:g} s. Which nodes go is drawn, the same for both. The command writes this page.
 
 {table}
 
@@ -32,6 +33,8 @@ Medians of {rounds} rounds, in seconds:
 * **after known**: the same from when Ray knew of the death;
 * **steps again**: steps since the last checkpoint, which Ray Train repeats. Swell repeats at most the step
   during which a machine dies.
+
+After a shrink {hand_over}
 
 ## What was wanted
 
@@ -50,8 +53,8 @@ Medians of {rounds} rounds, in seconds:
   place of a policy.
 * Ray finds dead nodes by health checks with {checks}. With Ray's defaults it takes several times as long
   for both.
-* The name server of all machines refuses at once. PyTorch asks it for the names of peers, and one that does
-  not answer costs each start of a process group 10 s and more. That counts for neither side.
+* No machine asks a name server. PyTorch wants the names of peers, and a name server that does not answer
+  costs each start of a process group 10 s and more. That counts for neither side.
 """
 
 
@@ -86,10 +89,10 @@ def page_of(found: Mapping[str, Any]) -> str:
     settings = found["settings"]
     return _PAGE.format(
         nodes=settings["nodes"],
-        swell=settings["swell"],
         notice_s=settings["notice_s"],
         table=table_of(found),
         rounds=found["conditions"]["rounds"],
+        hand_over=_hand_over(found["hand_overs"]),
         bars=_bars(found["bars"]),
         conditions=describe(found["conditions"]),
         monitor_s=settings["elastic_resize_monitor_interval_s"],
@@ -98,6 +101,21 @@ def page_of(found: Mapping[str, Any]) -> str:
         steps=settings["ray_train_checkpoint_steps"],
         interval_s=settings["swell_checkpoint_interval_s"],
         checks=_assigned(settings["health_checks"]),
+    )
+
+
+def _hand_over(hand_overs: Sequence[Mapping[str, float]]) -> str:
+    if not hand_overs:
+        return "the time until another user of Ray has the device was not measured."
+    medians = {
+        since: statistics.median(each[since] for each in hand_overs)
+        for since in ("after_shrink_s", "after_command_s")
+    }
+    return (
+        "by Swell a task of another user of Ray, which waits for the device, runs on it\n"
+        f"{medians['after_shrink_s']:.2f} s after the first step of the smaller group, and "
+        f"{medians['after_command_s']:.2f} s after the command to shrink.\n"
+        "That includes the start of its process. Ray Train leaves a device only when its node goes."
     )
 
 

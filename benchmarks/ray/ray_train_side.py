@@ -37,13 +37,7 @@ class RayTrainSide:
             )
 
     def joined(self, nodes: Sequence[RayNode]) -> None:
-        pass
-
-    def drained(self, node: RayNode) -> None:
-        pass
-
-    def lost(self, node: RayNode) -> None:
-        pass
+        """Ray Train has seen it."""
 
     def check(self) -> None:
         if self._driver is not None and self._driver.poll() is not None:

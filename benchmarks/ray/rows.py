@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.ray.changes import GROWTH, LOSS, Cost
+from benchmarks.ray.hand_over import HandOver
 
 RIVAL, OURS = "ray train", "swell"
 #: Of a growth: how many times shorter the pause shall be at least, and how long at most.
 GROWTH_TIMES_LESS, GROWTH_BAR_S = 20.0, 0.5
 #: Of a loss: the same of the time to the next finished step, and of that after Ray knew.
 LOSS_TIMES_LESS, BEYOND_BAR_S = 10.0, 3.0
+#: From the first step after a shrink until a task of another user runs on the device.
+HAND_OVER_BAR_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Bar:
     is_reached: bool
 
 
-def bars_of(rows: Sequence[Row]) -> list[Bar]:
+def bars_of(rows: Sequence[Row], hand_overs: Sequence[HandOver] = ()) -> list[Bar]:
     """Of what was run."""
     bars = []
 
@@ -86,4 +89,7 @@ def bars_of(rows: Sequence[Row]) -> list[Bar]:
         elif row.change == LOSS:
             at_least("lost node: next step, times less", times_less(row.next_step_s), LOSS_TIMES_LESS)
             at_most("lost node: next step after Ray knew", row.beyond_s.get(OURS), BEYOND_BAR_S)
+    if hand_overs:
+        after_s = statistics.median(each.after_shrink_s for each in hand_overs)
+        at_most("shrink: another task has the device", after_s, HAND_OVER_BAR_S)
     return bars

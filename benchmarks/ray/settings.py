@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from swell.executors.leases.lease_times import LeaseTimes
-
 #: Of Ray Train: seconds between two looks at what nodes there are. By default 60.
 MONITOR_S = 2.0
 MAX_FAILURES = 20
@@ -21,5 +19,3 @@ CHECKPOINT_STEPS = 20
 CHECKPOINT_INTERVAL_S = 10.0
 #: Before a node ends, in a notice of it.
 NOTICE_S = 10.0
-#: Of hosts that have joined by hand: a dead one is known about as soon as Ray knows of a dead node.
-LEASES = LeaseTimes(lease_s=3.0, margin_s=1.0)

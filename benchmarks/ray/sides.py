@@ -11,19 +11,13 @@ from benchmarks.training.sides import Run
 
 
 class Side(Run, Protocol):
-    """One run. What is told of nodes, a side that hears it from Ray itself takes no notice of."""
+    """One run. It hears from Ray itself which nodes are to go, and which are dead."""
 
     def start(self, nodes: Sequence[RayNode]) -> None:
         """Begin to train on these."""
 
     def joined(self, nodes: Sequence[RayNode]) -> None:
         """Ray has them now: train on them, too."""
-
-    def drained(self, node: RayNode) -> None:
-        """It will be gone soon: train without it."""
-
-    def lost(self, node: RayNode) -> None:
-        """Ray knows that it is dead."""
 
     def close(self) -> None:
         """End it; its machines end soon after."""

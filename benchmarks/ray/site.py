@@ -2,8 +2,8 @@
 
 Two things are the same for both sides. All machines share a folder, as by a network file system, but as quick
 as this machine's disk: Ray Train needs one for checkpoints, and workers of both sides write their step logs
-there. And the name server refuses at once: PyTorch asks it for the name of each peer, and one that does not
-answer costs 10 s and more with each start of a process group.
+there. And no name server is asked: PyTorch wants the name of each peer, and one that does not answer costs
+10 s and more with each start of a process group.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ NUM_NODES = 4
 RESOURCE = "CPU"
 OFFER = NodeOffer(num_cpus=1, num_gpus=0)
 CHECKS = QUICK
+#: The task of another user.
+OTHER = "other"
 #: Of a node: Ray gives up after 30 s, in which a raylet may not start on a busy machine.
 MAX_STARTS = 4
-#: Nobody listens there, so the kernel refuses.
-RESOLVER = "nameserver 127.0.0.1\n"
+#: Of nsswitch.conf: names are those of /etc/hosts, and no name server is asked.
+NAMES = "hosts: files\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,19 @@ class Site:
             raise RuntimeError(f"Ray does not drain {node.name}")
         return told_s
 
+    # ------------------------------------------------------------ another user of Ray
+    def ask_for_device(self, node: RayNode) -> None:
+        """For a task, which waits if the device is taken. Returns at once."""
+        self._user.hold(OTHER, self._user.node(node), **{f"num_{RESOURCE.lower()}s": 1})
+
+    def await_task(self) -> float:
+        """When it began."""
+        return self._user.await_held(OTHER)[0]
+
+    def end_task(self) -> None:
+        self._user.release(OTHER)
+
+    # ------------------------------------------------------------ machines
     def _begin_to_start(self, node: RayNode) -> None:
         node.machine.start()
         self._prepare(node.machine)
@@ -112,8 +127,8 @@ class Site:
         node.await_start()
 
     def _prepare(self, machine: Machine) -> None:
-        resolver = f"{HOME}/resolv.conf"
-        machine.outside(resolver).write_text(RESOLVER)
-        machine.run("mount", "--bind", resolver, "/etc/resolv.conf")
+        names = f"{HOME}/nsswitch.conf"
+        machine.outside(names).write_text(NAMES)
+        machine.run("mount", "--bind", names, "/etc/nsswitch.conf")
         machine.run("mount", "--bind", self.shared, self.shared)
         machine.run("mount", "-o", "remount,bind,rw", self.shared)

@@ -1,7 +1,4 @@
-"""The other side: Swell on hosts that have joined, commanded by the benchmark in place of a policy.
-
-The hosts are `swell node --join`, started on Ray's nodes by hand.
-"""
+"""The other side: the executor of `swell up --engine ray`, commanded from here in place of a policy."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from tests.machines.namespaces import HOME
 from tests.ray.cluster import ENVIRON, RayNode
 
 from benchmarks.ray.site import Site
@@ -20,12 +16,11 @@ from benchmarks.training.sides import ROOT, Case, SideFailed
 from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
 from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
-from swell.model.event import AnyEvent, GangEnded, NodeJoined, NodeLost, ResizeFailed, WorkersLost
+from swell.model.event import AnyEvent, GangEnded, NodeJoined, NodeLost, NodeWarned, ResizeFailed, WorkersLost
 from swell.model.job import EndCondition, JobSpec
 from swell.model.target import Target
 
 JOB = "bench"
-PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"
 JOIN_S = 120.0
 _TRAIN = ROOT / "benchmarks" / "training" / "train.py"
 _decode = msgspec.json.Decoder(AnyEvent).decode
@@ -33,7 +28,6 @@ _decode = msgspec.json.Decoder(AnyEvent).decode
 
 class SwellSide:
     name = "swell"
-    told = "on hosts that joined by hand (`swell node --join`)"
 
     def __init__(self, site: Site, case: Case, folder: Path) -> None:
         self._site, self.folder = site, folder
@@ -44,19 +38,18 @@ class SwellSide:
             global_batch=GLOBAL_BATCH,
             args=(*case.args(folder), "--clock", "calendar"),
             end=EndCondition(steps=ENDLESS),
+            env=(("OMP_NUM_THREADS", "1"), ("PYTHONPATH", ENVIRON["PYTHONPATH"])),
         )
         self._changed = threading.Condition()  #: for what follows
         self._nodes: dict[str, Node] = {}  #: by address, the last that joined
         self._used: tuple[str, ...] = ()
         self._generation = 0
         self._failure = ""
-        self._num_hosts = 0
         self._head = self._start_head()
-        self._token = ""
         threading.Thread(target=self._hear_all, daemon=True).start()
 
     def start(self, nodes: Sequence[RayNode]) -> None:
-        joined = self._join(nodes)
+        joined = self._await_hosts(nodes)
         with self._changed:
             self._generation, self._used = 1, joined
             launch = LaunchGang(
@@ -65,16 +58,14 @@ class SwellSide:
             self._perform(launch)
 
     def joined(self, nodes: Sequence[RayNode]) -> None:
-        joined = self._join(nodes)
+        joined = self._await_hosts(nodes)
         with self._changed:
             self._resize((*self._used, *joined))
 
-    def drained(self, node: RayNode) -> None:
+    def leave(self, node: RayNode) -> None:
+        """Train without it from now on."""
         with self._changed:
             self._resize(self._without(self._nodes[node.machine.address].devices))
-
-    def lost(self, node: RayNode) -> None:
-        """The head gives it up by itself."""
 
     def check(self) -> None:
         if self._failure:
@@ -84,41 +75,19 @@ class SwellSide:
         self._head.kill()
         self._head.wait()
 
-    # ------------------------------------------------------------ hosts
-    def _join(self, nodes: Sequence[RayNode]) -> tuple[str, ...]:
-        """Devices of the hosts, which have joined."""
+    def _await_hosts(self, nodes: Sequence[RayNode]) -> tuple[str, ...]:
+        """Their devices, once Swell has a host on each."""
         addresses = [node.machine.address for node in nodes]
-        with self._changed:
-            if not self._changed.wait_for(lambda: bool(self._token), JOIN_S):
-                raise SideFailed(f"{self.name}: it has no head; see {self.folder / 'head.log'}")
-        for node in nodes:
-            self._start_host(node)
         with self._changed:
             if not self._changed.wait_for(lambda: self._nodes.keys() >= set(addresses), JOIN_S):
                 raise SideFailed(f"{self.name}: not all of {addresses} have joined; see {self.folder}")
             return tuple(device for address in addresses for device in self._nodes[address].devices)
 
-    def _start_host(self, node: RayNode) -> None:
-        self._num_hosts += 1
-        name = f"n{self._num_hosts}"
-        token = node.machine.outside(TOKEN_FILE)
-        token.touch(mode=0o600)
-        token.write_text(self._token)
-        words = ("node", "--join", f"{self._site.head.address}:{PORT}", "--token-file", TOKEN_FILE)
-        with (self.folder / f"{name}.log").open("w") as log:
-            node.machine.popen(
-                *(sys.executable, "-P", "-m", "swell.cli.main", *words, "--name", name, "--devices", "cpu:1"),
-                env=_environ(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
     def _start_head(self) -> subprocess.Popen[str]:
-        address = f"{self._site.head.address}:{PORT}"
         with (self.folder / "head.log").open("w") as log:
             return self._site.head.popen(
-                *(sys.executable, "-m", "benchmarks.ray.commanded_head", address),
-                env=_environ(),
+                *(sys.executable, "-m", "benchmarks.ray.commanded_head", self._site.cluster.address),
+                env=ENVIRON,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -126,15 +95,11 @@ class SwellSide:
 
     # ------------------------------------------------------------ the head
     def _hear_all(self) -> None:
-        """Its first line is the token."""
         events = (self.folder / "events.log").open("w", buffering=1)
         for line in self._head.stdout or ():
+            events.write(line)
             with self._changed:
-                if self._token:
-                    events.write(line)
-                    self._hear(_decode(line))
-                else:
-                    self._token = line.strip()
+                self._hear(_decode(line))
                 self._changed.notify_all()
 
     def _hear(self, event: AnyEvent) -> None:
@@ -143,6 +108,9 @@ class SwellSide:
             self._nodes[event.node.address] = event.node
         elif isinstance(event, NodeLost):
             self._nodes = {at: node for at, node in self._nodes.items() if node.name != event.name}
+        elif isinstance(event, NodeWarned):
+            nodes = [node for node in self._nodes.values() if node.name == event.name]
+            self._resize(self._without([device for node in nodes for device in node.devices]))
         elif isinstance(event, WorkersLost):
             self._resize(self._without(event.devices))
         elif isinstance(event, ResizeFailed | GangEnded):
@@ -160,7 +128,3 @@ class SwellSide:
 
     def _perform(self, command: GangCommand) -> None:
         print(msgspec.json.encode(command).decode(), file=self._head.stdin, flush=True)
-
-
-def _environ() -> dict[str, str]:
-    return {**ENVIRON, "OMP_NUM_THREADS": "1"}

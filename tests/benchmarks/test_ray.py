@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import pytest
 from benchmarks.ray.changes import GROWTH, LOSS, NOTICE, Cost, longest_wait_s
+from benchmarks.ray.hand_over import HandOver
 from benchmarks.ray.page import page_of, table_of
 from benchmarks.ray.rows import OURS, RIVAL, Row, bars_of, row_of
 from benchmarks.training.pauses import Pause, Stretch
@@ -67,10 +68,10 @@ def test_no_pause_is_all_times_less() -> None:
 
 
 def test_the_page_is_made_of_the_json() -> None:
+    hand_overs = [HandOver(0.2, 0.9), HandOver(0.4, 0.7), HandOver(0.3, 0.8)]
     told = {
         "conditions": {"cores": 2, "commit": "abc", "rounds": 3, "seed": 0},
         "settings": {
-            "swell": "somewhere",
             "nodes": 4,
             "health_checks": {"health_check_period_ms": 500},
             "ray_train_environment": {"RAY_TRAIN_X": "5"},
@@ -81,7 +82,8 @@ def test_the_page_is_made_of_the_json() -> None:
             "notice_s": 10.0,
         },
         "rows": [asdict(row) for row in rows()],
-        "bars": [asdict(bar) for bar in bars_of(rows())],
+        "hand_overs": [asdict(each) for each in hand_overs],
+        "bars": [asdict(bar) for bar in bars_of(rows(), hand_overs)],
     }
     found = json.loads(json.dumps(told))
     page = page_of(found)
@@ -92,4 +94,5 @@ def test_the_page_is_made_of_the_json() -> None:
     notice = next(line for line in lines if line.startswith("| 3 to 2"))
     assert notice.split("|")[2].strip() == "", "that side was not run"
     assert sum(line.endswith("| missed |") for line in lines) == 2
+    assert "0.30 s after the first step" in page and "0.80 s after the command" in page
     assert "seed 0" in page and "`RAY_TRAIN_X=5`" in page and "\n\n\n" not in page
