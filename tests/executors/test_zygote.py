@@ -50,6 +50,16 @@ def test_a_module_that_starts_a_thread_is_refused() -> None:
     zygote.channel.close()
 
 
+def test_the_heap_of_arrow_starts_no_thread() -> None:
+    """scikit-learn imports it where it finds it, and jobs preload that."""
+    pytest.importorskip("pyarrow")
+    zygote = Zygote("pyarrow")
+    try:
+        assert isinstance(zygote.answer(), Warm)
+    finally:
+        zygote.end()
+
+
 def test_a_worker_gets_its_own_environment_folder_log_and_group(zygote: Zygote, tmp_path: Path) -> None:
     pid = zygote.fork(tmp_path, "tell", "x y", "$(touch evil)", COLOUR="blue")
     assert zygote.answer() == Exited(key="a", status=0)

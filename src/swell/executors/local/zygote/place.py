@@ -24,7 +24,11 @@ TORCH_VARIABLES = {
 }
 
 #: The heap keeps what is freed: a step that gives its gradients back would have them cleared anew each time.
-HEAP_VARIABLES = dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**32))
+#: That of Arrow, which pandas and scikit-learn import where they find it, would start a thread.
+HEAP_VARIABLES = {
+    **dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**32)),
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
 
 log = logging.getLogger("swell.agent")
 
