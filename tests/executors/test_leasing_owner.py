@@ -15,7 +15,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.ray import messages as r
 from swell.executors.ray.leasing_owner import LeasingOwner
 from swell.model.cluster import Node
-from swell.model.event import AnyEvent, NodeCleared, NodeWarned
+from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
 
 DEVICES = ("n1/0", "n1/1")
 RUN = "job"
@@ -204,3 +204,16 @@ def test_a_node_that_ray_has_no_longer_or_has_anew_is_dead() -> None:
     m.start(0, "n1/0")
     m.owner.lose_host("n1", "dead")
     assert m.lost == ["n1"] and m.orders[-1] == r.ReturnDevice(node="n1", device="n1/0")
+
+
+def test_why_the_host_of_a_node_does_not_start_is_told_once() -> None:
+    m = Machines()
+    m.read(2)
+    for _ in range(2):
+        m.owner.host_ended(r.HostEnded(node="n1", why="this node has no Swell"))
+    (lost,) = m.events
+    assert isinstance(lost, NodeLost) and lost.name == "n1"
+    assert lost.cause == "its host ended: this node has no Swell; it is started again"
+    m.join()
+    m.owner.host_ended(r.HostEnded(node="n1", why="this node has no Swell"))
+    assert m.events == [lost], "while it has a line the door tells what becomes of it"

@@ -104,7 +104,6 @@ class Choice:
             address=options.ray_address or AUTO,
             resource=resource,
             is_borrowed=options.is_borrowed,
-            preload=options.preload,
         )
 
     @property

@@ -204,7 +204,6 @@ class Bridge:
             token=self._order.token,
             devices=self._resource.devices(self._num_devices(node)),
             is_borrowed=self._options.is_borrowed or _is_spot(node),
-            preload=self._options.preload,
         )
 
     def _look_at_host(self, name: str, host: _Host, now_s: float) -> None:

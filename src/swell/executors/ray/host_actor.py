@@ -62,8 +62,7 @@ def _folder(order: HostOrder) -> Path:
 def _words(order: HostOrder, folder: Path, token: Path) -> list[str]:
     words = ["--state", str(folder / "state"), "--join", order.join, "--token-file", str(token)]
     words += ["--name", order.name, "--devices", order.devices]
-    words += ["--borrowed"] if order.is_borrowed else []
-    return [*words, *(word for module in order.preload for word in ("--preload", module))]
+    return [*words, "--borrowed"] if order.is_borrowed else words
 
 
 def _environ() -> dict[str, str]:

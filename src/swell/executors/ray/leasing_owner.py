@@ -41,7 +41,7 @@ from swell.executors.ray.messages import (
     ToBridge,
 )
 from swell.executors.remote.host_door import HostsOwner
-from swell.model.event import AnyEvent, NodeCleared, NodeWarned
+from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
 
 #: Of nodes nothing is known any more after so long without a word of Ray.
 SILENT_S = 5.0
@@ -85,12 +85,14 @@ class LeasingOwner:
         self._leases: dict[str, DeviceLeases] = {}  #: by node
         self._nodes: dict[str, RayNode] = {}
         self._read_s: float | None = None  #: None: nothing is known
+        self._told_ends: dict[str, str] = {}  #: why the host of a node ended, which has not joined since
 
     # ------------------------------------------------------------ the door
     def await_hosts(self, names: Collection[str]) -> None:
         self._owner.await_hosts(names)
 
     def join_host(self, name: str, host: NodeHost) -> None:
+        self._told_ends.pop(name, None)
         leases = self._leases_of(name)
         mine = self._hosts[name] = _Host(name, host, leases)
         self._owner.join_host(name, _LeasedHost(self, mine))
@@ -238,6 +240,12 @@ class LeasingOwner:
             else "has left; `swell up` brings it back"
         )
         log.warning("the host of Ray's node %s %s", message.node, why)
+        if message.node in self._hosts or self._told_ends.get(message.node) == message.why:
+            return
+        self._told_ends[message.node] = message.why
+        if message.why:
+            now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            self._owner.report(NodeLost(at_s=now_s, name=message.node, cause=f"its host {why}"))
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""

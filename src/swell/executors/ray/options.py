@@ -39,7 +39,6 @@ class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
     address: str = AUTO  #: as `ray.init` takes it
     resource: DeviceResource = DeviceResource()
     is_borrowed: bool = False  #: every node may be reclaimed at any second
-    preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
 
 
 def parse_resource(text: str) -> DeviceResource:

@@ -39,7 +39,6 @@ class HostOrder(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     devices: str
     is_borrowed: bool
-    preload: tuple[str, ...]
 
 
 class RayPort(Protocol):
