@@ -5,66 +5,19 @@ Forty seconds on an idle machine: Ray starts four times, hosts warm up, and a jo
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.ray.cluster import ENVIRON, HealthChecks, NodeOffer, RayCluster, RayNode, why_not
+from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayNode, why_not
+from tests.ray.swell_on_ray import WITHIN_S, Platform, name_of
 from tests.ray.user import RayUser, await_this
 
-from swell.namespaces.network import HOME, STATE
+from swell.namespaces.network import HOME
 
 TINY = Path(__file__).parents[1] / "executors" / "train_tiny.py"
-#: Two cores may be shared by many.
-WITHIN_S = 300.0
 NAP_S = 0.1
-
-
-class Platform:
-    """On the head's machine, by its commands."""
-
-    def __init__(self, cluster: RayCluster) -> None:
-        self._machine = cluster.head.machine
-
-    def run(self, *words: str, code: int = 0) -> str:
-        command = self._machine.popen(
-            *(sys.executable, "-m", "swell", *words),
-            env=ENVIRON,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        printed, _ = command.communicate()
-        assert command.returncode == code, printed
-        return printed
-
-    def log(self) -> str:
-        """Of its agent, and what became of the job."""
-        return self._machine.outside(f"{STATE}/agent.log").read_text() + self.run("explain", "j")
-
-    def nodes(self) -> dict[str, dict[str, str | None]]:
-        """Holder of each device, by node."""
-        cluster = json.loads(self.run("nodes", "--json"))
-        return {node["name"]: node["devices"] for node in cluster["nodes"]}
-
-    @property
-    def num_devices(self) -> int:
-        return sum(len(devices) for devices in self.nodes().values())
-
-    def job(self, name: str) -> Any:
-        return json.loads(self.run("show", name, "--json"))
-
-    def held(self, node: RayNode) -> int:
-        """Devices that jobs have there."""
-        return sum(bool(holder) for holder in self.nodes().get(name_of(node), {}).values())
-
-
-def name_of(node: RayNode) -> str:
-    return node.machine.address.replace(".", "-")
 
 
 @pytest.fixture
