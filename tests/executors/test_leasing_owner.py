@@ -6,14 +6,16 @@ import signal
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import pytest
 from tests.executors.puppets import make_spec
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.hosts import messages as h
+from swell.executors.ray import leasing_owner
 from swell.executors.ray import messages as r
-from swell.executors.ray.leasing_owner import LeasingOwner
+from swell.executors.ray.leasing_owner import OTHERS, UNANSWERED, LeasingOwner
 from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
 
@@ -217,3 +219,14 @@ def test_why_the_host_of_a_node_does_not_start_is_told_once() -> None:
     m.join()
     m.owner.host_ended(r.HostEnded(node="n1", why="this node has no Swell"))
     assert m.events == [lost], "while it has a line the door tells what becomes of it"
+
+
+def test_why_a_node_has_no_devices_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = Machines()
+    m.join()
+    m.read(0)
+    assert m.heard[-1] == h.DevicesOffered(devices={}, num_cores=2, why_none=OTHERS)
+    m.read(2)
+    monkeypatch.setattr(leasing_owner, "SILENT_S", 0.0)
+    m.owner.tick()
+    assert m.heard[-1] == h.DevicesOffered(devices={}, num_cores=2, why_none=UNANSWERED)

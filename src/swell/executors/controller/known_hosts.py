@@ -74,7 +74,7 @@ class KnownHosts:
         self._num_cores[name] = offered.num_cores
         others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        return self._change_nodes(name, tuple(nodes), "its host offers it no longer")
+        return self._change_nodes(name, tuple(nodes), offered.why_none or "its host offers it no longer")
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
         """What the scheduler is to hear of the nodes of a host that is about to go."""

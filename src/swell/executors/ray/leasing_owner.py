@@ -46,6 +46,10 @@ from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
 #: Of nodes nothing is known any more after so long without a word of Ray.
 SILENT_S = 5.0
 
+#: Why a node has no devices, for people.
+OTHERS = "other users of Ray have all its devices"
+UNANSWERED = "Ray does not answer, so its devices cannot be leased until it does: see `ray status`"
+
 log = logging.getLogger("swell.ray")
 
 
@@ -274,6 +278,8 @@ class LeasingOwner:
         if host.offered is None:
             return
         offered = _restricted(host.offered, host.leases.pool, self._nodes.get(host.name))
+        if not offered.nodes:
+            offered = msgspec.structs.replace(offered, why_none=OTHERS if self._read_s else UNANSWERED)
         if offered != host.told:
             host.told = offered
             host.is_warned &= bool(offered.nodes)  # one that has no devices is lost, with its warning
