@@ -134,7 +134,7 @@ def test_a_pid_that_two_hosts_have_is_of_two_workers(fleet: Fleet) -> None:
     (started,) = of_kind(fleet, GangStarted)
     assert len(set(started.pids)) == 1
     one.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=True))
-    run = fleet.controller._runs[JOB]
+    run = fleet.controller._runs.by_key[JOB]
     assert run.stopped == {one.number}
     other.host.answer(h.WorkerHalted(run=JOB, worker=one.number, is_stopped=False))
     assert run.stopped == {one.number}, "that one is no worker of the other host"
@@ -441,13 +441,13 @@ def test_what_a_host_said_before_its_loss_was_handled_is_not_heard_after_it(flee
         fleet.lose("b")
         gone.offer()
 
-    fleet.controller._handle(lose_then_offer)
-    assert not fleet.controller.machine("b").bindings
+    fleet.controller._inputs.handle(lose_then_offer)
+    assert not fleet.controller._runs.machine("b").bindings
 
 
 def test_devices_that_a_host_no_longer_offers_are_not_used(fleet: Fleet) -> None:
     fleet.hosts["b"].offer(2)
-    assert set(fleet.controller.machine("b").bindings) == {"b/0", "b/1"}
+    assert set(fleet.controller._runs.machine("b").bindings) == {"b/0", "b/1"}
     fleet.perform(launch("b/3"))
     (ended,) = of_kind(fleet, GangEnded)
     assert "'b/3' is not one of this" in ended.message

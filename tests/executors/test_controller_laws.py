@@ -95,7 +95,7 @@ class Scene:
     def has_gang(self, job: str) -> bool:
         """Or will, when hosts are ready."""
         controller = self.fleet.controller
-        return job in controller._preparing or job in controller._runs
+        return job in controller._commands.preparing or job in controller._runs.by_key
 
     def move_host(self, kind: str, name: str) -> None:
         host = self.fleet.hosts.get(name)
@@ -125,14 +125,14 @@ class Scene:
         twice = [device for device, num in Counter(device for device, _ in held).items() if num > 1]
         assert not twice, f"{twice} are of two gangs"
         self.fleet.check_claims()
-        for run in self.fleet.controller._runs.values():
+        for run in self.fleet.controller._runs.by_key.values():
             assert self.idle_hosts(run) in (set(), set(run.checkpoint_dirs)), (
                 "hosts that it has left are open"
             )
 
     def idle_hosts(self, run: DirectedRun) -> set[str]:
         """Hosts on which it is open for nothing."""
-        gang, preparation = run.director, self.fleet.controller._preparing.get(run.key)
+        gang, preparation = run.director, self.fleet.controller._commands.preparing.get(run.key)
         if not isinstance(gang, Gang | RestartGang):
             return set()
         coming = () if preparation is None else preparation.command.target.devices
@@ -162,8 +162,9 @@ def ends_well(scene: Scene) -> None:
     scene.calm_down()
     for host in scene.fleet.hosts.values():
         assert not host.workers and not host.runs, "something is left open"
-    assert not scene.fleet.controller._runs and not scene.fleet.controller._preparing
-    assert not scene.fleet.controller._gangs._claims.of(DEVICES), "nobody is asked in vain"
+    controller = scene.fleet.controller
+    assert not controller._runs.by_key and not controller._commands.preparing
+    assert not controller._gangs._claims.of(DEVICES), "nobody is asked in vain"
     ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
     assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
     assert max(end.generation for end in ends) == scene.generation

@@ -9,7 +9,7 @@ from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
-from swell.executors.controller.controller import UNREACHED_S
+from swell.executors.controller.unreached_hosts import UNREACHED_S
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, Outcome, WorkersLost

@@ -134,6 +134,11 @@ class KnownHosts:
         if (host := self._hosts.get(name)) is not None:
             host.tell(message)
 
+    def tell_all(self, names: Iterable[str], message: ToHost) -> None:
+        """In alphabetical order of hosts."""
+        for name in sorted(names):
+            self.tell(name, message)
+
     def of(self, devices: Iterable[str]) -> set[str]:
         """The hosts of these devices, each of which is offered."""
         return {self._host_of[device] for device in devices}

@@ -5,11 +5,12 @@ Until it is done no daemon is told anything: what is not in the inventory a daem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from swell.executors.controller.gangs import KnownGangs
+from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.takeover import Takeover, WholeRun
@@ -27,25 +28,15 @@ from swell.executors.hosts.messages import (
     SetShare,
     SignalWorker,
     TalkKept,
-    ToHost,
 )
 from swell.model.event import AnyEvent, GangEnded, Outcome
 
 
 class Heir(Protocol):
-    """The controller, as far as it deals with what it inherits."""
+    """Who directs what is inherited."""
 
     def now_s(self) -> float:
         """Time of the controller's clock."""
-
-    def tell(self, host: str, message: ToHost) -> None:
-        """To a host; lost if it is gone."""
-
-    def offer(self, host: str, offered: DevicesOffered) -> None:
-        """Use these devices from now on."""
-
-    def hear(self, host: str, message: FromHost) -> None:
-        """Handle what a host says, after what is being handled now."""
 
     def begin_run(self, run: DirectedRun) -> None:
         """Register a run that is open."""
@@ -65,8 +56,11 @@ class Succession:
     """Its owner hands on what hosts tell of the time before, and asks `is_over` before it greets a daemon."""
 
     heir: Heir
+    hosts: KnownHosts
     gangs: KnownGangs
     shares: KnownShares
+    offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
+    again: Callable[[str, FromHost], None]  #: handles what a host says, after what is being handled now
     takeover: Takeover = field(default_factory=Takeover)
     _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: by host; they have to wait
 
@@ -103,7 +97,7 @@ class Succession:
         if self.is_over and self.takeover.has_remnants(host):
             self._offers[host] = offered
         else:
-            self.heir.offer(host, offered)
+            self.offer(host, offered)
             self.takeover.settle(host)
         self.go_on()
 
@@ -144,7 +138,7 @@ class Succession:
                 self._give_up(whole)
         self._end_remnants()
         for host, message in self.takeover.take_later():
-            self.heir.hear(host, message)
+            self.again(host, message)
         if self.is_over:
             for end in self.takeover.take_ends():
                 if self.gangs.get(end.job_id) is None:
@@ -163,7 +157,7 @@ class Succession:
         for host in whole.kept:  # a change of it may have been under way
             share = self.shares.due(run.job_id)
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
-            self.heir.tell(host, order)
+            self.hosts.tell(host, order)
         self.heir.do(run, effects)
         self.heir.release_hosts(run)
 
@@ -185,8 +179,8 @@ class Succession:
                 remnant.is_killed = True
                 for worker in sorted(remnant.workers):
                     order = SignalWorker(run=remnant.key, worker=worker, signal=KILL)
-                    self.heir.tell(remnant.host, order)
+                    self.hosts.tell(remnant.host, order)
         for remnant in self.takeover.take_ended():
-            self.heir.tell(remnant.host, CloseRun(run=remnant.key))
+            self.hosts.tell(remnant.host, CloseRun(run=remnant.key))
         for host in [host for host in self._offers if not self.takeover.has_remnants(host)]:
-            self.heir.offer(host, self._offers.pop(host))
+            self.offer(host, self._offers.pop(host))

@@ -1,0 +1,292 @@
+"""The runs that are directed now: does what their choreographies say, by messages to hosts.
+
+A run is a gang or a trial run. What hosts say of its workers goes to its director.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.controller.gangs import KnownGangs
+from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.outbox import Outbox
+from swell.executors.controller.preparation import Preparation
+from swell.executors.controller.rounds import Rounds
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.run_reports import RunReports
+from swell.executors.controller.shares import KnownShares
+from swell.executors.controller.trial_devices import Machine
+from swell.executors.controller.trials import Trials
+from swell.executors.exit_status import HOST_LOST, NOT_STARTED
+from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
+from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.hosts import messages
+from swell.model.command import ProfileJob
+from swell.model.event import AnyEvent, StepsReported
+from swell.wire.messages import Alive, Finished, FromAgent, FromWorker, Welcome
+
+OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited
+
+
+class DirectedRuns:
+    """See `trial_runner.TrialRunner` and `succession.Heir`, too."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        conduct: Conduct,
+        now_s: Callable[[], float],
+        hear_later: Callable[[str, messages.WorkerExited], None],
+        hosts: KnownHosts,
+        gangs: KnownGangs,
+        shares: KnownShares,
+        outbox: Outbox,
+        preparing: Mapping[str, Preparation],
+    ) -> None:
+        """
+        Args:
+            hear_later: has the controller handle what a host says, or did not live to say.
+            preparing: by job, kept up to date.
+        """
+        self._now_s, self._hear_later = now_s, hear_later
+        self._hosts, self._gangs, self._shares, self._preparing = hosts, gangs, shares, preparing
+        self.by_key: dict[str, DirectedRun] = {}
+        self._rounds = Rounds()
+        self.reports = RunReports(now_s, hosts, shares, self.by_key, outbox)
+        self.trials = Trials(state_dir, self, conduct)
+
+    def now_s(self) -> float:
+        """Time of the controller's clock."""
+        return self._now_s()
+
+    def report(self, event: AnyEvent) -> None:
+        """Send the event to the daemon, or keep it until there is one."""
+        self.reports.report(event)
+
+    def pass_time(self) -> None:
+        """Time limits are checked."""
+        now_s = self._now_s()
+        for key in self._rounds.next(self.by_key):
+            if (run := self.by_key.get(key)) is not None:
+                self.do(run, run.director.tick(now_s))
+
+    # ------------------------------------------------------------ what hosts say
+    def hear(self, host: str, message: OfWorker) -> None:
+        """What a host says of a worker. No effect if it is none of a run that is directed."""
+        run = self.by_key.get(message.run)
+        if run is None or run.workers.get(message.worker) != host:
+            return
+        worker, now_s = message.worker, self._now_s()
+        match message:
+            case messages.WorkerForked(pid=pid):
+                self.do(run, run.director.forked(worker, pid, now_s))
+            case messages.WorkerSaid(message=said):
+                self._hear_worker(run, worker, said)
+            case messages.WorkerHalted(is_stopped=is_stopped):
+                (run.stopped.add if is_stopped else run.stopped.discard)(worker)
+            case messages.WorkerExited(status=status, log_tail=log_tail):
+                del run.workers[worker]
+                run.stopped.discard(worker)
+                self.do(run, run.director.exited(worker, status, log_tail, now_s))
+                self.release_hosts(run)
+
+    def _hear_worker(self, run: DirectedRun, worker: int, said: FromWorker) -> None:
+        now_s = self._now_s()
+        if isinstance(said, Finished) and run.finished_s is None:
+            run.finished_s = now_s
+        self.do(run, run.director.said(worker, said, now_s))
+
+    def hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
+        """These workers of a host live, by run; those that are not of a run that is directed are left out."""
+        for key, pulses in runs.items():
+            if (run := self.by_key.get(key)) is not None:
+                own = {worker: pulse for worker, pulse in pulses.items() if run.workers.get(worker) == host}
+                run.director.alive(own, self._now_s())
+
+    def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
+        """The answer to `FindRunPort`. No effect if this host is asked no longer."""
+        run = self.by_key.get(message.run)
+        if run is None or run.port_host != host or not isinstance(run.director, RestartGang):
+            return
+        run.port_host = ""
+        if isinstance(message, messages.RunPortFound):
+            self.do(run, run.director.port_found(message.address, message.port, self._now_s()))
+        else:
+            self.do(run, run.director.no_port(message.why, self._now_s()))
+
+    def lose_host(self, host: str, why: str) -> None:
+        """It is gone, with what runs had there."""
+        for run in [run for run in self.by_key.values() if run.is_on(host)]:
+            self.lose_workers(run, host, why)
+
+    def lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
+        """All that a run had on a host, at once."""
+        run.checkpoint_dirs.pop(host, None)
+        gone = [worker for worker, of in run.workers.items() if of == host]
+        for worker in gone:
+            del run.workers[worker]
+        run.stopped.difference_update(gone)
+        exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
+        if exits:
+            self.do(run, run.director.exited_together(exits, self._now_s()))
+        self._forget_port(run, host, why)
+
+    def _forget_port(self, run: DirectedRun, host: str, why: str) -> None:
+        """This host is asked for none any more."""
+        if run.port_host == host and isinstance(run.director, RestartGang):
+            run.port_host = ""
+            self.do(run, run.director.no_port(why, self._now_s()))
+
+    # ------------------------------------------------------------ what trials ask
+    def machine(self, host: str) -> Machine:
+        """Devices of one host, and how many processes each has now."""
+        runs = (run for run in self.by_key.values() if run.is_on(host))
+        return self._hosts.machine(host, (device for run in runs for device in run.director.devices))
+
+    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
+        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
+        is none.
+        """
+        return self._hosts.with_most(kind, avoid, but)
+
+    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
+        """Hosts with devices of a kind, some left out: those with the most first."""
+        return self._hosts.with_any(kind, avoid)
+
+    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
+        """Have a host open the run of a trial; its answer goes to the trials."""
+        order = messages.OpenRun(run=run, job_id=command.job_id, spec=command.spec, is_trial=True)
+        self._hosts.tell(host, order)
+
+    def close_trial(self, host: str, run: str) -> None:
+        """A host that made ready for a trial run is not needed."""
+        self._hosts.tell(host, messages.CloseRun(run=run))
+
+    # ------------------------------------------------------------ doing what a choreography says
+    def begin_run(self, run: DirectedRun) -> None:
+        """Register a run that is open on its hosts."""
+        self.by_key[run.key] = run
+
+    def do(self, run: DirectedRun, effects: Iterable[Effect], is_commanded: bool = False) -> None:
+        """Perform the effects in order. `is_commanded`: they come of a command, which hosts are to keep."""
+        effects = tuple(effects)
+        is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
+        if is_told or is_commanded:
+            self._keep_record(run, effects)
+        for effect in effects:
+            match effect:
+                case Spawn():
+                    self._spawn(run, effect)
+                case Send(worker, message):
+                    self._say(run, worker, message)
+                case Kill(worker, number):
+                    if (host := run.workers.get(worker)) is not None:
+                        self._hosts.tell(
+                            host, messages.SignalWorker(run=run.key, worker=worker, signal=number)
+                        )
+                case FindPort(devices):
+                    self._find_port(run, devices[0])
+                case Report(event):
+                    self.trials.shown(run, event)
+                    self.reports.report(event)
+        if run.director.is_over and self.by_key.get(run.key) is run:
+            self._end_run(run)
+        elif run.is_trial:
+            self.trials.advance()
+        elif is_told or is_commanded:
+            self.release_hosts(run)
+
+    def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+        """All hosts of the run keep what its gang has in mind, from before the first of these effects on."""
+        gang = run.director
+        if not isinstance(gang, Gang | RestartGang):
+            return
+        spawned = {
+            e.worker: self._hosts.host_of.get(e.devices[0], "") for e in effects if isinstance(e, Spawn)
+        }
+        self._gangs.note_numbers(run.job_id, spawned)
+        share, asked_share = self._shares.record(run.job_id)
+        before = run.record
+        record = messages.RunSnapshot(
+            launch=run.launch,
+            version=0 if before is None else before.version,
+            hosts=tuple(sorted(run.checkpoint_dirs)),
+            workers=run.workers | spawned,
+            total_steps=run.total_steps,
+            share=share,
+            asked_share=asked_share,
+            gang=gang.record(),
+        )
+        if record == before:
+            return
+        run.record = record = msgspec.structs.replace(record, version=record.version + 1)
+        for host in record.hosts:
+            self._hosts.tell(host, messages.KeepRecord(run=run.key, record=record))
+
+    def _spawn(self, run: DirectedRun, spawn: Spawn) -> None:
+        hosts = {self._hosts.host_of.get(device, "") for device in spawn.devices}
+        host = hosts.pop()
+        run.workers[spawn.worker] = host
+        if hosts or host not in run.checkpoint_dirs:
+            why = "its devices are of several hosts" if hosts else "its host is gone"
+            status = NOT_STARTED if hosts else HOST_LOST
+            exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
+            self._hear_later(host, exited)
+            return
+        order = messages.StartWorker(
+            run=run.key,
+            worker=spawn.worker,
+            devices=spawn.devices,
+            environ=spawn.environ,
+            entry=spawn.entry,
+            is_first=len(run.workers) == 1,
+        )
+        self._hosts.tell(host, order)
+
+    def _say(self, run: DirectedRun, worker: int, message: FromAgent) -> None:
+        host = run.workers.get(worker)
+        if host is None:
+            return
+        if isinstance(message, Welcome):  # each host has folders of its own
+            message = msgspec.structs.replace(message, checkpoint_dir=run.checkpoint_dirs[host])
+        self._hosts.tell(host, messages.TellWorker(run=run.key, worker=worker, message=message))
+
+    def _find_port(self, run: DirectedRun, device: str) -> None:
+        run.port_host = self._hosts.host_of.get(device, "")
+        if run.port_host:
+            self._hosts.tell(run.port_host, messages.FindRunPort(run=run.key))
+        elif isinstance(run.director, RestartGang):
+            self.do(run, run.director.no_port("its host is gone", self._now_s()))
+
+    def release_hosts(self, run: DirectedRun) -> None:
+        """Close the run where no worker of the gang is left, and none is to come."""
+        gang, dirs = run.director, run.checkpoint_dirs
+        if len(dirs) < 2 or not isinstance(gang, Gang | RestartGang) or gang.is_over:
+            return
+        preparation = self._preparing.get(run.job_id)
+        coming = () if preparation is None else preparation.command.target.devices
+        wanted = {self._hosts.host_of.get(device) for device in (*gang.wanted_devices, *coming)}
+        left = sorted(dirs.keys() - wanted - set(run.workers.values()))
+        if not left or len(left) == len(dirs):
+            return
+        for host in left:
+            del dirs[host]
+        self._keep_record(run, ())  # before they are closed: what the others keep names them no longer
+        for host in left:
+            self._hosts.tell(host, messages.CloseRun(run=run.key))
+            self.reports.leave_host(run.job_id, host)
+            self._forget_port(run, host, "its job has left that host")
+
+    def _end_run(self, run: DirectedRun) -> None:
+        del self.by_key[run.key]
+        for host in list(run.checkpoint_dirs):
+            self._hosts.tell(host, messages.CloseRun(run=run.key))
+        self._gangs.ended(run)
+        if not run.is_trial:
+            self.reports.ended(run.job_id)
+        self.trials.ended(run)

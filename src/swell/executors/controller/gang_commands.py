@@ -1,0 +1,229 @@
+"""What becomes of commands of the scheduler: hosts make ready, then the gang hears of it."""
+
+from __future__ import annotations
+
+from swell.executors.controller.directed_runs import DirectedRuns
+from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
+from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.preparation import Preparation
+from swell.executors.controller.protocol import ExecutorCommand
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.run_reports import share_order
+from swell.executors.controller.shares import KnownShares, not_shared
+from swell.executors.gang.effects import Choreography, Report
+from swell.executors.hosts import messages
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.event import HostRuledOut, Outcome
+
+
+class GangCommands:
+    """Commands of a job whose hosts make ready wait in line; those of other jobs do not."""
+
+    def __init__(
+        self,
+        hosts: KnownHosts,
+        gangs: KnownGangs,
+        shares: KnownShares,
+        runs: DirectedRuns,
+        preparing: dict[str, Preparation],
+    ) -> None:
+        """`preparing`: by job, empty; kept up to date here."""
+        self._hosts, self._gangs, self._shares, self._runs = hosts, gangs, shares, runs
+        self.preparing = preparing
+
+    def perform(self, command: ExecutorCommand) -> None:
+        """Answered by events, now or later."""
+        if isinstance(command, ProfileJob):
+            self._runs.trials.add(command)
+        elif (preparation := self.preparing.get(command.job_id)) is not None:
+            if isinstance(command, StopGang | SuspendGang) and preparation.is_before(command):
+                self._call_off(preparation, command)
+            else:
+                preparation.behind.append(command)
+        elif isinstance(command, LaunchGang) and self._gangs.is_free(command):
+            self._prepare_launch(command)
+        else:
+            self._command(command)
+
+    def _command(self, command: GangCommand) -> None:
+        gang, refusal = self._gangs.get(command.job_id), self._gangs.refusal(command)
+        if gang is None:
+            self._runs.trials.cancel(command.job_id)
+        if gang is None or refusal is not None:
+            self._runs.report(refusal or unknown(command))
+            return
+        run = self._runs.by_key.get(command.job_id)
+        is_old = gang.is_over or command.generation < gang.generation
+        if run is None or is_old or not isinstance(command, Reconfigure):
+            self._obey(gang, command)
+        else:
+            self._prepare_change(run, command)
+
+    def _obey(self, gang: Choreography, command: GangCommand) -> None:
+        run = self._runs.by_key.get(command.job_id)
+        if run is not None:
+            self._gangs.note_wanted(command)
+        effects = gang.command(command, self._runs.now_s())
+        if run is not None:
+            self._runs.do(run, effects, is_commanded=True)
+        else:  # over: all it has to say is how it ended
+            for effect in effects:
+                if isinstance(effect, Report):
+                    self._runs.report(effect.event)
+
+    def _call_off(self, preparation: Preparation, command: StopGang | SuspendGang) -> None:
+        """The end of a gang waits for no host that makes ready for what it puts an end to."""
+        is_launch = isinstance(preparation.command, LaunchGang) and not preparation.is_called_off
+        preparation.call_off(command)
+        if is_launch:
+            self._runs.report(self._gangs.called_off(command))
+        else:
+            self._command(command)
+
+    # ------------------------------------------------------------ hosts make ready
+    def _prepare_launch(self, command: LaunchGang) -> None:
+        if obstacle := self._gangs.obstacle(command):
+            self._runs.report(self._gangs.not_launched(command, Outcome.LOST, obstacle))
+            return
+        self._prepare(Preparation(command, opening=self._hosts.of(command.target.devices)))
+
+    def _prepare_change(self, run: DirectedRun, command: Reconfigure) -> None:
+        """The share is set before the gang hears of it, on all hosts; new ones open the run."""
+        new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
+        preparation = Preparation(command, opening=new, since_s=self._runs.now_s())
+        if self._shares.is_news(command):
+            is_of_same = set(command.target.devices) == set(run.director.devices)
+            is_needed = self._shares.is_needed(command, is_of_same)
+            # What is not needed is waited for by nobody: hosts hear it before all that follows.
+            (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
+            share = command.target.configuration.weight
+            order = share_order(run, command.generation, share, is_needed)
+            self._hosts.tell_all(run.checkpoint_dirs, order)
+        self._prepare(preparation)
+
+    def _prepare(self, preparation: Preparation) -> None:
+        command = preparation.command
+        self.preparing[command.job_id] = preparation
+        if isinstance(command, LaunchGang):
+            spec = command.spec
+        else:
+            spec = self._runs.by_key[command.job_id].spec
+        order = messages.OpenRun(
+            run=command.job_id, job_id=command.job_id, spec=spec, share=command.target.configuration.share
+        )
+        self._hosts.tell_all(preparation.opening, order)
+        self._go_on(preparation)
+
+    def _go_on(self, preparation: Preparation) -> None:
+        """If all hosts have answered: begin, and take what waits behind."""
+        job_id = preparation.command.job_id
+        if not preparation.is_complete or self.preparing.get(job_id) is not preparation:
+            return
+        del self.preparing[job_id]
+        if preparation.is_called_off:
+            self._undo(preparation)
+        elif isinstance(preparation.command, LaunchGang):
+            self._launch(preparation, preparation.command)
+        else:
+            self._change(preparation, preparation.command)
+        for command in preparation.behind:
+            self.perform(command)
+
+    def _undo(self, preparation: Preparation) -> None:
+        """Hosts are as they were before they made ready."""
+        self._close_all(preparation)
+        if (run := self._runs.by_key.get(preparation.command.job_id)) is not None:
+            generation, share = preparation.command.generation, self._shares.due(run.job_id)
+            self._hosts.tell_all(preparation.shared, share_order(run, generation, share))
+            self._runs.release_hosts(run)
+
+    def _launch(self, preparation: Preparation, command: LaunchGang) -> None:
+        refusal = preparation.refusal
+        if refusal is None and (obstacle := self._gangs.obstacle(command)):
+            refusal = Outcome.LOST, obstacle  # since the hosts were asked
+        if refusal is None and not preparation.opened:
+            refusal = Outcome.LOST, "it was given no devices"
+        if refusal is not None:
+            self._close_all(preparation)
+            self._runs.report(self._gangs.not_launched(command, *refusal))
+            return
+        run = self._gangs.open(command, preparation.opened)
+        self._shares.launch(command)
+        self._runs.begin_run(run)
+        gang = self._gangs.get(command.job_id)
+        assert gang is not None  # noqa: S101 - it was just opened
+        self._obey(gang, command)
+
+    def _change(self, preparation: Preparation, command: Reconfigure) -> None:
+        gang, run = self._gangs.get(command.job_id), self._runs.by_key.get(command.job_id)
+        obstacle = self._gangs.refusal(command)  # there may be one since the hosts were asked
+        is_off = preparation.refusal is not None or preparation.why_not_shared or obstacle is not None
+        if run is None or is_off:
+            self._undo(preparation)
+        if gang is None:
+            self._runs.report(unknown(command))
+        elif run is None:
+            self._obey(gang, command)
+        elif is_off:
+            if preparation.refusal is not None:
+                obstacle = cannot_change(command, preparation.refusal[1])
+            self._runs.report(obstacle or not_shared(command, preparation.why_not_shared))
+        else:
+            dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
+            run.checkpoint_dirs.update(dirs)
+            gang.number_from(max((o.first_worker for o in preparation.opened.values()), default=0))
+            if preparation.shared or preparation.opened:
+                self._shares.ask(command)
+            self._obey(gang, command)
+
+    def _close_all(self, preparation: Preparation) -> None:
+        """What was opened for a command that comes to nothing."""
+        self._hosts.tell_all(preparation.opened, messages.CloseRun(run=preparation.command.job_id))
+
+    # ------------------------------------------------------------ what hosts answer
+    def hear_ready(self, host: str, message: messages.RunOpened | messages.RunRefused) -> None:
+        """The answer to `OpenRun`, of gangs and of trial runs."""
+        preparation = self.preparing.get(message.run)
+        if isinstance(message, messages.RunRefused) and message.is_lacking:
+            self._rule_out(host, message)
+        if preparation is None and isinstance(message, messages.RunOpened):
+            self._runs.trials.opened(host, message)
+        elif preparation is None and isinstance(message, messages.RunRefused):
+            self._runs.trials.refused(host, message.run, message.outcome, message.why)
+        elif preparation is not None:
+            if isinstance(message, messages.RunOpened):
+                preparation.note_opened(host, message)
+            else:
+                preparation.note_refused(host, message.outcome, message.why)
+            self._go_on(preparation)
+
+    def hear_share(self, host: str, message: messages.ShareSet) -> None:
+        """The answer to `SetShare`."""
+        preparation = self.preparing.get(message.run)
+        if preparation is not None and preparation.command.generation == message.generation:
+            preparation.note_shared(host, message.why_not)
+            self._go_on(preparation)
+
+    def _rule_out(self, host: str, refused: messages.RunRefused) -> None:
+        """Before what comes of it is told, so that the head does not choose the host again."""
+        job_id = self._runs.trials.job_of(refused.run) or refused.run
+        devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
+        self._runs.report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=refused.why))
+
+    def lose_host(self, name: str, why: str) -> None:
+        """It will answer nothing."""
+        for job_id in list(self.preparing):
+            self.leave_host(job_id, name, why)
+
+    def leave_host(self, job_id: str, name: str, why: str) -> None:
+        """The job waits for no answer of this host."""
+        preparation = self.preparing.get(job_id)
+        if preparation is not None and preparation.lose_host(name, why):
+            self._go_on(preparation)
+
+    def pass_time(self) -> None:
+        """No share is waited for for long."""
+        now_s = self._runs.now_s()
+        for preparation in list(self.preparing.values()):
+            if preparation.give_up_setting(now_s):
+                self._go_on(preparation)

@@ -1,0 +1,119 @@
+"""What the daemon is told of runs, and what follows from it on their hosts."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import msgspec
+
+from swell.executors.controller.gangs import KnownGangs
+from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.outbox import Outbox
+from swell.executors.controller.run import DirectedRun
+from swell.executors.controller.shares import KnownShares
+from swell.executors.controller.usage_reports import UsageReports, tells_anything, usage_report
+from swell.executors.hosts import messages
+from swell.model.event import AnyEvent, GangEnded, Outcome, StepsReported
+from swell.model.usage import GangUsage
+
+#: Hosts that are told in a tick to drop the code of a job which was not there in the end: it is not urgent.
+DROPS_AT_ONCE = 50
+
+
+class RunReports:
+    """In the order in which things happen. A report of progress waits for what its gang has used."""
+
+    def __init__(
+        self,
+        now_s: Callable[[], float],
+        hosts: KnownHosts,
+        shares: KnownShares,
+        runs: Mapping[str, DirectedRun],
+        outbox: Outbox,
+    ) -> None:
+        """`runs`: kept up to date."""
+        self._now_s, self._hosts, self._shares, self._runs = now_s, hosts, shares, runs
+        self._outbox = outbox
+        self._usage = UsageReports()
+        self._drops_due: deque[tuple[str, str]] = deque()  #: hosts that are to drop the code of a job
+
+    def report_all(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self.report(event)
+
+    def report(self, event: AnyEvent) -> None:
+        """Choreographies live by a clock that stands still while the machine sleeps; the head's does not."""
+        run = self._runs.get(getattr(event, "job_id", ""))
+        if run is not None:
+            self._act_on(run, event)
+        event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
+        now_s = self._now_s()
+        if run is not None:
+            self._usage.note(event, now_s)
+        if self._usage.keep(event):
+            return
+        asked: Collection[str] = ()
+        if run is not None and isinstance(event, StepsReported):
+            asked = self._usage.await_usage(event, run.checkpoint_dirs, now_s)
+        if not asked and tells_anything(event):
+            self._outbox.add(event)
+        for host in asked:
+            self._hosts.tell(host, messages.ReadUsage(run=getattr(event, "job_id", "")))
+
+    def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
+        """What follows on the hosts of a gang from what is told of it."""
+        share = self._shares.told(event)
+        if share is not None:
+            order = share_order(run, share.generation, share.share)
+            self._hosts.tell_all(run.checkpoint_dirs, order)
+        if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
+            for host in run.checkpoint_dirs:
+                self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
+            others = (host for host in self._hosts.names if host not in run.checkpoint_dirs)
+            self._drops_due.extend((host, run.job_id) for host in others)  # it may have had workers there
+
+    def drop_code(self) -> None:
+        """Have some more hosts drop the code of jobs that have succeeded. To be called each tick."""
+        for _ in range(min(DROPS_AT_ONCE, len(self._drops_due))):
+            host, job_id = self._drops_due.popleft()
+            self._hosts.tell(host, messages.DropCode(job_id=job_id))
+
+    # ------------------------------------------------------------ usage
+    def pass_time(self, gangs: KnownGangs) -> None:
+        """Of gangs that tell nothing the usage is told; nothing waits for long."""
+        now_s = self._now_s()
+        self._send(self._usage.late(now_s))
+        for job_id in self._usage.silent(now_s):
+            gang = gangs.get(job_id)
+            if gang is not None:
+                self.report(usage_report(job_id, gang.generation, gang.steps))
+
+    def hear_usage(self, host: str, run: str, usage: GangUsage | None) -> None:
+        """The answer to `ReadUsage`."""
+        self._send(self._usage.answered(run, host, usage))
+
+    def leave_host(self, job_id: str, host: str) -> None:
+        """The gang has nothing there any more."""
+        self._send(self._usage.leave_host(job_id, host))
+
+    def lose_host(self, host: str) -> None:
+        """Likewise, for all gangs."""
+        self._send(self._usage.lose_host(host))
+
+    def ended(self, job_id: str) -> None:
+        """Every process of the gang is gone."""
+        self._shares.ended(job_id)
+        self._usage.ended(job_id)
+
+    def _send(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self._outbox.add(event)
+
+
+def share_order(
+    run: DirectedRun, generation: int, share: float, is_needed: bool = False
+) -> messages.SetShare:
+    """What is not needed, and cannot be had at once, is tried again."""
+    return messages.SetShare(run=run.key, generation=generation, share=share, is_needed=is_needed)
