@@ -17,6 +17,12 @@ def submit(campaign: Campaign) -> None:
     campaign.work.submit_course()
 
 
+def submit_short_ones(campaign: Campaign) -> None:
+    """Others shrink for them, and grow again soon."""
+    for _ in range(campaign.chance.randint(1, 3)):
+        campaign.work.submit_short_course()
+
+
 def ask_for_another_deadline(campaign: Campaign) -> None:
     if (view := _open_job(campaign)) is not None:
         with campaign.fleet.head.client() as client:
@@ -49,7 +55,14 @@ def clear(campaign: Campaign) -> None:
                 client.undrain_node(node.name)
 
 
-CHANGES: tuple[Change, ...] = (submit, submit, ask_for_another_deadline, cancel, drain, clear)
+CHANGES: tuple[Change, ...] = (
+    *(submit_short_ones,) * 5,
+    submit,
+    *(ask_for_another_deadline,) * 2,
+    *(cancel,) * 2,
+    drain,
+    clear,
+)
 
 
 def change(campaign: Campaign) -> str:

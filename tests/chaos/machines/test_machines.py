@@ -13,6 +13,8 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -36,6 +38,8 @@ STRIKES = KILLS | PARTITIONS | FREEZES
 SHARES = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2))
 #: A strike comes at a random moment of the resize that a change has led to, this long after it at most.
 WITHIN_S = 2.0
+#: So many of the strikes wait for the begin of a resize, and come this long after it at most.
+IN_RESIZE, RESIZE_S = 0.7, 0.5
 END_WITHIN_S = 1800.0
 
 
@@ -62,12 +66,33 @@ def _strike(campaign: Campaign, num_faults: int) -> None:
         campaign.fleet.await_hosts(campaign.chance.randint(1, NUM_HOSTS))
         campaign.work.refill()
         _await_training(campaign)
-        changed = change(campaign)
-        time.sleep(campaign.chance.uniform(0.0, WITHIN_S))
+        changed = _change(campaign)
         _say(f"{time.monotonic() - begun_s:7.1f} s  {number:3d}  {changed}, {name}")
         campaign.told.append(name)
         STRIKES[name](campaign)
     _say(f"{dict(Counter(campaign.told))}")
+
+
+def _change(campaign: Campaign) -> str:
+    """What it was; returns at a random moment, which is more often than not one of a resize."""
+    chance, before = campaign.chance, _generations(campaign)
+    changed = change(campaign)
+    if chance.random() < IN_RESIZE:
+        with suppress(AssertionError):  # not all changes lead to one
+            eventually(lambda: _has_begun(before, _generations(campaign)), "a resize", WITHIN_S)
+        time.sleep(chance.uniform(0.0, RESIZE_S))
+    else:
+        time.sleep(chance.uniform(0.0, WITHIN_S))
+    return changed
+
+
+def _generations(campaign: Campaign) -> dict[str, int]:
+    """Of the latest orders to the gangs that train."""
+    return {view.id: view.generation for view in campaign.fleet.head.views() if view.phase == "running"}
+
+
+def _has_begun(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
+    return any(generation > before.get(name, generation) for name, generation in now.items())
 
 
 def _order(chance: Random, num_faults: int) -> list[str]:

@@ -19,10 +19,15 @@ from swell.model.view import JobView, Story
 
 SCRIPTS = Path(__file__).parent
 MOST_EPOCHS = 40
-NUM_OPEN = 5
+#: Before each fault. Few enough for six devices that each of them may grow, and shrinks for others.
+NUM_OPEN = 4
+#: Epochs of a job that comes and goes between two faults.
+BRIEF = (2, 6)
 COUNTED_SAMPLES, COUNTED_BATCH = 256, 32
 #: What `course.py` says; other lines are of the platform.
 TOLD = re.compile(r"(?:step|epoch) .*")
+#: Stories of a job that lost workers, or waited for devices that were gone.
+SETBACKS = ("requeued", "workers_lost", "lost", "at_risk")
 
 
 @dataclass(slots=True)
@@ -69,14 +74,23 @@ class Work:
     def submit_course(self) -> Job:
         """An elastic job; some are promised a deadline."""
         chance = self._chance
-        num_epochs = chance.randint(*self._epochs)
-        is_strict = chance.random() < 0.3
+        workers = chance.choice(("1:6", "1:6", "1:6", "1:4", "2:4", "1:2"))
+        return self._submit_course(chance.randint(*self._epochs), workers, chance.random() < 0.3)
+
+    def submit_short_course(self) -> Job:
+        chance = self._chance
+        workers = chance.choice(("1", "1:2", "2", "2:4", "4"))
+        return self._submit_course(chance.randint(*BRIEF), workers, chance.random() < 0.5)
+
+    def _submit_course(self, num_epochs: int, workers: str, is_strict: bool) -> Job:
+        """`is_strict`: with a deadline, which it may be refused."""
+        chance = self._chance
         name = self._submit(
             "course.py",
             (str(num_epochs), *([f"word-{len(self.every)}"] if chance.random() < 0.2 else [])),
             global_batch=64,
             epochs=num_epochs,
-            workers=chance.choice(("1:6", "1:4", "2:4", "1:2", "1")),
+            workers=workers,
             deadline=f"now+{chance.randint(40, 600)}s" if is_strict else None,
         )
         return self._note(Job(name, num_epochs=num_epochs, may_be_refused=is_strict))
@@ -142,4 +156,4 @@ class Work:
         for at_s, host in job.losses:
             assert any(story.at_s >= at_s and host in story.text for story in stories), (at_s, host, told)
         if view.is_promised and view.kept is False:
-            assert any(story.code in ("lost", "workers_lost") for story in stories), told
+            assert any(story.code in SETBACKS for story in stories), told
