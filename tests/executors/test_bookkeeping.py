@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import socket
 from pathlib import Path
 
 import msgspec
@@ -29,10 +30,10 @@ from swell.wire.messages import Regroup
 
 
 class Written(asyncio.Transport):
-    """Keeps what was written."""
+    """Keeps what was written to a socket on this machine."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, line: socket.socket) -> None:
+        super().__init__({"socket": line})
         self.content = b""
 
     def write(self, data: object) -> None:
@@ -44,8 +45,9 @@ class Written(asyncio.Transport):
 
 @given(st.none() | st.floats(), st.dictionaries(st.text(), st.floats()))
 def test_every_number_of_a_report_reaches_the_daemon(loss: float | None, metrics: dict[str, float]) -> None:
-    transport, link = Written(), LineLink(lambda link, line: None)
-    link.connection_made(transport)
+    with socket.socket(socket.AF_UNIX) as line:
+        transport, link = Written(line), LineLink(lambda link, line: None)
+        link.connection_made(transport)
     event = StepsReported(
         at_s=1.5, job_id="a", generation=1, steps=3, num_workers=1, loss=loss, metrics=metrics
     )
