@@ -25,7 +25,7 @@ from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import RemoveHost
 from swell.model.cluster import Cluster, Node
-from swell.model.command import LaunchGang, ProfileJob
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -212,6 +212,25 @@ def test_with_the_agent_go_the_nodes_that_had_joined_it_and_then_their_gangs() -
     lost, _ = ledger.reconcile(inventory("two"))
     assert [type(event) for event in lost] == [NodeLost, GangEnded]
     assert isinstance(lost[0], NodeLost) and lost[0].name == "a" and "agent was killed" in lost[0].cause
+
+
+def test_nodes_whose_leases_ended_without_an_agent_are_lost_before_their_gangs_and_join_after() -> None:
+    """So it is no fault of the jobs, and their stories name the nodes."""
+    nodes = tuple(Node(name=name, devices=(f"{name}/0",), kind="cpu") for name in "abc")
+    gangs = tuple(
+        LiveGang(job_id=f"on {name}", generation=1, devices=(f"{name}/0",), pids=(1,), steps=3)
+        for name in ("a", "b", "node0")
+    )
+    ledger = DeliveryLedger()
+    ledger.reconcile(inventory("one", nodes, gangs))
+    ledger.order(Reconfigure(job_id="on a", generation=2, target=Target(devices=("c/0",))))
+    ledger.note_performed(1)
+    lost, *ends, joined = ledger.reconcile(inventory("two", nodes, (gangs[1],)))[0]
+    assert isinstance(lost, NodeLost) and lost.name == "c"
+    assert isinstance(joined, NodeJoined) and joined.node == nodes[2]
+    told = {end.job_id: end.message for end in ends if isinstance(end, GangEnded)}
+    assert list(told) == ["on a", "on node0"]
+    assert "'c' is lost" in told["on a"] and "agent was killed" in told["on node0"]
 
 
 def test_an_inventory_of_before_names_no_nodes() -> None:

@@ -134,6 +134,22 @@ def test_joined_nodes_and_their_gangs_outlive_the_daemon(tmp_path: Path) -> None
         until(has(later))
 
 
+def test_gangs_whose_leases_ended_without_a_platform_are_no_setbacks(tmp_path: Path) -> None:
+    """Their nodes have joined again by then."""
+    hands = Noting()
+    with running(tmp_path, hands) as platform:
+        hands.join()
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        survivors, copy = hands.survivors(), copy_journal(tmp_path, "copy")
+    survivors.gangs.clear()
+    with running(copy, survivors) as after:
+        until(lambda: "requeued" in [story.code for story in after.stories(job_id)])
+        told = next(story.text for story in after.stories(job_id) if story.code == "requeued")
+        assert "whose devices left the cluster" in told
+        until(lambda: after.job(job_id).phase is Phase.RUNNING)
+
+
 def test_a_drained_node_is_left_and_says_so_until_it_is_undone(tmp_path: Path) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:

@@ -28,7 +28,7 @@ from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.pruning import EndedJobs, Pruner
-from swell.live.recovery import Entry, changed_nodes, explained_jobs, load, replay, unlike_gangs
+from swell.live.recovery import Entry, differences, explained_jobs, load, replay
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site_nodes import SiteNodes
@@ -253,9 +253,7 @@ class Platform:
         now_s = self._clock.now_s()
         work = self._executor.start(self._hear)
         self._inbox.put(self._opened())
-        for event in changed_nodes(self._core.cluster, (*self._site.nodes, *work.nodes), now_s):
-            self._inbox.put(event)
-        for event in unlike_gangs(self._core, work, now_s):
+        for event in differences(self._core, self._site.nodes, work, now_s):
             self._inbox.put(event)
         self._repeat(work)
 

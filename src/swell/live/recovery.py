@@ -16,6 +16,8 @@ from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLo
 from swell.model.job import Phase
 from swell.model.running import RunningWork
 
+NO_PLATFORM = "there was no platform for so long that its lease had ended, and its workers with it"
+
 
 class ReplayError(RuntimeError):
     """The journal cannot be followed to its end."""
@@ -140,6 +142,35 @@ def _explains(believed: BelievedGang | None, found: GangFound) -> bool:
     if believed is None or found.generation > believed.generation:
         return False
     return set(found.devices) <= set(believed.devices)
+
+
+def differences(core: Core, own: Sequence[Node], work: RunningWork, now_s: float) -> list[AnyEvent]:
+    """What makes of the head's memory what is there: nodes, then gangs.
+
+    Joined nodes that were given up meanwhile are lost before their gangs, which is no fault of the jobs, and
+    join after them.
+
+    Args:
+        own: nodes of the platform's own machine.
+    """
+    left = _left_nodes(core, work)
+    return [
+        *changed_nodes(core.cluster, (*own, *work.nodes), now_s),
+        *(NodeLost(at_s=now_s, name=node.name, cause=NO_PLATFORM) for node in left),
+        *unlike_gangs(core, work, now_s),
+        *(NodeJoined(at_s=now_s, node=node) for node in left),
+    ]
+
+
+def _left_nodes(core: Core, work: RunningWork) -> list[Node]:
+    """Each had a gang that is missing, and has no other: hosts keep gangs as long as their leases last."""
+    alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
+    missing = [gang for gang in core.gangs() if gang.job_id not in alive and gang.phase is not Phase.STARTING]
+    lost = {device for gang in missing for device in gang.devices}
+    kept = {device for gang in work.gangs for device in gang.devices}
+    known = {node.name for node in core.cluster.nodes}
+    here = [node for node in work.nodes if node.name in known and kept.isdisjoint(node.devices)]
+    return [node for node in here if lost.intersection(node.devices)]
 
 
 def unlike_gangs(core: Core, work: RunningWork, now_s: float) -> list[AnyEvent]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
 from swell.model.cluster import Node
-from swell.model.command import GangCommand, LaunchGang, ProfileJob, StopGang
+from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -26,6 +27,7 @@ from swell.model.event import (
 )
 
 AGENT_KILLED = "the agent was killed, and its workers with it"
+NO_AGENT = "there was no agent for so long that its lease had ended, and its workers with it"
 #: What answers a command, if it has the command's generation.
 ANSWERS = (GangStarted, GangResized, ResizeFailed, SuspendFailed, WorkersLost, GangEnded, GangSuspended)
 
@@ -35,6 +37,7 @@ class KnownGang:
     """Latest ordered generation and reported steps of a gang, as the daemon knows them."""
 
     generation: int
+    devices: tuple[str, ...] = ()  #: that it has, or is about to have
     steps: int = 0
     launched: int = 0  #: its generation when it was launched, or found
     unanswered: GangCommand | None = None  #: the latest command, until it is answered
@@ -75,6 +78,8 @@ class DeliveryLedger:
             self.gangs[command.job_id] = known
         if known is not None and command.generation >= known.generation:
             known.generation, known.unanswered = command.generation, command
+            if isinstance(command, LaunchGang | Reconfigure):
+                known.devices = command.target.devices
 
     def note_performed(self, number: int) -> None:
         """Drop commands up to this number, which the agent has performed."""
@@ -121,21 +126,23 @@ class DeliveryLedger:
 
     # ------------------------------------------------------------ a new line
     def reconcile(self, inventory: Inventory) -> tuple[list[AnyEvent], list[Perform]]:
-        """What was lost with an earlier agent, nodes first, and the commands to say again, in order."""
+        """What was lost with an earlier agent, and the commands to say again, in order.
+
+        Nodes are lost before gangs; those that are here again join after them.
+        """
         lost: list[AnyEvent] = []
         if inventory.boot_id != self._boot_id:
             lost = self._begin_boot(inventory)
         self.note_performed(inventory.num_performed)
         for gang in inventory.gangs:
-            found = KnownGang(gang.generation, gang.steps, launched=gang.generation)
+            found = KnownGang(gang.generation, gang.devices, gang.steps, launched=gang.generation)
             self.gangs.setdefault(gang.job_id, found)
         return lost, list(self._untaken)
 
     def _begin_boot(self, inventory: Inventory) -> list[AnyEvent]:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
         is_first = not self._boot_id
-        gone_nodes = [name for name in self._nodes if name not in {node.name for node in inventory.nodes}]
-        self._nodes = {node.name: node for node in inventory.nodes}
+        before, self._nodes = self._nodes, {node.name: node for node in inventory.nodes}
         self._boot_id = inventory.boot_id
         self._newest_heard = self._num_delivered = self._num_before_last_call = self._num_acknowledged = 0
         if is_first:
@@ -148,6 +155,7 @@ class DeliveryLedger:
             if job in self.gangs and end >= self.gangs[job].launched
         }
         gone = [job_id for job_id in self.gangs if job_id not in launches | live | told]
+        left = self._left_nodes(gone)
         untaken = [m.command for m in self._untaken if m.command.job_id not in gone]
         ordered = {command.job_id for command in untaken}
         # What was taken and is not answered: the agent that took it may have died before it did anything.
@@ -155,19 +163,37 @@ class DeliveryLedger:
         trials = (command for job_id, command in self._trials.items() if job_id not in ordered)
         again = [*(command for command in asked if command is not None), *untaken, *trials]
         self._untaken = deque(map(self._number, again))
-        lost_nodes = [NodeLost(at_s=0.0, name=name, cause=AGENT_KILLED) for name in gone_nodes]
-        return [*lost_nodes, *(self._lost(job_id, self.gangs.pop(job_id)) for job_id in gone)]
+        causes = {name: AGENT_KILLED for name in before if name not in self._nodes}
+        causes |= {node.name: NO_AGENT for node in left}
+        lost_nodes = [NodeLost(at_s=0.0, name=name, cause=cause) for name, cause in causes.items()]
+        lost_gangs = [self._lost(job_id, self.gangs.pop(job_id), left) for job_id in gone]
+        # The agent has told that they joined, but before they were lost here.
+        return [*lost_nodes, *lost_gangs, *(NodeJoined(at_s=0.0, node=node) for node in left)]
+
+    def _left_nodes(self, gone: Collection[str]) -> list[Node]:
+        """Joined ones that were given up and are here again: each had one of these gangs, and has no other.
+
+        Hosts outlive agents, and keep their gangs for the next one as long as their leases last.
+        """
+        held = {device for job_id in gone for device in self.gangs[job_id].devices}
+        kept = {d for job_id, gang in self.gangs.items() if job_id not in gone for d in gang.devices}
+        return [
+            n for n in self._nodes.values() if held.intersection(n.devices) and kept.isdisjoint(n.devices)
+        ]
 
     def _number(self, command: ExecutorCommand) -> Perform:
         self._num_ordered += 1
         return Perform(number=self._num_ordered, command=command)
 
-    def _lost(self, job_id: str, known: KnownGang) -> AnyEvent:
+    def _lost(self, job_id: str, known: KnownGang, left: Iterable[Node]) -> AnyEvent:
+        """`left`: see `_left_nodes`."""
+        names = [node.name for node in left if not set(known.devices).isdisjoint(node.devices)]
+        hosts = " and ".join(map(repr, names))
         return GangEnded(
             at_s=0.0,
             job_id=job_id,
             generation=known.generation,
             outcome=Outcome.LOST,
             steps=known.steps,
-            message=AGENT_KILLED,
+            message=f"host {hosts} is lost: {NO_AGENT}" if names else AGENT_KILLED,
         )
