@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.chaos.machines.fleet import PATIENCE_S, TIMES, Fleet, Host
-from tests.chaos.machines.work import Work
+from tests.chaos.machines.work import Job, Work
 from tests.platform.program import eventually, is_alive
+
+from swell.api.errors import ApiError
 
 Strike = Callable[["Campaign"], None]
 KILLS: dict[str, Strike] = {}
@@ -43,15 +45,27 @@ class Campaign:
         time.sleep(TIMES.lease_s * self.chance.uniform(*SHORT))
 
     def note_losses(self, host: Host) -> None:
-        """Jobs that have workers there are to tell that they lost them."""
+        """Jobs that have workers there are to tell that they lost them, and which host."""
+        now_s, jobs = self._jobs_on(host)
+        for job in jobs:
+            job.losses.append((now_s, host.name))
+
+    def note_kill(self, *hosts: Host) -> None:
+        """Jobs that have workers there are to tell of it. The head may die before it hears of the host."""
+        for host in hosts:
+            now_s, jobs = self._jobs_on(host)
+            for job in jobs:
+                job.killed_s.append(now_s)
+
+    def _jobs_on(self, host: Host) -> tuple[float, list[Job]]:
+        """With the head's time; none if it does not answer."""
         try:
             with self.fleet.head.client() as client:
                 now_s, views = client.cluster().now_s, client.jobs()
-        except OSError:
-            return
-        for view in views:
-            if not view.phase.is_end and any(device.startswith(f"{host.name}/") for device in view.devices):
-                self.work.every[view.id].losses.append((now_s, host.name))
+        except (ApiError, OSError):
+            return 0.0, []
+        on = [v for v in views if any(device.startswith(f"{host.name}/") for device in v.devices)]
+        return now_s, [self.work.every[view.id] for view in on if not view.phase.is_end]
 
     def await_loss(self, host: Host) -> None:
         """The platform gives up what the host held: none of its workers runs then."""
@@ -90,6 +104,7 @@ def freeze(strike: Strike) -> Strike:
 def kill_a_machine(campaign: Campaign) -> None:
     """It comes back without its files, before or after it is given up."""
     host = campaign.host()
+    campaign.note_kill(host)
     host.kill_machine()
     if campaign.chance.random() < 0.5:
         eventually(lambda: host.name not in campaign.fleet.joined(), f"the loss of {host.name}", PATIENCE_S)
@@ -100,6 +115,7 @@ def kill_a_machine(campaign: Campaign) -> None:
 @kill
 def kill_two_machines(campaign: Campaign) -> None:
     victims = campaign.chance.sample(campaign.fleet.hosts, 2)
+    campaign.note_kill(*victims)
     for host in victims:
         host.kill_machine()
     for host in victims:
@@ -111,6 +127,7 @@ def kill_two_machines(campaign: Campaign) -> None:
 def crash_a_machine(campaign: Campaign) -> None:
     """It comes back with its files."""
     host = campaign.host()
+    campaign.note_kill(host)
     host.crash()
     host.start()
 
@@ -118,6 +135,7 @@ def crash_a_machine(campaign: Campaign) -> None:
 @kill
 def kill_a_host_process(campaign: Campaign) -> None:
     host = campaign.host()
+    campaign.note_kill(host)
     host.kill_process()
     host.start()
 
@@ -162,6 +180,7 @@ def kill_controller_and_daemon(campaign: Campaign) -> None:
 @kill
 def kill_controller_and_a_machine(campaign: Campaign) -> None:
     host, head = campaign.host(), campaign.fleet.head
+    campaign.note_kill(host)
     head.send(signal.SIGKILL, head.agent)
     host.kill_machine()
     host.machine.start()

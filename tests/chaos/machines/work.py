@@ -28,6 +28,10 @@ COUNTED_SAMPLES, COUNTED_BATCH = 256, 32
 TOLD = re.compile(r"(?:step|epoch) .*")
 #: Stories of a job that lost workers, or waited for devices that were gone.
 SETBACKS = ("requeued", "workers_lost", "lost", "at_risk")
+#: Likewise, or of one that was about to leave the host.
+LEFT = (*SETBACKS, "resized", "moved", "suspended", "succeeded", "cancelled")
+#: From the end of workers until their job tells of it, on a machine whose cores are busy.
+TOLD_WITHIN_S = 120.0
 
 
 @dataclass(slots=True)
@@ -38,6 +42,7 @@ class Job:
     may_be_refused: bool = False
     is_cancelled: bool = False
     losses: list[tuple[float, str]] = field(default_factory=list)  #: when it lost workers, and on which host
+    killed_s: list[float] = field(default_factory=list)  #: when workers of it were killed with their host
 
 
 class Undisturbed:
@@ -155,5 +160,8 @@ class Work:
         """Each loss is told with its cause, and a promise that was not kept has one."""
         for at_s, host in job.losses:
             assert any(story.at_s >= at_s and host in story.text for story in stories), (at_s, host, told)
+        left_s = [story.at_s for story in stories if story.code in LEFT]
+        for killed_s in job.killed_s:
+            assert any(killed_s <= at_s < killed_s + TOLD_WITHIN_S for at_s in left_s), (killed_s, told)
         if view.is_promised and view.kept is False:
             assert any(story.code in SETBACKS for story in stories), told
