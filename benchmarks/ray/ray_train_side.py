@@ -14,7 +14,7 @@ from tests.ray.cluster import RayNode
 
 from benchmarks.ray.settings import ENVIRON
 from benchmarks.ray.site import Site
-from benchmarks.training.sides import Case, SideFailed
+from benchmarks.training.sides import Case, LogFolder, SideFailed
 
 
 class RayTrainSide:
@@ -22,6 +22,7 @@ class RayTrainSide:
 
     def __init__(self, site: Site, case: Case, folder: Path) -> None:
         self._site, self._case, self.folder = site, case, folder
+        self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
         self._driver: subprocess.Popen[str] | None = None
 
     def start(self, nodes: Sequence[RayNode]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from tests.ray.cluster import ENVIRON, RayNode
 
 from benchmarks.ray.site import Site
-from benchmarks.training.sides import ROOT, Case, SideFailed
+from benchmarks.training.sides import ROOT, Case, LogFolder, SideFailed
 from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
 from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
@@ -31,6 +31,7 @@ class SwellSide:
 
     def __init__(self, site: Site, case: Case, folder: Path) -> None:
         self._site, self.folder = site, folder
+        self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
         self._spec = JobSpec(
             name=JOB,
             entry=str(_TRAIN),

@@ -20,14 +20,18 @@ from benchmarks.training.sides import TRAIN, Case, Side, kill_worker, wait_for_g
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.table import OURS, RIVAL, Row, parts_table_of, row_of, table_of, verdict_on
 from benchmarks.training.torchrun_side import TorchrunSide
+from benchmarks.training.two_hosts import ACROSS, SwellAcross, TorchrunAcross
 
 SIDES: dict[str, Callable[[Case, Path], Side]] = {
     RIVAL: TorchrunSide,
     OURS: lambda case, folder: SwellSide(folder, TRAIN, case.args(folder)),
 }
+SIDES_ACROSS: dict[str, Callable[[Case, Path], Side]] = {RIVAL: TorchrunAcross, OURS: SwellAcross}
 #: Steps of the new group that a change is given, the first among them.
 NUM_STEPS = 9
-LIMIT_S = 180.0
+LIMIT_S = 300.0
+#: Of `--hosts 2`: a model without a state of the optimizer, for machines share no checkpoint.
+ON_TWO_HOSTS = {"sizes": ["25M"], "optimizers": ["sgd"], "rounds": ["hosts"]}
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ KILL = Change(4, 4, is_kill=True)
 ROUNDS = {
     "small": (Change(2, 4), KILL, Change(4, 2)),
     "large": (Change(1, 8), Change(8, 1)),
+    "hosts": (Change(2, 4), Change(4, 2)),
 }
 
 
@@ -84,10 +89,12 @@ def go_through(side: Side, change: Change) -> Pause:
 
 
 def with_parts(side: Side, pause: Pause, after: Stretch) -> Pause:
-    return replace(pause, parts_s=read_laps(side.folder, after.group))
+    found = [read_laps(folder.path, after.group) for folder in side.log_folders]
+    return replace(pause, parts_s=next(filter(None, found), {}))
 
 
 def run(options: argparse.Namespace, folder: Path) -> list[Row]:
+    sides = SIDES if options.hosts == 1 else SIDES_ACROSS
     rows = []
     for size in options.sizes:
         for optimizer in options.optimizers:
@@ -95,7 +102,7 @@ def run(options: argparse.Namespace, folder: Path) -> list[Row]:
                 case = Case(size, optimizer)
                 found = {
                     side: measure(
-                        SIDES[side](case, folder / f"{case.label}-{name}-{side}"),
+                        sides[side](case, folder / f"{case.label}-{name}-{side}"),
                         ROUNDS[name],
                         options.repeats,
                     )
@@ -110,12 +117,15 @@ def run(options: argparse.Namespace, folder: Path) -> list[Row]:
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training.resize", description=__doc__)
     for name, known in (("sizes", SIZES), ("optimizers", OPTIMIZERS), ("rounds", ROUNDS), ("sides", SIDES)):
-        parser.add_argument(
-            f"--{name}", nargs="+", choices=list(known), default=list(known), help="default: all"
-        )
+        parser.add_argument(f"--{name}", nargs="+", choices=list(known), help="default: all of one host")
+    parser.add_argument("--hosts", type=int, choices=(1, 2), default=1, help=f"2: {ACROSS}")
     parser.add_argument("--repeats", type=int, default=3, help="times each change is made; 3")
     parser.add_argument("--json", type=Path, help="write all that was measured to this file")
     parser.add_argument("--keep", type=Path, help="a new folder for the logs; by default they are removed")
+    options = parser.parse_args(arguments)
+    on_one = {"sizes": list(SIZES), "optimizers": list(OPTIMIZERS), "rounds": ["small", "large"]}
+    chosen = {"sides": list(SIDES), **(on_one if options.hosts == 1 else ON_TWO_HOSTS)}
+    parser.set_defaults(**chosen)
     return parser.parse_args(arguments)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from benchmarks.training.pauses import Stretch, stretches
-from benchmarks.training.steplog import read_lines
+from benchmarks.training.steplog import Line, read_lines
 
 POLL_S = 0.1
 ROOT = Path(__file__).parents[2]
@@ -40,11 +41,21 @@ class Case:
         return f"{self.size}-{self.optimizer}"
 
 
+@dataclass(frozen=True)
+class LogFolder:
+    """Where the workers of one machine write."""
+
+    path: Path
+    ahead_s: float = 0.0  #: of its monotonic clock
+
+
 class Run(Protocol):
     """One that writes a step log."""
 
     name: str
     folder: Path
+
+    log_folders: Sequence[LogFolder]
 
     def check(self) -> None:
         """Raises SideFailed if the run is over."""
@@ -75,6 +86,16 @@ def environ() -> dict[str, str]:
     }
 
 
+def lines_of(side: Run) -> list[Line]:
+    """All that its workers have written so far, by the time of this machine."""
+    lines = [
+        replace(line, end_s=line.end_s - folder.ahead_s)
+        for folder in side.log_folders
+        for line in read_lines(folder.path)
+    ]
+    return sorted(lines, key=lambda line: line.end_s)
+
+
 def wait_for_group(
     side: Run, num_before: int, num_workers: int | None, num_steps: int, limit_s: float
 ) -> list[Stretch]:
@@ -88,7 +109,7 @@ def wait_for_group(
     """
     deadline_s = time.monotonic() + limit_s
     while True:
-        history = stretches(read_lines(side.folder))
+        history = stretches(lines_of(side))
         if len(history) > num_before:
             newest = history[-1]
             if num_workers in (None, newest.num_workers) and newest.num_whole >= num_steps:
@@ -104,7 +125,7 @@ def wait_for_group(
 
 def kill_worker(side: Side, rank: int) -> float:
     """Kill the worker that has this rank with SIGKILL; returns when that was."""
-    pid = next(line.pid for line in reversed(read_lines(side.folder)) if line.rank == rank)
+    pid = next(line.pid for line in reversed(lines_of(side)) if line.rank == rank)
     killed_s = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     return killed_s

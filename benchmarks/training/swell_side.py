@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.training.sides import ROOT, SideFailed, environ
+from benchmarks.training.sides import ROOT, LogFolder, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
 from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.local.devices import parse_devices
@@ -30,6 +30,7 @@ class SwellSide:
         """`folder` is made; `entry` is the training script."""
         folder.mkdir(parents=True)
         self.folder = folder
+        self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
         os.environ.update(environ())  # the agent is started by the executor, in this environment
         worker_settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
         self._executor = LocalExecutor(

@@ -6,14 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.training.sides import TRAIN, Case, SideFailed, environ
+from benchmarks.training.sides import TRAIN, Case, LogFolder, SideFailed, environ
 
 MAX_WORKERS = 8
 #: Shorter ones than these made two groups train at once; longer ones make every shrink longer.
 RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=2,keep_alive_max_attempt=3"
 STOP_S = 20.0
+AGENT_ENVIRON = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 class TorchrunSide:
@@ -24,6 +26,7 @@ class TorchrunSide:
     def __init__(self, case: Case, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
+        self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
         self._case = case
         self._port = _free_port()
         self._agents: list[subprocess.Popen[bytes]] = []  # the first one has the store of the rendezvous
@@ -60,21 +63,22 @@ class TorchrunSide:
                 agent.wait()
 
     def _start_agent(self, number: int) -> subprocess.Popen[bytes]:
-        command = [
-            *(sys.executable, "-m", "torch.distributed.run"),
-            *(f"--nnodes=1:{MAX_WORKERS}", "--nproc-per-node=1", "--max-restarts=1000"),
-            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self._port}", "--rdzv-id=bench"),
-            *(f"--rdzv-conf={RENDEZVOUS}", "--local-addr=127.0.0.1", "--monitor-interval=0.1"),
-            *(str(TRAIN), *self._case.args(self.folder)),
-        ]
+        command = agent_command("127.0.0.1", f"127.0.0.1:{self._port}", self._case.args(self.folder))
         with (self.folder / f"agent-{number}.log").open("ab") as log:
             return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environ() | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ() | AGENT_ENVIRON
             )
+
+
+def agent_command(address: str, rendezvous: str, args: Sequence[str]) -> list[str]:
+    """An agent of one worker, which is reached at this address."""
+    return [
+        *(sys.executable, "-m", "torch.distributed.run"),
+        *(f"--nnodes=1:{MAX_WORKERS}", "--nproc-per-node=1", "--max-restarts=1000"),
+        *("--rdzv-backend=c10d", f"--rdzv-endpoint={rendezvous}", "--rdzv-id=bench"),
+        *(f"--rdzv-conf={RENDEZVOUS}", f"--local-addr={address}", "--monitor-interval=0.1"),
+        *(str(TRAIN), *args),
+    ]
 
 
 def _free_port() -> int:

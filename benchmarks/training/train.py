@@ -67,6 +67,10 @@ def train_plainly(options: argparse.Namespace, log: StepLog) -> None:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         steps, epoch = saved["steps"], saved["epoch"]
+    # Where machines share no folder some have no checkpoint; the model is handed out in any case.
+    place = torch.tensor([steps, epoch])
+    dist.all_reduce(place, dist.ReduceOp.MAX)
+    steps, epoch = place.tolist()
     parallel = DistributedDataParallel(model)
     sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(data)
     loader = DataLoader(data, batch_size=max(1, GLOBAL_BATCH // num_workers), sampler=sampler)

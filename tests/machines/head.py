@@ -1,6 +1,6 @@
 """A controller with a door for hosts, without a daemon: a program for a machine of the tests.
 
-    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S
+    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S [CHECKPOINT_INTERVAL_S]
 
 It reads commands, a line of JSON each, and prints lines: `token TEXT`, `joined NAME`, `offered NAME`,
 `lost NAME`, and every event as JSON. The numbers before them are seconds, by the clock by which leases are
@@ -61,10 +61,10 @@ class Printer:
             asyncio.get_running_loop().call_soon(self.controller.acknowledge, message.number)
 
 
-async def serve(listen: str, times: LeaseTimes) -> None:
+async def serve(listen: str, times: LeaseTimes, checkpoint_interval_s: float) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
     options = CrewOptions(state_dir=folder, preload=(), call="", listen=listen, leases=times)
-    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=1.0))
+    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
     files = HeadFiles(folder, conduct, ThreadBackground())
     printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
@@ -91,4 +91,5 @@ async def perform(controller: Controller, commands: asyncio.StreamReader) -> Non
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], LeaseTimes(lease_s=float(sys.argv[2]), margin_s=float(sys.argv[3]))))
+    times = LeaseTimes(lease_s=float(sys.argv[2]), margin_s=float(sys.argv[3]))
+    asyncio.run(serve(sys.argv[1], times, float(sys.argv[4]) if len(sys.argv) > 4 else 1.0))

@@ -150,6 +150,11 @@ class NamespacedMachine:
             raise RuntimeError(f"{self.name} has been killed; `start` starts it again")
         return self._first
 
+    @property
+    def ahead_s(self) -> float:
+        """By which its monotonic clock is ahead of that of this process."""
+        return float(_UP_LONGER_S * (self._index + 1)) if _time() else 0.0
+
     # ------------------------------------------------------------ commands
     def popen(
         self,
@@ -263,7 +268,7 @@ class NamespacedMachine:
     @property
     def _unshare(self) -> list[str]:
         words = [_program("unshare"), "--net", "--mount", "--ipc", "--uts", "--pid", "--fork", "--kill-child"]
-        later_s = _UP_LONGER_S * (self._index + 1)
+        later_s = int(self.ahead_s)
         return [*words, *(["--time", f"--monotonic={later_s}", f"--boottime={later_s}"] if _time() else [])]
 
     @property
