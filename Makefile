@@ -110,7 +110,7 @@ repro-hu: $(STAMP)
 repro-flowcon: $(STAMP)
 	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
 
-# Real jobs on machines of namespaces that are killed at the times of a log: ten minutes of this machine, idle otherwise.
+# Real jobs on machines of namespaces that are killed at the times of a log: eight minutes of this machine, idle otherwise.
 repro-reclaim: $(STAMP)
 	$(BIN)/swell repro reclaim --data $(DATA) --docs docs $(OPTIONS)
 

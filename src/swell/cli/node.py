@@ -100,7 +100,7 @@ def node(
     """Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.
 
     It joins again whenever the line breaks. Workers train on meanwhile, for as long as the lease of this
-    machine lasts (30 s).
+    machine lasts (by default 30 s).
     """
     from swell.executors.local.processes.strays import HOST_MODULE
     from swell.store.folder import default_path
