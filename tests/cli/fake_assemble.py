@@ -16,6 +16,7 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.ray.options import RayOptions
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -37,6 +38,7 @@ class PlatformOptions:
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""
     advertise: str = ""
+    ray: RayOptions | None = None
 
 
 class FakePlatform(FakeControl):
