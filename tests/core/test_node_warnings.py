@@ -228,6 +228,38 @@ def test_a_warning_outlives_the_controller() -> None:
     assert not core.warned, "its machine was restarted"
 
 
+def test_a_warning_stays_with_a_node_whose_host_is_kept_until_the_host_is_lost() -> None:
+    """Other users had all its devices for a while, or its host was not reached."""
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0")])
+    core.handle([NodeLost(at_s=3.0, name="n0", cause="taken", is_host_kept=True)])
+    reborn = core_of()
+    reborn.load(core.save())
+    reborn.handle([NodeJoined(at_s=4.0, node=node("n0"))])
+    assert reborn.warned == core.warned and reborn.warned
+    reborn.handle([NodeLost(at_s=5.0, name="n0", is_host_kept=True), NodeLost(at_s=6.0, name="n0")])
+    reborn.handle([NodeJoined(at_s=7.0, node=node("n0"))])
+    assert not reborn.warned
+
+
+def test_a_node_that_is_away_may_be_warned_of_and_cleared() -> None:
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0"))])
+    core.handle([NodeLost(at_s=2.0, name="n0", is_host_kept=True), NodeWarned(at_s=3.0, name="n0")])
+    assert core.warned
+    core.handle([NodeCleared(at_s=4.0, name="n0")])
+    assert not core.warned and not core.num_stale
+
+
+def test_one_who_clears_a_warning_of_its_own_leaves_that_of_another() -> None:
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0")), NodeWarned(at_s=2.0, name="n0", why="a user")])
+    core.handle([NodeCleared(at_s=3.0, name="n0", why="Ray")])
+    assert core.warned and core.num_stale == 1
+    core.handle([NodeCleared(at_s=4.0, name="n0", why="a user")])
+    assert not core.warned
+
+
 def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
     core = core_of()
     core.handle([NodeWarned(at_s=1.0, name="n0"), NodeCleared(at_s=1.0, name="n0")])
@@ -291,3 +323,15 @@ def test_a_launch_whose_devices_another_user_took_is_tried_again_at_once() -> No
     bench.want(a=4)
     again = only(bench.gone(launch.generation), LaunchGang)
     assert len(again.target.devices) == 4
+
+
+def test_a_change_that_fails_on_a_node_that_is_to_be_left_is_a_failure_like_any_other() -> None:
+    """Its devices are still there."""
+    bench = Bench()
+    bench.run("a", 2)
+    bench.want(a=4)
+    change = only(bench.say(Woke(at_s=bench.now_s), after_s=10.0), Reconfigure)
+    bench.say(NodeWarned(at_s=bench.now_s, name="n0"))
+    bench.resize_failed(change.generation)
+    told = [story.text for _, story in bench.core.stories() if story.code == "resize_failed"]
+    assert len(told) == 1 and "the change did not work" in told[0]

@@ -107,6 +107,17 @@ def test_a_node_that_has_come_again_or_was_released_is_asked_again(how: str) -> 
     assert home(only(commands, LaunchGang)) == "n0"
 
 
+def test_a_node_whose_devices_come_and_go_is_not_asked_again() -> None:
+    """As other users of Ray take some of them, or all."""
+    bench = bench_of(1)
+    bench.want(a=2)
+    bench.submit("a")
+    refuse(bench, only(bench.profiled("a"), LaunchGang))
+    assert not bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 3)))
+    assert not bench.say(NodeLost(at_s=bench.now_s, name="n0", cause="taken", is_host_kept=True))
+    assert not bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 4)))
+
+
 def test_a_job_grows_to_what_hosts_with_its_needs_have() -> None:
     """Its gang stays where it is, and is not held back."""
     bench = bench_of(3)

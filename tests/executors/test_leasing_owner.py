@@ -196,6 +196,19 @@ def test_a_drain_is_a_warning_and_its_end_clears_it() -> None:
     assert [type(event) for event in m.events] == [NodeWarned, NodeCleared]
 
 
+def test_a_drain_that_begins_or_ends_while_others_have_the_node_is_told_when_it_is_back() -> None:
+    m = Machines()
+    m.join()
+    m.read(0, is_leaving=True)
+    assert not m.events
+    m.read(2, is_leaving=True)
+    m.read(0, is_leaving=True)
+    m.read(0)
+    assert [type(event) for event in m.events] == [NodeWarned]
+    m.read(1)
+    assert [type(event) for event in m.events] == [NodeWarned, NodeCleared]
+
+
 def test_a_node_that_ray_has_no_longer_or_has_anew_is_dead() -> None:
     m = Machines()
     m.join()

@@ -9,10 +9,13 @@ from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
+from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.unreached_hosts import UNREACHED_S
+from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
+from swell.model.cluster import Node
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, Outcome, WorkersLost
+from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, NodeWarned, Outcome, WorkersLost
 from swell.model.target import Target
 from swell.wire import messages as m
 
@@ -110,7 +113,8 @@ def test_a_host_that_comes_back_is_used_again_once_the_workers_are_gone(fleet: F
 def test_a_host_whose_lease_ends_meanwhile_is_told_once(fleet: Fleet) -> None:
     lose_b(fleet)
     fleet.lose("b")
-    assert len(of_kind(fleet, NodeLost)) == 1 and len(of_kind(fleet, WorkersLost)) == 1
+    assert [lost.is_host_kept for lost in of_kind(fleet, NodeLost)] == [True, False]
+    assert len(of_kind(fleet, WorkersLost)) == 1
     fleet.join_machine("b")
     assert of_kind(fleet, NodeJoined)[-1].node.name == "b"
 
@@ -138,3 +142,36 @@ def test_two_gangs_leave_one_host(fleet: Fleet) -> None:
     assert not fleet.hosts["b"].runs and of_kind(fleet, NodeJoined)[-1].node.name == "b"
     closed = [message for message in fleet.hosts["b"].told if isinstance(message, h.CloseRun)]
     assert len(closed) == 2
+
+
+def test_what_a_host_has_offered_while_it_was_withdrawn_counts(fleet: Fleet) -> None:
+    """Its lines break twice, and a gang each time."""
+    fleet.perform(launch("other", "a/1", "b/1"))
+    (here,) = [worker for worker in fleet.workers("other") if worker.host.name == "a"]
+    lose_b(fleet)
+    host = fleet.hosts["b"]
+    host.is_reached = True
+    less = host.node(3)
+    fleet.controller.hear("b", h.DevicesOffered(devices=bindings(less), num_cores=16, nodes=(less,)))
+    host.is_reached = False
+    breaks(here)
+    fleet.pass_time(UNREACHED_S + 0.2)
+    host.reconnect()
+    assert of_kind(fleet, NodeJoined)[-1].node == less
+
+
+def test_a_host_that_says_that_it_leaves_while_it_has_no_node_is_left_when_it_has() -> None:
+    hosts, offered = KnownHosts(), h.DevicesOffered(devices={}, num_cores=1)
+    node = Node(name="b", devices=("b/0",), kind="cpu")
+    hosts.offer("b", offered)
+    assert hosts.warn("b", h.HostLeaving(within_s=5.0, why="spot"), 10.0) == []
+    assert hosts.offer("b", offered) == []
+    joined, warned = hosts.offer(
+        "b", h.DevicesOffered(devices=bindings(node), num_cores=1, nodes=(node,))
+    )
+    assert joined == NodeJoined(at_s=0.0, node=node)
+    assert warned == NodeWarned(at_s=0.0, name="b", until_s=15.0, why="spot")
+
+
+def bindings(node: Node) -> dict[str, DeviceBinding]:
+    return dict.fromkeys(node.devices, DeviceBinding(torch_device="cpu", kind="cpu"))

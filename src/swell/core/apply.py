@@ -107,7 +107,9 @@ def _(event: NodeJoined, state: HeadState) -> None:
         )
         return
     state.refused_nodes.pop(node.name, None)
-    state.readmit(node.name)
+    is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
+    if not is_same:
+        state.readmit(node.name)
     state.lost_nodes.pop(node.name, None)
     state.set_cluster(state.cluster.with_node(node))
 
@@ -115,8 +117,12 @@ def _(event: NodeJoined, state: HeadState) -> None:
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
     state.refused_nodes.pop(event.name, None)
-    state.readmit(event.name)
-    state.warned.pop(event.name, None)
+    if event.is_host_kept:
+        state.away[event.name] = event
+    else:
+        state.away.pop(event.name, None)
+        state.readmit(event.name)
+        state.warned.pop(event.name, None)
     if event.cause:
         state.note_lost_node(event)
     state.set_cluster(state.cluster.without_node(event.name))
@@ -318,7 +324,7 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     record.resizes.fail(event.at_s)
     if state.is_ruled_out(record, gang.goal.devices):  # it is not asked again to go there
         return
-    if not state.devices.issuperset(gang.goal.devices):  # another user was quicker: the next plan is without
+    if not set(state.cluster.devices).issuperset(gang.goal.devices):  # the next plan is without
         kept = _workers(record.num_workers)
         state.tell(
             record, "resize_failed", f"kept its {kept}: devices of the change have left: {event.message}"

@@ -42,9 +42,9 @@ def _is_history_of_node(state: HeadState, event: Event) -> bool:
     """A new controller tells of each node that is there: that must not end a warning."""
     match event:
         case NodeWarned(name=name):
-            return all(node.name != name for node in state.cluster.nodes)
-        case NodeCleared(name=name):
-            return name not in state.warned
+            return name not in state.away and not state.cluster.has_node(name)
+        case NodeCleared(name=name, why=why):
+            return name not in state.warned or bool(why) and state.warned[name].why != why
         case NodeJoined(node=node):
             return node.name in state.warned and node in state.cluster.nodes
     return False

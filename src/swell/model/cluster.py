@@ -85,6 +85,9 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
             (width, None if place == len(counts) else num) for place, (width, num) in enumerate(counts, 1)
         )
 
+    def has_node(self, name: str) -> bool:
+        return any(node.name == name for node in self.nodes)
+
     def kinds_beside(self, node: Node) -> set[str]:
         """Kinds of the other nodes that are not this one's."""
         return {other.kind for other in self.nodes if other.name != node.name} - {node.kind}

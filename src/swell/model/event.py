@@ -190,7 +190,7 @@ class GangFound(GangEvent, frozen=True, kw_only=True):
 class NodeJoined(Event, frozen=True, kw_only=True):
     """A node joined the cluster with its devices, or is another one than before under its name.
 
-    What a `NodeWarned` said of it stays so, until `NodeCleared` or `NodeLost`. A controller that is new tells
+    What a `NodeWarned` said of it stays so, until `NodeCleared` or the loss of its host. A controller that is new tells
     again of each node that is there.
     """
 
@@ -209,6 +209,7 @@ class NodeCleared(Event, frozen=True, kw_only=True):
     """What a `NodeWarned` said of a node is no longer so: jobs may have its devices again."""
 
     name: str
+    why: str = ""  #: of the warning that is meant; empty: whatever it was
 
 
 class NodeLost(Event, frozen=True, kw_only=True):
@@ -219,6 +220,7 @@ class NodeLost(Event, frozen=True, kw_only=True):
 
     name: str
     cause: str = ""  #: for people; empty: its owner knows
+    is_host_kept: bool = False  #: it may come back as it was; told again without this once its host is lost
 
 
 class Woke(Event, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 
+import msgspec
+
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import DevicesOffered, HostLeaving, NodeHost, ToHost
@@ -27,6 +29,8 @@ class KnownHosts:
         self._num_cores: dict[str, int] = {}
         self._nodes: dict[str, tuple[Node, ...]] = {}  #: by host
         self._offered: dict[str, DevicesOffered] = {}  #: by host, what it said last
+        self._away: dict[str, set[str]] = {}  #: by host, names of nodes that it had and may have again
+        self._leaving: dict[str, NodeWarned] = {}  #: by host, for the nodes it will have
         self._unreached_s: dict[str, float] = {}  #: host -> since when it has no line
 
     def __contains__(self, name: str) -> bool:
@@ -57,7 +61,7 @@ class KnownHosts:
         """From now on it is told what to do."""
         self._hosts[name] = host
 
-    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost]:
+    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost | NodeWarned]:
         """What this host has, all of it. What is another host's already is not taken.
 
         Returns:
@@ -74,13 +78,20 @@ class KnownHosts:
         self._num_cores[name] = offered.num_cores
         others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        return self._change_nodes(name, tuple(nodes), offered.why_none or "its host offers it no longer")
+        why = offered.why_none or "its host offers it no longer"
+        changes = self._change_nodes(name, tuple(nodes), why, is_host_kept=True)
+        warning = self._leaving.pop(name, None) if nodes else None
+        return [*changes, *(_of_nodes(warning, nodes) if warning else ())]
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
-        """What the scheduler is to hear of the nodes of a host that is about to go."""
-        until_s = now_s + leaving.within_s
+        """What the scheduler is to hear of the nodes of a host that is about to go; of one that has none, it
+        hears with the next offer.
+        """
+        warning = NodeWarned(at_s=0.0, name=name, until_s=now_s + leaving.within_s, why=leaving.why)
         nodes = self._nodes.get(name, ())
-        return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=leaving.why) for node in nodes]
+        if not nodes:
+            self._leaving[name] = warning
+        return _of_nodes(warning, nodes)
 
     def withdraw(self, name: str, why: str) -> tuple[DevicesOffered, list[NodeJoined | NodeLost]]:
         """Its devices are not to be had until it offers them again, though workers may be on them.
@@ -89,7 +100,7 @@ class KnownHosts:
             What it had offered, and what the scheduler is to hear of its nodes.
         """
         self._forget_devices(name)
-        return self._offered[name], self._change_nodes(name, (), why)
+        return self._offered[name], self._change_nodes(name, (), why, is_host_kept=True)
 
     def unreached(self, now_s: float, for_s: float) -> set[str]:
         """Hosts that have had no line for so long. To be asked from time to time."""
@@ -106,19 +117,27 @@ class KnownHosts:
             return None
         self._num_cores.pop(name, None)
         self._offered.pop(name, None)
+        self._leaving.pop(name, None)
         self._forget_devices(name)
-        events = self._change_nodes(name, (), why)
+        events = self._change_nodes(name, (), why, is_host_kept=False)
         del self._nodes[name]
         return events
 
-    def _change_nodes(self, host: str, nodes: tuple[Node, ...], why: str) -> list[NodeJoined | NodeLost]:
+    def _change_nodes(
+        self, host: str, nodes: tuple[Node, ...], why: str, *, is_host_kept: bool
+    ) -> list[NodeJoined | NodeLost]:
         """`why`: those are gone that it has no longer."""
         before = {node.name: node for node in self._nodes.get(host, ())}
         self._nodes[host] = nodes
-        gone = before.keys() - {node.name for node in nodes}
+        here = {node.name for of_host in self._nodes.values() for node in of_host}
+        gone = before.keys() - here
+        away = (self._away.pop(host, set()) | gone) - here
+        if is_host_kept:
+            self._away[host] = away
         news = [node for node in nodes if before.get(node.name) != node]
+        lost = gone if is_host_kept else away  # the head still keeps what it was told of those
         return [
-            *(NodeLost(at_s=0.0, name=name, cause=why) for name in sorted(gone)),
+            *(NodeLost(at_s=0.0, name=name, cause=why, is_host_kept=is_host_kept) for name in sorted(lost)),
             *(NodeJoined(at_s=0.0, node=node) for node in news),
         ]
 
@@ -161,3 +180,7 @@ class KnownHosts:
             if self._bindings[device].kind == kind and device not in avoid
         )
         return sorted(nums, key=lambda name: (-nums[name], name))
+
+
+def _of_nodes(warning: NodeWarned, nodes: Iterable[Node]) -> list[NodeWarned]:
+    return [msgspec.structs.replace(warning, name=node.name) for node in nodes]

@@ -114,7 +114,7 @@ class Succession:
         """A gang goes on without these. They are killed once their host can be told; what it offers is
         not used before they are gone.
         """
-        self._offers[host] = offered
+        self._offers.setdefault(host, offered)  # what it has said since counts
         self.takeover.leave_workers(host, key, workers)
         self.go_on()
 

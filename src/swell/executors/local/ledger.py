@@ -53,6 +53,7 @@ class DeliveryLedger:
         self._untaken: deque[Perform] = deque()
         self._trials: dict[str, ProfileJob] = {}
         self._nodes: dict[str, Node] = {}  #: that have joined, as the head knows it or is about to
+        self._away: set[str] = set()  #: names of nodes that are not there while their hosts are
         self._newest_heard = 0
         self._num_delivered = 0
         self._num_before_last_call = 0
@@ -113,8 +114,10 @@ class DeliveryLedger:
             known.unanswered = None if asked and asked.generation == event.generation else asked
         if isinstance(event, NodeJoined):
             self._nodes[event.node.name] = event.node
+            self._away.discard(event.node.name)
         elif isinstance(event, NodeLost):
             self._nodes.pop(event.name, None)
+            (self._away.add if event.is_host_kept else self._away.discard)(event.name)
         elif isinstance(event, GangEnded | GangSuspended):
             known = self.gangs.get(event.job_id)
             if known is not None and event.generation >= known.generation:
@@ -142,6 +145,7 @@ class DeliveryLedger:
     def _begin_boot(self, inventory: Inventory) -> list[AnyEvent]:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
         is_first = not self._boot_id
+        away, self._away = self._away, set()
         before, self._nodes = self._nodes, {node.name: node for node in inventory.nodes}
         self._boot_id = inventory.boot_id
         self._newest_heard = self._num_delivered = self._num_before_last_call = self._num_acknowledged = 0
@@ -163,7 +167,7 @@ class DeliveryLedger:
         trials = (command for job_id, command in self._trials.items() if job_id not in ordered)
         again = [*(command for command in asked if command is not None), *untaken, *trials]
         self._untaken = deque(map(self._number, again))
-        causes = {name: AGENT_KILLED for name in before if name not in self._nodes}
+        causes = {name: AGENT_KILLED for name in sorted({*before, *away} - self._nodes.keys())}
         causes |= {node.name: NO_AGENT for node in left}
         lost_nodes = [NodeLost(at_s=0.0, name=name, cause=cause) for name, cause in causes.items()]
         lost_gangs = [self._lost(job_id, self.gangs.pop(job_id), left) for job_id in gone]

@@ -47,6 +47,7 @@ from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
 SILENT_S = 5.0
 
 #: Why a node has no devices, for people.
+DRAINED_BY_RAY = "Ray drains it"
 OTHERS = "other users of Ray have all its devices"
 UNANSWERED = "Ray does not answer, so its devices cannot be leased until it does: see `ray status`"
 
@@ -282,21 +283,20 @@ class LeasingOwner:
             offered = msgspec.structs.replace(offered, why_none=OTHERS if self._read_s else UNANSWERED)
         if offered != host.told:
             host.told = offered
-            host.is_warned &= bool(offered.nodes)  # one that has no devices is lost, with its warning
             self._owner.hear(host.name, offered)
 
     def _warn(self, host: _Host, node: RayNode) -> None:
-        if host.told is None or node.is_leaving == host.is_warned:
+        if host.told is None or not host.told.nodes or node.is_leaving == host.is_warned:
             return
         host.is_warned = node.is_leaving
         now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
         for told in host.told.nodes:
             if node.is_leaving:
                 until_s = None if node.leaves_s is None else now_s + node.leaves_s
-                event = NodeWarned(at_s=now_s, name=told.name, until_s=until_s, why="Ray drains it")
+                event = NodeWarned(at_s=now_s, name=told.name, until_s=until_s, why=DRAINED_BY_RAY)
                 self._owner.report(event)
             else:
-                self._owner.report(NodeCleared(at_s=now_s, name=told.name))
+                self._owner.report(NodeCleared(at_s=now_s, name=told.name, why=DRAINED_BY_RAY))
 
 
 class _LeasedHost:
