@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.executors.listening import eventually
 
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.local.processes.mark import ProcessMark
+from swell.executors.node import keeper
 from swell.executors.unslewed_clocks import HostClock
 from swell.wire.environ import MARK
 
@@ -110,9 +113,28 @@ def test_a_keeper_that_is_gone_is_replaced_at_the_next_renewal(host: StandIn) ->
 
 
 def test_a_keeper_is_no_job_of_the_hosts_terminal_and_ends_with_the_host(host: StandIn) -> None:
-    keeper = host.show(host.clock.now_s() + 60.0)
-    found = find_process(keeper)
-    assert found is not None and found.group == keeper != os.getpgid(host.process.pid)
+    pid = host.show(host.clock.now_s() + 60.0)
+    found = find_process(pid)
+    assert found is not None and found.group == pid != os.getpgid(host.process.pid)
     host.process.kill()
     host.process.wait()
-    eventually(lambda: not host.living and not is_alive(keeper))
+    eventually(lambda: not host.living and not is_alive(pid))
+
+
+def test_a_process_that_cannot_be_ended_is_tried_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the host tells of another end."""
+    reader, writer = os.pipe()
+    killed: list[int] = []
+
+    def kill(pid: int) -> None:
+        killed.append(pid)
+        if len(killed) == 5:
+            os.write(writer, struct.pack("d", 7.0))
+
+    monkeypatch.setattr(keeper, "_workers", lambda host_pid, state_dir: [4711])
+    monkeypatch.setattr(keeper, "kill", kill)
+    begun_s = time.monotonic()
+    keeper._end_workers(keeper._Shown(reader), 1, "")
+    assert time.monotonic() - begun_s >= 4 * keeper.ROUND_S and len(killed) == 5
+    os.close(reader)
+    os.close(writer)

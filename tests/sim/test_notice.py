@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -57,6 +58,25 @@ def test_the_notice_is_what_a_loss_costs_beside_the_step_that_was_under_way(
         for one in (0.0, notice_s)
     )
     assert later - at_once == pytest.approx(notice_s, abs=1e-6)
+
+
+@settings(max_examples=25)
+@given(
+    at_s=st.floats(1.0, 20.0),
+    for_s=st.lists(st.floats(0.1, 3.0), min_size=1, max_size=5),
+    notice_s=st.floats(0.1, 20.0),
+)
+def test_a_node_that_is_back_before_its_loss_was_heard_of_has_lost_its_workers_all_the_same(
+    at_s: float, for_s: list[float], notice_s: float
+) -> None:
+    """It is away, there and away again, any number of times within the notice."""
+    ends_s = list(accumulate(for_s if len(for_s) % 2 else for_s[1:], initial=at_s))
+    starts_s = [0.0, *ends_s[1::2]]
+    pool = pool_of(*(("a", start, end) for start, end in zip(starts_s, [*ends_s[::2], math.inf], strict=True)))
+    timings = GangTimings(report_s=1.0, notice_s=notice_s, grain_steps=1.0, checkpoint_interval_s=math.inf)
+    events = told(pool, timings, {1: 1.0})
+    assert events[-1].at_s == pytest.approx(starts_s[-1] + STEPS)
+    assert sum(isinstance(event, NodeLost) for event in events) == len(starts_s) - 1
 
 
 @settings(max_examples=25)

@@ -100,9 +100,10 @@ class NodeFails:
 
 @dataclass(frozen=True, slots=True)
 class NodeMissed:
-    """That it has failed is heard."""
+    """That it has failed is heard, unless it was before."""
 
     name: str
+    failed_s: float
 
 
 @dataclass(frozen=True, slots=True)

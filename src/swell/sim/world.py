@@ -104,6 +104,7 @@ class SimulatedWorld:
         self._trials: dict[str, int] = {}  #: job id -> attempt
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
+        self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, which nobody has heard of
         for node in nodes:
             self._gangs.join(node, sharing)
         self._wake_s = math.inf
@@ -298,22 +299,25 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: NodeFails) -> None:
         node, notice_s = self._nodes.get(occurrence.name), self._timings.notice_s
-        if node is None:
+        if node is None or node.name in self._failed_s:
             return
         if notice_s <= 0.0:
             self._miss(node)
         else:
+            self._failed_s[node.name] = self.now_s
             self._gangs.silence(frozenset(node.devices), self.now_s)
-            self._agenda.put(self.now_s + notice_s, NodeMissed(node.name))
+            self._agenda.put(self.now_s + notice_s, NodeMissed(node.name, self.now_s))
 
     @_happen.register
     def _(self, occurrence: NodeMissed) -> None:
-        self._miss(self._nodes[occurrence.name])
+        if self._failed_s.get(occurrence.name) == occurrence.failed_s:
+            self._miss(self._nodes[occurrence.name])
 
     def _miss(self, node: Node) -> None:
         """The head hears that the node is gone."""
         gone = frozenset(node.devices)
         del self._nodes[node.name]
+        self._failed_s.pop(node.name, None)
         self._devices -= gone
         self._told.append(NodeLost(at_s=self.now_s, name=node.name))
         self._gangs.lose(gone, self.now_s)
@@ -321,6 +325,8 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: NodeReturns) -> None:
         node = occurrence.node
+        if node.name in self._failed_s:  # that it is there anew tells that it was gone
+            self._miss(self._nodes[node.name])
         if node.name not in self._nodes:
             self._nodes[node.name] = node
             self._devices |= frozenset(node.devices)

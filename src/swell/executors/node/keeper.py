@@ -26,6 +26,8 @@ AHEAD_S = 0.5
 LOOK_EVERY_S = 0.5
 #: For what was not there to be ended, as long as the host tells of no other end.
 LOOK_AGAIN_S = 2.0
+#: Between two kills: a process that the kernel cannot end would have this one read all of /proc without a pause.
+ROUND_S = 0.05
 KEEPER_MODULE = "swell.executors.node.keeper"
 _END = struct.Struct("d")
 
@@ -113,6 +115,7 @@ def _end_workers(shown: _Shown, host_pid: int, state_dir: str) -> None:
             return
         for pid in pids:
             kill(pid)
+        shown.read(ROUND_S)
 
 
 def _workers(host_pid: int, state_dir: str) -> list[int]:
