@@ -8,6 +8,7 @@ import pytest
 from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.hosts import messages as h
 from swell.model.command import ProfileJob, StopGang
 from swell.model.event import JobProfiled, Outcome
@@ -23,9 +24,13 @@ class MeasuringFleet(Fleet):
     """Groups that calibrate tell what they have measured, and scripts what their steps take."""
 
     is_reachable = True
+    is_taken = False  #: the device of rank 1 on another host
 
     def obey(self, worker: FakeWorker, said: m.FromAgent) -> None:
-        if isinstance(said, m.Regroup) and said.num_hosts > 1 and not self.is_reachable:
+        if isinstance(said, m.Regroup) and said.num_hosts > 1 and self.is_taken:
+            if said.rank == 1:
+                worker.host.exit(worker, NOT_STARTED)
+        elif isinstance(said, m.Regroup) and said.num_hosts > 1 and not self.is_reachable:
             worker.order = said
             worker.say(m.JoinFailed(generation=said.generation, steps=0, message="nobody listens"))
         else:
@@ -126,6 +131,30 @@ def test_hosts_that_do_not_reach_each_other_are_done_without_and_not_tried_again
     assert [profile.crossing_s for profile in fleet.profiles()] == [{}, {}]
     opened = [message for message in fleet.hosts["b"].told if isinstance(message, h.OpenRun)]
     assert len(opened) <= 2 and not fleet.open_runs()  # its own trial, and one crossing
+
+
+def test_hosts_are_tried_again_after_a_device_was_taken(fleet: MeasuringFleet) -> None:
+    """By another user of Ray: the worker was never started."""
+    fleet.is_taken = True
+    fleet.add("a")
+    fleet.run_scripts()
+    fleet.is_taken = False
+    fleet.add("b")
+    fleet.run_scripts()
+    crossed = [profile.crossing_s for profile in fleet.profiles()]
+    assert crossed == [{}, {2: {2: pytest.approx(0.49)}}]
+
+
+def test_hosts_are_tried_again_after_one_was_lost(fleet: MeasuringFleet) -> None:
+    fleet.is_reachable = False
+    fleet.add("a")
+    fleet.run_scripts()
+    fleet.is_reachable = True
+    fleet.lose("b")
+    fleet.join("b")
+    fleet.add("b")
+    fleet.run_scripts()
+    assert fleet.profiles()[-1].crossing_s == {2: {2: pytest.approx(0.49)}}
 
 
 def others(fleet: MeasuringFleet) -> FakeHost:

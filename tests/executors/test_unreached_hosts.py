@@ -166,9 +166,7 @@ def test_a_host_that_says_that_it_leaves_while_it_has_no_node_is_left_when_it_ha
     hosts.offer("b", offered)
     assert hosts.warn("b", h.HostLeaving(within_s=5.0, why="spot"), 10.0) == []
     assert hosts.offer("b", offered) == []
-    joined, warned = hosts.offer(
-        "b", h.DevicesOffered(devices=bindings(node), num_cores=1, nodes=(node,))
-    )
+    joined, warned = hosts.offer("b", h.DevicesOffered(devices=bindings(node), num_cores=1, nodes=(node,)))
     assert joined == NodeJoined(at_s=0.0, node=node)
     assert warned == NodeWarned(at_s=0.0, name="b", until_s=15.0, why="spot")
 

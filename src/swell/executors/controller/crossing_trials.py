@@ -59,13 +59,18 @@ class CrossingTrials:
         begun.trial.number_from(opened.first_worker)
 
     def ended(self, begun: Begun) -> None:
-        """It may have found out that these hosts do not reach each other."""
+        """It may have found out that these hosts do not reach each other. Anything else may pass."""
         if begun.trial.failed_crossing:
             hosts = sorted(begun.run.checkpoint_dirs)
             log.warning(
                 "all-reduces over %s were not measured: %s", ", ".join(hosts), begun.trial.failed_crossing
             )
-            self._never.add(frozenset(hosts))
+            if begun.trial.is_crossing_unformed:
+                self._never.add(frozenset(hosts))
+
+    def lose_host(self, host: str) -> None:
+        """It may be reached once it is there again, or is what the others did not reach."""
+        self._never = {hosts for hosts in self._never if host not in hosts}
 
     def _idle(self, begun: Begun, is_taken: Collection[str], num: int) -> dict[str, str]:
         """By host, the run's own one first, an idle device of it; of so many at most."""

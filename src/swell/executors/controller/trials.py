@@ -269,6 +269,7 @@ class Trials:
                 begun.trial.skip_crossing()
         finally:
             self._is_advancing = False
+        self._crossing.lose_host(host)
         for opening in self._openings.lose_host(host):
             self._give_up(opening.command, Outcome.LOST, why)
         self.advance()

@@ -66,6 +66,7 @@ class TrialPart:
     is_measured: bool = False
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
+    is_unformed: bool = False  #: its workers were there, and did not become a group
     failure: str = ""
     is_fault: bool = False  #: of the script
 
@@ -105,6 +106,7 @@ class Trial:
         self.profile: Profile | None = None
         self.is_over = False
         self.failed_crossing = ""  #: why a group on several hosts could not be measured
+        self.is_crossing_unformed = False  #: because its workers did not find each other
         self._stage = stage
         self._command = command
         self._next_worker = first_worker
@@ -269,6 +271,7 @@ class Trial:
         begun_s = max((member.since_s for member in part.members.values()), default=self._now_s)
         if self._now_s - begun_s > self._conduct.trial_s:
             is_started = all(member.pid is not None for member in part.members.values())
+            part.is_unformed |= part.is_grouped and part.joined_s is None and not part.failure
             self._give_up(part, self._too_long(part, is_started), is_fault=is_started)
 
     # ------------------------------------------------------------ what workers say
@@ -340,6 +343,7 @@ class Trial:
     @_hear.register(messages.JoinFailed)
     @_hear.register(messages.Broken)
     def _(self, message: messages.JoinFailed | messages.Broken, member: Member, part: TrialPart) -> None:
+        part.is_unformed |= isinstance(message, messages.JoinFailed) and not part.failure
         self._give_up(part, message.message)
 
     @_hear.register
@@ -369,6 +373,7 @@ class Trial:
             self._start(part.size, part.devices)
         elif part.is_crossing:
             self.failed_crossing = part.failure or "rank 0 told no result"
+            self.is_crossing_unformed = part.is_unformed
             self.skip_crossing()
         else:
             self._fail(part)
