@@ -124,6 +124,7 @@ def open_platform(
             nodes=[node.node for node in nodes],
             retention=options.settings.retention,
             hosts_may_join=options.hosts_may_join,
+            engine="" if options.ray is None else "ray",
         )
         try:
             with _told_as_damage():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 
+from swell.cli import nodes
 from swell.model.view import LostNode, NodeLeaving, NodeView
 
 
@@ -55,6 +57,15 @@ def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     found = json.loads(here("nodes", "--json").stdout)
     assert [node["leaving"] is not None for node in found["nodes"]] == [False, True, True]
     assert found["lost_nodes"][0]["name"] == "gone" and found["hosts_may_join"]
+
+
+def test_without_a_node_it_says_what_brings_one(far: FakeControl, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = msgspec.structs.replace(far.cluster(), nodes=())
+    nodes._print_cluster(empty)
+    assert "start `swell node`" in capsys.readouterr().out
+    nodes._print_cluster(msgspec.structs.replace(empty, engine="ray"))
+    shown = capsys.readouterr().out
+    assert "`ray status`" in shown and "swell node`" not in shown
 
 
 def test_a_node_is_drained_and_that_is_undone(here: Run, far: FakeControl) -> None:

@@ -72,7 +72,9 @@ def test_a_node_that_is_back_before_its_loss_was_heard_of_has_lost_its_workers_a
     """It is away, there and away again, any number of times within the notice."""
     ends_s = list(accumulate(for_s if len(for_s) % 2 else for_s[1:], initial=at_s))
     starts_s = [0.0, *ends_s[1::2]]
-    pool = pool_of(*(("a", start, end) for start, end in zip(starts_s, [*ends_s[::2], math.inf], strict=True)))
+    pool = pool_of(
+        *(("a", start, end) for start, end in zip(starts_s, [*ends_s[::2], math.inf], strict=True))
+    )
     timings = GangTimings(report_s=1.0, notice_s=notice_s, grain_steps=1.0, checkpoint_interval_s=math.inf)
     events = told(pool, timings, {1: 1.0})
     assert events[-1].at_s == pytest.approx(starts_s[-1] + STEPS)

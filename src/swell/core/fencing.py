@@ -44,7 +44,7 @@ def _is_history_of_node(state: HeadState, event: Event) -> bool:
         case NodeWarned(name=name):
             return name not in state.away and not state.cluster.has_node(name)
         case NodeCleared(name=name, why=why):
-            return name not in state.warned or bool(why) and state.warned[name].why != why
+            return name not in state.warned or (bool(why) and state.warned[name].why != why)
         case NodeJoined(node=node):
             return node.name in state.warned and node in state.cluster.nodes
     return False

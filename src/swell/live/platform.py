@@ -169,6 +169,7 @@ class Site:
     nodes: Sequence[Node]  #: of the platform's own machine
     retention: Retention = field(default_factory=Retention)
     hosts_may_join: bool = False  #: from other machines
+    engine: str = ""  #: see `ClusterView`
 
 
 class Platform:
@@ -534,6 +535,7 @@ class Platform:
             refused_nodes=self._board.refused_nodes,
             lost_nodes=self._nodes.lost(),
             hosts_may_join=self._site.hosts_may_join,
+            engine=self._site.engine,
         )
 
     def node(self, name: str) -> NodeView:

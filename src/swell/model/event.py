@@ -190,8 +190,8 @@ class GangFound(GangEvent, frozen=True, kw_only=True):
 class NodeJoined(Event, frozen=True, kw_only=True):
     """A node joined the cluster with its devices, or is another one than before under its name.
 
-    What a `NodeWarned` said of it stays so, until `NodeCleared` or the loss of its host. A controller that is new tells
-    again of each node that is there.
+    What a `NodeWarned` said of it stays so, until `NodeCleared` or the loss of its host. A controller that is
+    new tells again of each node that is there.
     """
 
     node: Node

@@ -146,3 +146,4 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     refused_nodes: dict[str, str] = {}  #: node -> why it cannot join
     lost_nodes: tuple[LostNode, ...] = ()  #: the latest last
     hosts_may_join: bool = False  #: hosts of other machines
+    engine: str = ""  #: what brings these hosts: `ray`; empty: people do

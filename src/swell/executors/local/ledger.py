@@ -167,7 +167,7 @@ class DeliveryLedger:
         trials = (command for job_id, command in self._trials.items() if job_id not in ordered)
         again = [*(command for command in asked if command is not None), *untaken, *trials]
         self._untaken = deque(map(self._number, again))
-        causes = {name: AGENT_KILLED for name in sorted({*before, *away} - self._nodes.keys())}
+        causes = dict.fromkeys(sorted({*before, *away} - self._nodes.keys()), AGENT_KILLED)
         causes |= {node.name: NO_AGENT for node in left}
         lost_nodes = [NodeLost(at_s=0.0, name=name, cause=cause) for name, cause in causes.items()]
         lost_gangs = [self._lost(job_id, self.gangs.pop(job_id), left) for job_id in gone]

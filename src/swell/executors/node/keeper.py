@@ -26,7 +26,7 @@ AHEAD_S = 0.5
 LOOK_EVERY_S = 0.5
 #: For what was not there to be ended, as long as the host tells of no other end.
 LOOK_AGAIN_S = 2.0
-#: Between two kills: a process that the kernel cannot end would have this one read all of /proc without a pause.
+#: Between two kills: for one that the kernel cannot end, all of /proc would be read without a pause.
 ROUND_S = 0.05
 KEEPER_MODULE = "swell.executors.node.keeper"
 _END = struct.Struct("d")
