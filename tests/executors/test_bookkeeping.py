@@ -23,8 +23,9 @@ from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
+from swell.model.cluster import Node
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
-from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported
+from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, StepsReported
 from swell.model.job import Elasticity
 from swell.wire.messages import Regroup
 
@@ -289,6 +290,18 @@ def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
     assert isinstance(again[1], Perform)
     assert again[1].number > new.number
     assert set(ledger.gangs) == {"b"}
+
+
+def test_a_node_that_was_away_as_the_agent_died_is_lost_with_what_was_told_of_it() -> None:
+    ledger = DeliveryLedger()
+    ledger.reconcile(inventory("boot"))
+    for number, name in enumerate(("back", "away"), start=1):
+        gone = NodeLost(at_s=0.0, name=name, is_host_kept=True)
+        assert ledger.is_news(EventTold(number=number, event=gone))
+    node = Node(name="back", devices=("back/0",), kind="cpu")
+    assert ledger.is_news(EventTold(number=3, event=NodeJoined(at_s=0.0, node=node)))
+    (lost,), _ = ledger.reconcile(msgspec.structs.replace(inventory("other"), nodes=(node,)))
+    assert isinstance(lost, NodeLost) and lost.name == "away" and not lost.is_host_kept
 
 
 def test_gangs_that_another_agent_has_taken_over_are_not_lost() -> None:
