@@ -26,6 +26,7 @@ class LeasesOfOneNode(RuleBasedStateMachine):
         self.answers: deque[tuple[str, str]] = deque()
         self.wanted: dict[Holder, tuple[str, ...]] = {}
         self.next_worker = 0
+        self.is_silent = False
         self.leases.read(self.num_free)
 
     @property
@@ -100,7 +101,13 @@ class LeasesOfOneNode(RuleBasedStateMachine):
     @precondition(lambda self: not self.answers)
     @rule()
     def read(self) -> None:
+        self.is_silent = False
         self.leases.read(self.num_free)
+
+    @rule()
+    def fall_silent(self) -> None:
+        self.is_silent = True
+        self.leases.silent()
 
     @rule()
     def replace_bridge(self) -> None:
@@ -120,6 +127,11 @@ class LeasesOfOneNode(RuleBasedStateMachine):
         for holder, devices in self.wanted.items():
             assert not self.leases.has(holder) or self.leased.issuperset(devices)
 
+    @invariant()
+    def without_ray_the_pool_is_what_is_held(self) -> None:
+        assert not self.is_silent or self.leases.held.issuperset(self.leases.pool)
+
+    @precondition(lambda self: not self.is_silent)
     @invariant()
     def devices_of_workers_are_in_the_pool(self) -> None:
         assert set(self.leases.pool) >= {d for devices in self.wanted.values() for d in devices}
@@ -188,5 +200,10 @@ def test_without_ray_nothing_can_be_leased_and_what_is_held_stays() -> None:
     leases.read(4)
     leases.want(("job", 0), DEVICES[:1])
     leases.acquired(DEVICES[0])
+    leases.want(("job", 1), DEVICES[1:2])
     leases.silent()
-    assert leases.pool == DEVICES[:1]
+    assert leases.pool == DEVICES[:1], "what is asked for may never come"
+    leases.drop(("job", 0))
+    assert leases.pool == (), "and what is given back may not come again"
+    leases.read(2)
+    assert leases.pool == DEVICES[:2]

@@ -18,6 +18,7 @@ from swell.executors.ray import messages as r
 from swell.executors.ray.leasing_owner import OTHERS, UNANSWERED, LeasingOwner
 from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
+from swell.wire.messages import Suspend
 
 DEVICES = ("n1/0", "n1/1")
 RUN = "job"
@@ -34,6 +35,8 @@ class Machines:
     dead: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     host: h.NodeHost | None = None
+    gang: set[int] = field(default_factory=set)
+    kills_at_offer: bool = False
 
     def __post_init__(self) -> None:
         self.owner = LeasingOwner(self, self.orders.append, self.dead.append)
@@ -48,7 +51,13 @@ class Machines:
         self.lost.append(name)
 
     def hear(self, host: str, message: h.FromHost) -> None:
+        """The others of a gang are killed as soon as one of them is lost."""
         self.heard.append(message)
+        if isinstance(message, h.WorkerExited) or self.kills_at_offer:
+            gang, self.gang = self.gang, set()
+            for worker in gang - {exited for exited, _ in self.exits}:
+                assert self.host is not None
+                self.host.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
 
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
@@ -88,6 +97,12 @@ class Machines:
         self.owner.acquired(r.DeviceAcquired(node="n1", device=device, gpus=gpus))
 
     @property
+    def exits(self) -> list[tuple[int, int]]:
+        """Worker and status of each that has ended, as the controller was told."""
+        exits = [message for message in self.heard if isinstance(message, h.WorkerExited)]
+        return [(exited.worker, exited.status) for exited in exits]
+
+    @property
     def pools(self) -> list[tuple[str, ...]]:
         """As the controller was told."""
         offers = [message for message in self.heard if isinstance(message, h.DevicesOffered)]
@@ -98,15 +113,15 @@ def test_a_worker_waits_for_its_lease_and_is_told_all_in_order_and_sees_its_gpu(
     m = Machines()
     m.join()
     m.start(0, "n1/1")
-    signalled = h.SignalWorker(run=RUN, worker=0, signal=signal.SIGTERM)
+    said = h.TellWorker(run=RUN, worker=0, message=Suspend(generation=1))
     assert m.host is not None
-    m.host.tell(signalled)
+    m.host.tell(said)
     assert m.told == [] and m.orders == [r.AcquireDevice(node="n1", device="n1/1")]
     m.acquire("n1/1", "6")
     environ = {"A": "b", "CUDA_VISIBLE_DEVICES": "6"}
     assert m.told == [
         h.StartWorker(run=RUN, worker=0, devices=("n1/1",), environ=environ),
-        signalled,
+        said,
     ]
 
 
@@ -138,14 +153,62 @@ def test_a_race_that_is_lost_is_told_after_the_smaller_pool() -> None:
     assert m.pools[-1] == DEVICES, "it is free again"
 
 
-def test_a_worker_that_is_killed_while_it_waits_was_never_there() -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_worker_that_is_ended_while_it_waits_was_never_there(how: signal.Signals) -> None:
     m = Machines()
     m.join()
     m.start(0, "n1/0")
     assert m.host is not None
-    m.host.tell(h.SignalWorker(run=RUN, worker=0, signal=signal.SIGKILL))
-    assert m.told == [] and isinstance(m.heard[-1], h.WorkerExited)
+    m.host.tell(h.SignalWorker(run=RUN, worker=0, signal=how))
+    assert m.told == [] and m.exits == [(0, -how)]
     assert m.orders[-1] == r.ReturnDevice(node="n1", device="n1/0")
+
+
+@pytest.mark.parametrize("kills_at_offer", [False, True])
+def test_each_worker_of_a_gang_that_loses_a_race_ends_once(kills_at_offer: bool) -> None:
+    """The controller kills the others while it is still told of the first one."""
+    m = Machines()
+    m.join()
+    for worker in (0, 1, 2):
+        m.start(worker, "n1/0")
+    m.gang, m.kills_at_offer = {0, 1, 2}, kills_at_offer
+    m.owner.taken(r.DeviceTaken(node="n1", device="n1/0"))
+    assert sorted(worker for worker, _ in m.exits) == [0, 1, 2]
+    assert m.told == [], "none of them was ever on the host"
+
+
+def test_a_gang_that_waits_while_ray_falls_silent_is_called_off_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = Machines()
+    m.join()
+    m.start(0, "n1/0")
+    m.start(1, "n1/1")
+    m.gang = {0, 1}
+    monkeypatch.setattr(leasing_owner, "SILENT_S", 0.0)
+    m.owner.tick()
+    assert m.pools == [DEVICES, ()], "the devices have left before"
+    assert sorted(worker for worker, _ in m.exits) == [0, 1]
+
+
+def test_while_ray_is_silent_a_start_is_answered_at_once_and_a_held_device_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    m = Machines()
+    m.join()
+    m.start(0, "n1/0")
+    m.acquire("n1/0")
+    with monkeypatch.context() as patched:
+        patched.setattr(leasing_owner, "SILENT_S", 0.0)
+        m.owner.tick()
+    assert m.pools[-1:] == [("n1/0",)]
+    m.start(1, "n1/1")
+    assert m.exits == [(1, NOT_STARTED)]
+    m.start(2, "n1/0")
+    assert len(m.told) == 2 and len(m.exits) == 1
+    m.exit(0)
+    m.exit(2)
+    assert m.pools[-1:] == [()], "what was given back cannot be leased again"
+    m.read(2)
+    assert m.pools[-1] == DEVICES
 
 
 def test_devices_that_others_have_are_not_offered_and_the_rack_is_rays() -> None:

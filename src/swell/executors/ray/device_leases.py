@@ -44,6 +44,7 @@ class DeviceLeases:
         self._slots: dict[str, _Slot] = {d: _Slot(LeaseState.HELD, gpus=gpus) for d, gpus in held.items()}
         self._names: tuple[str, ...] = ()
         self._num_free = 0
+        self._is_silent = False  #: Ray has told nothing for long
         self._orders: list[LeaseOrder] = []
         self.pool: tuple[str, ...] = ()  #: the devices that may be used, in the order of their slots
 
@@ -75,10 +76,6 @@ class DeviceLeases:
             if slot.state is LeaseState.FREE:
                 self._ask(device, slot)
         self._measure()
-
-    def adopt(self, holder: Holder, devices: Iterable[str]) -> None:
-        """A worker is on these already: what is not leased is to be leased."""
-        self.want(holder, devices)
 
     def has(self, holder: Holder) -> bool:
         """Whether all devices of this worker are leased."""
@@ -139,13 +136,14 @@ class DeviceLeases:
 
     def read(self, num_free: int) -> None:
         """So many units are free, as of a time after all that Ray has answered."""
+        self._is_silent = False
         if not any(s.state in (LeaseState.ASKED, LeaseState.RETURNING) for s in self._slots.values()):
             self._num_free = num_free
-            self._measure()
+        self._measure()
 
     def silent(self) -> None:
-        """Nothing can be leased now. What is held stays held."""
-        self._num_free = 0
+        """Nothing can be leased until the next read. What is held stays held."""
+        self._num_free, self._is_silent = 0, True
         self._measure()
 
     def recall(self, held: Mapping[str, tuple[str, ...]]) -> None:
@@ -178,5 +176,5 @@ class DeviceLeases:
         bound = {name for name, slot in self._slots.items() if slot.state is not LeaseState.FREE}
         free = [name for name in self._names if name not in bound]
         free.sort(key=lambda name: name not in self.pool)
-        chosen = bound.union(free[: self._num_free])
+        chosen = self.held if self._is_silent else bound.union(free[: self._num_free])
         self.pool = tuple(name for name in self._names if name in chosen)

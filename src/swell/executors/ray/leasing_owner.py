@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,6 +50,11 @@ SILENT_S = 5.0
 DRAINED_BY_RAY = "Ray drains it"
 OTHERS = "other users of Ray have all its devices"
 UNANSWERED = "Ray does not answer, so its devices cannot be leased until it does: see `ray status`"
+#: Why a worker was not started.
+NOT_LEASED = "Ray does not answer, so no device can be leased"
+
+#: Signals after which a worker that waits for its devices is not started.
+ENDING = (signal.SIGKILL, signal.SIGTERM)
 
 log = logging.getLogger("swell.ray")
 
@@ -90,6 +95,7 @@ class LeasingOwner:
         self._leases: dict[str, DeviceLeases] = {}  #: by node
         self._nodes: dict[str, RayNode] = {}
         self._read_s: float | None = None  #: None: nothing is known
+        self._is_silent = False  #: Ray has not answered for long
         self._told_ends: dict[str, str] = {}  #: why the host of a node ended, which has not joined since
 
     # ------------------------------------------------------------ the door
@@ -128,6 +134,8 @@ class LeasingOwner:
                 self._owner.hear(host, message)
                 mine.leases.drop((run, worker))
                 self._send_orders(host)
+                if self._is_silent:  # it cannot be leased again
+                    self._offer(mine)
             case _:
                 self._owner.hear(host, message)
 
@@ -149,8 +157,8 @@ class LeasingOwner:
                 run,
                 worker,
             ) in host.waiting:
-                if isinstance(message, SignalWorker) and message.signal == signal.SIGKILL:
-                    self._call_off(host, (run, worker), -signal.SIGKILL, "")
+                if isinstance(message, SignalWorker) and message.signal in ENDING:
+                    self._call_off(host, (run, worker), -message.signal, "")
                 else:
                     host.waiting[run, worker].append(message)
             case _:
@@ -162,6 +170,8 @@ class LeasingOwner:
         host.waiting[holder] = [order]
         self._start_leased(host, {holder})
         self._send_orders(host.name)
+        if self._is_silent:
+            self._call_off_all(host)
 
     def _start_leased(self, host: _Host, holders: Collection[Holder]) -> None:
         for holder in holders:
@@ -173,12 +183,22 @@ class LeasingOwner:
                 host.far.tell(message)
 
     def _call_off(self, host: _Host, holder: Holder, status: int, why: str) -> None:
-        """A worker that waits for its devices will not be started."""
-        del host.waiting[holder]
+        """A worker that waits for its devices will not be started.
+
+        The controller may kill others of its gang while it hears that, and so call them off first.
+        """
+        if host.waiting.pop(holder, None) is None:
+            return
         host.leases.drop(holder)
         run, worker = holder
         self._send_orders(host.name)
         self._owner.hear(host.name, WorkerExited(run=run, worker=worker, status=status, log_tail=why))
+
+    def _call_off_all(self, host: _Host) -> None:
+        """Ray is silent. The pool is smaller before the controller hears of it."""
+        self._offer(host)
+        for holder in list(host.waiting):
+            self._call_off(host, holder, NOT_STARTED, NOT_LEASED)
 
     # ------------------------------------------------------------ Ray
     def connected(self, message: Connected) -> None:
@@ -191,7 +211,7 @@ class LeasingOwner:
                 self._leases[name].recall(held)
                 self._send_orders(name)
             else:
-                self._leases[name] = DeviceLeases(held)
+                self._leases[name] = self._new_leases(held)
             if (host := self._hosts.get(name)) is not None:
                 self._start_leased(host, list(host.waiting))
 
@@ -207,14 +227,14 @@ class LeasingOwner:
         host = self._hosts.get(message.node)
         if host is None:
             return
+        running = losers - host.waiting.keys()  # before the controller hears of it, and kills some that wait
         self._offer(host)
         why = f"another user of Ray has taken device {message.device}"
-        for holder in losers:
-            if holder in host.waiting:
-                self._call_off(host, holder, NOT_STARTED, why)
-            else:  # it was leased once, and Ray has forgotten that
-                log.warning("worker %s of %s is ended: %s", holder[1], holder[0], why)
-                host.far.tell(SignalWorker(run=holder[0], worker=holder[1], signal=signal.SIGKILL))
+        for run, worker in running:  # it was leased once, and Ray has forgotten that
+            log.warning("worker %s of %s is ended: %s", worker, run, why)
+            host.far.tell(SignalWorker(run=run, worker=worker, signal=signal.SIGKILL))
+        for holder in losers - running:
+            self._call_off(host, holder, NOT_STARTED, why)
 
     def returned(self, message: DeviceReturned) -> None:
         self._leases_of(message.node).returned(message.device)
@@ -223,7 +243,7 @@ class LeasingOwner:
     def read(self, message: NodesRead) -> None:
         if self._read_s is None:
             log.info("Ray has %d nodes with devices", len(message.nodes))
-        self._read_s = time.monotonic()
+        self._read_s, self._is_silent = time.monotonic(), False
         self._nodes = {node.name: node for node in message.nodes}
         for node in message.nodes:
             if node.num_free is not None:
@@ -257,17 +277,23 @@ class LeasingOwner:
         if self._read_s is None or time.monotonic() < self._read_s + SILENT_S:
             return
         log.warning("Ray has not answered for %g s: no device is leased until it does", SILENT_S)
-        self._read_s = None
+        self._read_s, self._is_silent = None, True
         for leases in self._leases.values():
             leases.silent()
         for host in list(self._hosts.values()):
-            self._offer(host)
-            for holder in list(host.waiting):
-                self._call_off(host, holder, NOT_STARTED, "Ray does not answer, so no device can be leased")
+            self._call_off_all(host)
 
     # ------------------------------------------------------------ inside
     def _leases_of(self, name: str) -> DeviceLeases:
-        return self._leases.setdefault(name, DeviceLeases())
+        if name not in self._leases:
+            self._leases[name] = self._new_leases({})
+        return self._leases[name]
+
+    def _new_leases(self, held: Mapping[str, tuple[str, ...]]) -> DeviceLeases:
+        leases = DeviceLeases(held)
+        if self._is_silent:
+            leases.silent()
+        return leases
 
     def _send_orders(self, name: str) -> None:
         for order in self._leases[name].take_orders():
