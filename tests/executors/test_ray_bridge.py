@@ -112,6 +112,19 @@ def test_a_lease_that_is_called_off_while_it_is_asked_for_leaves_nothing() -> No
     assert not any(isinstance(message, r.DeviceAcquired) for message in talk.said)
 
 
+def test_a_device_that_is_asked_for_twice_is_reserved_once() -> None:
+    ray = FakeRay()
+    node_id = ray.add("n1", 2)
+    ray.others[node_id] = 2
+    talk = Talk(ray)
+    talk.acquire("n1/0")
+    talk.acquire("n1/0")
+    assert len(ray.waiting) == 1
+    talk.step(TAKEN_AFTER_S)
+    taken = [message for message in talk.said if isinstance(message, r.DeviceTaken)]
+    assert len(taken) == 1 and not ray.waiting and not ray.reserved
+
+
 def test_the_next_bridge_finds_leases_and_hosts_and_begins_none_twice() -> None:
     ray = FakeRay()
     ray.add("n1", 2)

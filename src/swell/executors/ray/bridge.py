@@ -110,6 +110,8 @@ class Bridge:
         self._order = order
 
     def acquire(self, order: AcquireDevice, now_s: float) -> None:
+        if order.device in self._reservations:
+            return  # said twice: the first one is answered
         node_id = self._ids.get(order.node)
         if node_id is None:
             self._say(DeviceTaken(node=order.node, device=order.device))

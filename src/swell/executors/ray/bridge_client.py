@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -41,6 +42,8 @@ class BridgeClient:
         self._words = (platform, msgspec.json.encode(options).decode())
         self._address, self._hear = options.address, hear
         self._process: Process | None = None
+        self._is_connected = False  #: it has said so
+        self._pause_s, self._told = FIRST_PAUSE_S, ""  #: before the next try; why the last one failed
         self._keeping: asyncio.Task[None] | None = None
 
     async def connect(self) -> Connected:
@@ -58,6 +61,11 @@ class BridgeClient:
         return connected
 
     def order(self, message: ToBridge) -> None:
+        """Of no effect before `Connected`, by which what is to be ordered is found anew."""
+        if self._is_connected:
+            self._say(message)
+
+    def _say(self, message: ToBridge) -> None:
         process = self._process
         if process is not None and process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(msgspec.json.encode(message) + b"\n")
@@ -69,7 +77,7 @@ class BridgeClient:
             await asyncio.wait([self._keeping])
         if self._process is None:
             return
-        self.order(ReturnAll())
+        self._say(ReturnAll())  # one that has yet to connect does it then
         try:
             async with asyncio.timeout(RETURN_S):
                 await self._process.wait()
@@ -80,21 +88,31 @@ class BridgeClient:
     # ------------------------------------------------------------ inside
     async def _start(self) -> Connected:
         """Raises CannotConnect."""
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", MODULE, *self._words),
-            stdin=PIPE,
-            stdout=PIPE,
-            limit=MAX_LINE_BYTES,
-            env={**os.environ, **QUIET},
-        )
+        try:
+            self._process = await self._begin()
+        except OSError as error:
+            raise CannotConnect(
+                f"the bridge to Ray cannot be started ({error.strerror or error}); this machine may lack "
+                "memory, processes or open files: see `ulimit -a`"
+            ) from error
         first = await self._read()
         if isinstance(first, Connected):
+            self._is_connected = True
             return first
         await self._end()
         if isinstance(first, Unconnected):
             raise CannotConnect(first.why)
         raise CannotConnect(
             "the bridge to Ray ended before it had connected: see agent.log in the state folder"
+        )
+
+    async def _begin(self) -> Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", MODULE, *self._words),
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=MAX_LINE_BYTES,
+            env={**os.environ, **QUIET},
         )
 
     async def _read(self) -> FromBridge | None:
@@ -108,29 +126,46 @@ class BridgeClient:
             return None
 
     async def _keep(self) -> None:
-        pause_s, told = FIRST_PAUSE_S, ""
+        """An error of our own ends the bridge, so that all is said anew, and not the keeping of one."""
         while True:
-            while (message := await self._read()) is not None:
-                self._hear(message)
-                if isinstance(message, NodesRead):
-                    pause_s, told = FIRST_PAUSE_S, ""
-            await self._end()
             try:
-                connected = await self._start()
-            except CannotConnect as error:
-                if told != str(error):
-                    told = str(error)
-                    log.warning("%s; trying again", error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-                continue
-            log.info("connected to Ray again")
-            self._hear(connected)
+                await self._hear_out()
+                await self._end()
+                await self._start_again()
+            except Exception:  # whatever it is: without a bridge nothing is leased
+                log.exception("a word of the bridge to Ray was not understood; the bridge is started again")
+                await self._end()
+                await self._pause()
+
+    async def _hear_out(self) -> None:
+        """Until the bridge has ended."""
+        while self._process is not None and (message := await self._read()) is not None:
+            self._hear(message)
+            if isinstance(message, NodesRead):
+                self._pause_s, self._told = FIRST_PAUSE_S, ""
+
+    async def _start_again(self) -> None:
+        """Try to, once."""
+        try:
+            connected = await self._start()
+        except CannotConnect as error:
+            if self._told != str(error):
+                self._told = str(error)
+                log.warning("%s; trying again", error)
+            await self._pause()
+            return
+        log.info("connected to Ray again")
+        self._hear(connected)
+
+    async def _pause(self) -> None:
+        """Longer each time."""
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
     async def _end(self) -> None:
-        process, self._process = self._process, None
+        process, self._process, self._is_connected = self._process, None, False
         if process is None:
             return
-        if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
             process.kill()
         await process.wait()
