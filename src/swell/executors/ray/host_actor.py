@@ -6,7 +6,9 @@ the actor, but of a process between them that has one thread: see `host_process`
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,12 +22,15 @@ TAIL_LINES = 5
 HIDING = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 
 
+class ForeignFolder(RuntimeError):
+    """The folder of a host is not its own; the text names the remedy."""
+
+
 class HostActor:
     """Of one node. Ray kills it together with the node's raylet, and the kernel the host with it."""
 
     def __init__(self, order: HostOrder) -> None:
-        folder = _folder(order)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = make_folder(Path(tempfile.gettempdir()), order)
         token = folder / "join-token"
         write_whole(token, f"{order.token}\n".encode(), mode=0o600)
         self._log = folder / "host.log"
@@ -54,9 +59,26 @@ class HostActor:
         return said[-1] if said else "\n".join(lines[-TAIL_LINES:]) or "it said nothing"
 
 
-def _folder(order: HostOrder) -> Path:
-    """One for each name: several nodes of Ray may be on one machine."""
-    return Path(tempfile.gettempdir()) / f"swell-ray-{os.getuid()}" / order.platform / order.name
+def make_folder(parent: Path, order: HostOrder) -> Path:
+    """One for each name: several nodes of Ray may be on one machine.
+
+    Raises:
+        ForeignFolder: another user could read the token there, or replace what is in it.
+    """
+    folder = parent
+    for name in (f"swell-ray-{os.getuid()}", order.platform, order.name):
+        folder /= name
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise ForeignFolder(
+                f"{folder} must be a folder of user {os.getuid()} in which no one else can write; it has "
+                f"owner {found.st_uid} and mode {stat.S_IMODE(found.st_mode):o}: remove it, or give Ray "
+                "another folder for temporary files by TMPDIR"
+            )
+        folder.chmod(0o700)  # by a wider umask others could read it
+    return folder
 
 
 def _words(order: HostOrder, folder: Path, token: Path) -> list[str]:

@@ -193,4 +193,7 @@ def _told_of_actor(error: Exception) -> str:
             f"this node has no Swell {__version__}, or lacks a package of it; a node needs the same packages "
             "as the head: install `swell[ray]` and torch there"
         )
-    return next((line for line in text.strip().splitlines() if line), type(error).__name__)
+    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    if "creation task" in lines[0]:  # what `HostActor` raised comes last, behind the name of its kind
+        return lines[-1].partition(": ")[2] or lines[-1]
+    return lines[0]
