@@ -598,6 +598,7 @@ def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) 
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     assert door.why_not(join) is None
     door.joined(fake_lines()[0].as_line, join)
+    assert (door.token_of(NAME), door.token_of("n2")) == ("t", "")
     other = msgspec.structs.replace(join, host="n2", machine="o", torch="2.6.0")
     refused = door.why_not(other)
     assert refused is not None and "host 'n2' has torch 2.6.0, this platform has torch 2.5.1" in refused.why

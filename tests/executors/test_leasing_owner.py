@@ -39,7 +39,7 @@ class Machines:
     kills_at_offer: bool = False
 
     def __post_init__(self) -> None:
-        self.owner = LeasingOwner(self, self.orders.append, self.dead.append)
+        self.owner = LeasingOwner(self, self.orders.append, self.dead.append, lambda name: name == "n1")
 
     # ------------------------------------------------------------ the controller
     def await_hosts(self, names: Collection[str]) -> None: ...
@@ -282,6 +282,23 @@ def test_a_node_that_ray_has_no_longer_or_has_anew_is_dead() -> None:
     m.start(0, "n1/0")
     m.owner.lose_host("n1", "dead")
     assert m.lost == ["n1"] and m.orders[-1] == r.ReturnDevice(node="n1", device="n1/0")
+
+
+def test_a_machine_that_is_not_rays_has_its_devices_without_leases() -> None:
+    m = Machines()
+    m.owner.join_host("by-hand", m)
+    assert m.host is m, "the controller has it as it is"
+    devices = {"by-hand/0": DeviceBinding(torch_device="cpu", kind="cpu")}
+    node = Node(name="by-hand", devices=("by-hand/0",), kind="cpu")
+    offered = h.DevicesOffered(devices=devices, num_cores=1, nodes=(node,))
+    m.owner.hear("by-hand", offered)
+    assert m.heard == [offered]
+    m.read(2)
+    assert m.dead == [], "it is no matter to it which nodes Ray has"
+    m.owner.host_ended(r.HostEnded(node="by-hand", why="a node of Ray has its name"))
+    assert m.events == []
+    m.owner.lose_host("by-hand", "gone")
+    assert m.lost == ["by-hand"] and m.orders == []
 
 
 def test_why_the_host_of_a_node_does_not_start_is_told_once() -> None:

@@ -5,6 +5,7 @@ See `swell.executors.remote.agent`: it is the same, with a host on each node of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -34,6 +35,8 @@ from swell.executors.remote.host_address import DEFAULT_PORT, HostAddress, parse
 from swell.executors.remote.join_token import InvalidToken, parse_token, read_token, write_token
 
 TOKEN = "ray"  # noqa: S105 - its name
+#: Of this one, and of those that came after it was revoked.
+_TOKENS = re.compile(rf"{TOKEN}(-[0-9]+)?")
 _ID_CHARACTERS = 12
 
 
@@ -44,7 +47,7 @@ class RayDoor:
         """Raises DoorError."""
         self._folder, self._listen = options.state_dir, options.listen
         ray = msgspec.json.decode(options.engine, type=RayOptions)
-        self._owner = LeasingOwner(controller, self._order, self._lose_dead)
+        self._owner = LeasingOwner(controller, self._order, self._lose_dead, self._is_by_ray)
         # The address is Ray's, which is not known before there is a bridge.
         listen = options.listen or str(HostAddress("0.0.0.0", DEFAULT_PORT))  # noqa: S104
         self._hosts = ListeningDoor(self._owner, replace(options, listen=listen), session)
@@ -59,8 +62,9 @@ class RayDoor:
         self._owner.connected(connected)
         if not self._listen:
             self._hosts.listen_at(HostAddress(connected.address))
+        token = self._token()
         address = await self._hosts.open()
-        self._start = StartHosts(join=self._join(address, connected.address), token=self._token())
+        self._start = StartHosts(join=self._join(address, connected.address), token=token)
         self._bridge.order(self._start)
         return self._start.join
 
@@ -86,6 +90,10 @@ class RayDoor:
 
     def _lose_dead(self, name: str) -> None:
         self._hosts.give_up(name, "Ray takes its node for dead")
+
+    def _is_by_ray(self, name: str) -> bool:
+        """Whether Ray has started this host. All others have joined with tokens of other names."""
+        return _TOKENS.fullmatch(self._hosts.token_of(name)) is not None
 
     def _hear(self, message: FromBridge) -> None:
         match message:

@@ -83,14 +83,21 @@ class LeasingOwner:
     """See `HostsOwner`. Every method is called in the agent's event loop, and returns at once."""
 
     def __init__(
-        self, owner: LeasesOwner, order: Callable[[ToBridge], None], lose_dead: Callable[[str], None]
+        self,
+        owner: LeasesOwner,
+        order: Callable[[ToBridge], None],
+        lose_dead: Callable[[str], None],
+        is_by_ray: Callable[[str], bool],
     ) -> None:
         """
         Args:
             order: says something to the bridge.
             lose_dead: Ray takes the node of this host for dead, or does not have it.
+            is_by_ray: whether Ray has started this host. Another one has its devices without leases.
         """
         self._owner, self._order, self._lose_dead = owner, order, lose_dead
+        self._is_by_ray = is_by_ray
+        self._others: set[str] = set()  #: hosts of machines that are not Ray's
         self._hosts: dict[str, _Host] = {}
         self._leases: dict[str, DeviceLeases] = {}  #: by node
         self._nodes: dict[str, RayNode] = {}
@@ -104,12 +111,17 @@ class LeasingOwner:
 
     def join_host(self, name: str, host: NodeHost) -> None:
         self._told_ends.pop(name, None)
+        if not self._is_by_ray(name):
+            self._others.add(name)
+            self._owner.join_host(name, host)
+            return
         leases = self._leases_of(name)
         mine = self._hosts[name] = _Host(name, host, leases)
         self._owner.join_host(name, _LeasedHost(self, mine))
 
     def lose_host(self, name: str, why: str) -> None:
         self._owner.lose_host(name, why)
+        self._others.discard(name)
         host = self._hosts.pop(name, None)
         if host is not None:
             host.leases.drop_all()
@@ -265,7 +277,10 @@ class LeasingOwner:
             else "has left; `swell up` brings it back"
         )
         log.warning("the host of Ray's node %s %s", message.node, why)
-        if message.node in self._hosts or self._told_ends.get(message.node) == message.why:
+        if (
+            message.node in self._hosts.keys() | self._others
+            or self._told_ends.get(message.node) == message.why
+        ):
             return
         self._told_ends[message.node] = message.why
         if message.why:

@@ -85,6 +85,10 @@ class ListeningDoor:
         """See `HostDoor.give_up`."""
         self._hosts.give_up(name, why)
 
+    def token_of(self, name: str) -> str:
+        """See `HostDoor.token_of`."""
+        return self._hosts.token_of(name)
+
     async def close(self) -> None:
         await self._listener.close()
         self._hosts.begin_to_close()

@@ -68,6 +68,7 @@ class JoinedHost:
     session: str  #: of its process
     conversation: Conversation
     torch: str = ""
+    token: str = ""  #: name of the one with which it has its line, or had its last one
     term: int | None = None  #: in which it is the controller's; None: it is not
     acknowledged_s: float = field(default_factory=time.monotonic)
     offered: DevicesOffered | None = None  #: last, in this term
@@ -157,7 +158,7 @@ class HostDoor:
             host = None
         if host is None:
             host = self._hosts[join.host] = self._new_host(join)
-        host.session, host.torch = join.session, join.torch
+        host.session, host.torch, host.token = join.session, join.torch, join.token
         log.info("host %s has a line from %s", host.name, line.peer)
         host.conversation.attach(line)
         self._look_at(host, join)
@@ -299,6 +300,11 @@ class HostDoor:
             self._awaited.discard(name)
             log.info("host %s did not come to this agent before its lease was over", name)
             self._owner.lose_host(name, f"host {name!r} is lost: it did not come back from the agent before")
+
+    def token_of(self, name: str) -> str:
+        """Name of the join token of a host; empty: no such host has joined."""
+        host = self._hosts.get(name)
+        return "" if host is None else host.token
 
     # ------------------------------------------------------------ orders
     @property
