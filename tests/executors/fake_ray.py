@@ -19,6 +19,7 @@ class FakeRay:
     ended: dict[str, str] = field(default_factory=dict)  #: why, by actor
     gpus: dict[str, tuple[str, ...]] = field(default_factory=dict)
     resource: str = "CPU"
+    watched: set[str] = field(default_factory=set)  #: hosts, by actor
     num_added: int = 0
     address: str = "10.0.0.1"
 
@@ -73,12 +74,18 @@ class FakeRay:
 
     def start_host(self, actor: str, node_id: str, order: HostOrder) -> None:
         self.started.setdefault(actor, order)
+        self.watched.add(actor)
 
     def host_end(self, actor: str) -> str | None:
+        assert actor in self.watched
         return self.ended.pop(actor, None)
 
     def hosts(self, prefix: str) -> list[str]:
         return [actor for actor in self.started if actor.startswith(prefix)]
 
+    def forget_host(self, actor: str) -> None:
+        self.watched.discard(actor)
+
     def end_host(self, actor: str) -> None:
+        self.watched.discard(actor)
         self.started.pop(actor, None)

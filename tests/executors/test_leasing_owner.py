@@ -301,6 +301,23 @@ def test_a_machine_that_is_not_rays_has_its_devices_without_leases() -> None:
     assert m.lost == ["by-hand"] and m.orders == []
 
 
+def test_nodes_that_are_gone_are_forgotten_once_they_owe_nothing() -> None:
+    m = Machines()
+    m.join()
+    m.start(0, "n1/0")
+    m.acquire("n1/0")
+    assert m.owner.node_ids("n1") == ["a"] and m.owner.node_ids("n2") == []
+    m.owner.lose_host("n1", "dead")
+    m.owner.read(r.NodesRead(nodes=()))
+    m.owner.connected(r.Connected(address="10.0.0.1", held={"n1/0": ()}))
+    assert m.orders[-1] == r.ReturnDevice(node="n1", device="n1/0"), "its lease is known until it is returned"
+    m.owner.returned(r.DeviceReturned(node="n1", device="n1/0"))
+    m.owner.read(r.NodesRead(nodes=()))
+    m.orders.clear()
+    m.owner.connected(r.Connected(address="10.0.0.1", held={}))
+    assert m.orders == [] and m.owner.node_ids("n1") == []
+
+
 def test_why_the_host_of_a_node_does_not_start_is_told_once() -> None:
     m = Machines()
     m.read(2)

@@ -7,7 +7,14 @@ from typing import TypeVar
 from tests.executors.fake_ray import FakeRay
 
 from swell.executors.ray import messages as r
-from swell.executors.ray.bridge import SETTLED_AFTER_S, TAKEN_AFTER_S, Bridge
+from swell.executors.ray.bridge import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    SETTLED_AFTER_S,
+    STEADY_S,
+    TAKEN_AFTER_S,
+    Bridge,
+)
 from swell.executors.ray.options import DeviceResource, RayOptions
 
 Said = TypeVar("Said", bound=r.RayMessage)
@@ -17,13 +24,13 @@ NOW_S = 1.8e9
 class Talk:
     """A bridge, and what it has said."""
 
-    def __init__(self, ray: FakeRay, resource: str = "CPU") -> None:
+    def __init__(self, ray: FakeRay, resource: str = "CPU", removed: tuple[str, ...] = ()) -> None:
         self.said: list[r.FromBridge] = []
         options = RayOptions(resource=DeviceResource(name=resource))
         self.bridge = Bridge(ray, "p1", options, self.said.append, lambda: NOW_S)
         self.now_s = 0.0
         assert self.bridge.connect()
-        self.bridge.start_hosts(r.StartHosts(join="10.0.0.1:7070", token="t"))
+        self.bridge.start_hosts(r.StartHosts(join="10.0.0.1:7070", token="t", removed=removed))
         self.step()
 
     def step(self, after_s: float = 0.1) -> None:
@@ -167,13 +174,51 @@ def test_a_host_that_ends_is_started_again_unless_it_was_told_to_end() -> None:
     assert not ray.started
 
 
+def test_a_host_that_ran_for_long_is_started_again_soon() -> None:
+    ray = FakeRay()
+    ray.add("n1", 1)
+    talk = Talk(ray)
+    [actor] = ray.started
+    for _ in range(6):
+        ray.ended[actor] = "refused"
+        talk.step()
+        talk.step(LONGEST_PAUSE_S)
+    talk.step(STEADY_S)
+    ray.ended[actor] = "killed"
+    talk.step()
+    talk.step(FIRST_PAUSE_S)
+    assert list(ray.started) == [actor]
+
+
+def test_a_host_that_was_removed_stays_away_from_its_node_and_bridges_to_come() -> None:
+    ray = FakeRay()
+    node_id = ray.add("n1", 1)
+    removed = r.StartHosts(join="10.0.0.1:7070", token="t", removed=(node_id,))
+    talk = Talk(ray)
+    [actor] = ray.started
+    talk.bridge.start_hosts(removed)
+    talk.step()
+    assert list(ray.started) == [actor], "it is the door that tells it to leave"
+    ray.ended[actor] = "as it was told, with an error at that"
+    talk.step()
+    talk.step(LONGEST_PAUSE_S)
+    assert not ray.started
+    following = Talk(ray, removed=(node_id,))
+    following.step(LONGEST_PAUSE_S)
+    assert not ray.started
+    del ray.seen[node_id]
+    ray.add("n1", 1)
+    following.step()
+    assert len(ray.started) == 1, "another node of that name gets one"
+
+
 def test_a_node_that_dies_and_comes_back_is_another_one_of_its_name() -> None:
     ray = FakeRay()
     node_id = ray.add("n1", 1)
     talk = Talk(ray)
     del ray.seen[node_id]
     talk.step()
-    assert talk.latest(r.NodesRead).nodes == ()
+    assert talk.latest(r.NodesRead).nodes == () and not ray.watched
     talk.acquire("n1/0")
     assert talk.latest(r.DeviceTaken).device == "n1/0"
     again = ray.add("n1", 1)

@@ -82,7 +82,11 @@ class RayDoor:
         await self._bridge.return_all()
 
     def remove(self, host: str) -> None:
+        """Its node gets no other one, also from bridges to come."""
         self._hosts.remove(host)
+        removed = {*self._start.removed, *self._owner.node_ids(host)}
+        self._start = msgspec.structs.replace(self._start, removed=tuple(sorted(removed)))
+        self._bridge.order(self._start)
 
     # ------------------------------------------------------------ Ray
     def _order(self, message: ToBridge) -> None:

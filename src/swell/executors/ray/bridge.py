@@ -35,6 +35,8 @@ SETTLED_AFTER_S = 0.5
 READ_EVERY_S = 1.0
 #: Between two starts of a host that ends by itself.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
+#: What ends after so long is a new fault.
+STEADY_S = 60.0
 GPU = "GPU"
 #: Labels that say which nodes are near each other, the first that a node has.
 RACK_LABELS = ("rack", "ray.io/availability-zone")
@@ -55,6 +57,7 @@ class _Host:
     node_id: str
     pause_s: float = FIRST_PAUSE_S
     start_s: float = 0.0  #: not before
+    started_s: float = 0.0
     is_started: bool = False
 
 
@@ -148,6 +151,7 @@ class Bridge:
         self._ids = {name: node.id for name, node in usable.items()}
         for name in list(self._acquiring):
             self._look_at(name, now_s)
+        self._changed_s = {name: at_s for name, at_s in self._changed_s.items() if name in usable}
         self._keep_hosts(usable, now_s)
         self._tell_nodes(usable, now_s)
 
@@ -182,16 +186,17 @@ class Bridge:
     def _keep_hosts(self, usable: dict[str, SeenNode], now_s: float) -> None:
         if self._order is None:
             return
-        for gone in self._hosts.keys() - usable.keys():
-            del self._hosts[gone]
+        for name, host in list(self._hosts.items()):
+            if name not in usable or usable[name].id != host.node_id:
+                del self._hosts[name]
+                self._port.forget_host(self._actor(name, host.node_id))
         for name, node in usable.items():
             host = self._hosts.setdefault(name, _Host(node.id))
-            if host.node_id != node.id:
-                host = self._hosts[name] = _Host(node.id)
+            may_start = not node.is_draining and node.id not in self._order.removed
             if host.is_started:
                 self._look_at_host(name, host, now_s)
-            elif now_s >= host.start_s and not node.is_draining:
-                host.is_started = True
+            elif now_s >= host.start_s and may_start:
+                host.is_started, host.started_s = True, now_s
                 self._port.start_host(self._actor(name, node.id), node.id, self._host_order(name, node))
 
     def _actor(self, name: str, node_id: str) -> str:
@@ -215,6 +220,8 @@ class Bridge:
             return
         self._port.end_host(actor)
         host.is_started = False
+        if now_s >= host.started_s + STEADY_S:
+            host.pause_s = FIRST_PAUSE_S
         host.start_s = now_s + host.pause_s if why else float("inf")
         host.pause_s = min(2 * host.pause_s, LONGEST_PAUSE_S)
         self._say(HostEnded(node=name, why=why))

@@ -53,6 +53,11 @@ class DeviceLeases:
         """Devices that are leased for certain."""
         return frozenset(name for name, slot in self._slots.items() if slot.state is LeaseState.HELD)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no device is leased, asked for or being given back."""
+        return all(slot.state is LeaseState.FREE for slot in self._slots.values())
+
     def take_orders(self) -> list[LeaseOrder]:
         orders, self._orders = self._orders, []
         return orders

@@ -268,6 +268,18 @@ class LeasingOwner:
                 host.node_id = seen.id
                 self._offer(host)
                 self._warn(host, seen)
+        self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        """What is known of nodes that Ray has no longer, and that owe it nothing."""
+        for name in self._leases.keys() - self._nodes.keys() - self._hosts.keys():
+            if self._leases[name].is_idle:
+                del self._leases[name]
+        self._told_ends = {name: why for name, why in self._told_ends.items() if name in self._nodes}
+
+    def node_ids(self, host: str) -> list[str]:
+        """Of the node of Ray on which this host is now; none: it is on no such node."""
+        return [self._nodes[host].id] if host in self._hosts and host in self._nodes else []
 
     def host_ended(self, message: HostEnded) -> None:
         """What becomes of its workers, the door hears from the host, or by the end of its lease."""

@@ -15,10 +15,11 @@ class RayMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 # ---------------------------------------------------------------- agent -> bridge
 class StartHosts(RayMessage, frozen=True, kw_only=True):
-    """From now on there is to be a host on each node. Said once."""
+    """From now on there is to be a host on each node. Said anew when a host is removed."""
 
     join: str  #: HEAD:PORT
     token: str  #: text of a join token
+    removed: tuple[str, ...] = ()  #: ids of nodes that get none, because theirs was told to leave
 
 
 class AcquireDevice(RayMessage, frozen=True, kw_only=True):

@@ -149,6 +149,10 @@ class RayClient:
             if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
         ]
 
+    def forget_host(self, actor: str) -> None:
+        self._hosts.pop(actor, None)
+        self._ends.pop(actor, None)
+
     def end_host(self, actor: str) -> None:
         host = self._hosts.pop(actor, None)
         self._ends.pop(actor, None)

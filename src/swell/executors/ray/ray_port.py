@@ -75,5 +75,8 @@ class RayPort(Protocol):
     def hosts(self, prefix: str) -> list[str]:
         """All whose names begin so."""
 
+    def forget_host(self, actor: str) -> None:
+        """Its node is gone: it is watched no longer."""
+
     def end_host(self, actor: str) -> None:
         """With all its processes. No effect if there is none."""
