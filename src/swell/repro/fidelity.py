@@ -9,7 +9,8 @@ import numpy as np
 
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
-from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
+from swell.repro.job_twin import JobTwin, completion_s
+from swell.repro.live_run import LiveRun, PlannedJob
 from swell.repro.simulated_rerun import measured_cost, measured_timings, simulate
 
 #: Devices that train for real and take their time; few, so that a machine with two cores carries them.
@@ -105,36 +106,11 @@ WORKLOAD = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """One job, live and simulated."""
-
-    live: LiveJob
-    simulated: JobView
-
-    @property
-    def live_s(self) -> float | None:
-        """From submission to end; None for a job that did not succeed."""
-        return _completion_s(self.live.view)
-
-    @property
-    def simulated_s(self) -> float | None:
-        """From submission to end; None for a job that did not succeed."""
-        return _completion_s(self.simulated)
-
-    @property
-    def error_share(self) -> float | None:
-        """Of the live time, > 0 where the simulated one is longer."""
-        if self.live_s is None or self.simulated_s is None:
-            return None
-        return self.simulated_s / self.live_s - 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One policy's live run beside its twin."""
 
     run: LiveRun
-    pairs: tuple[Pair, ...]
+    pairs: tuple[JobTwin, ...]
     chance_share: float  #: by how much noise in speeds alone moves completion times, on average
 
     @property
@@ -165,21 +141,15 @@ def compare(run: LiveRun) -> Comparison:
     ]
     return Comparison(
         run=run,
-        pairs=tuple(Pair(live=job, simulated=simulated[job.view.id]) for job in run.jobs),
+        pairs=tuple(JobTwin(live=job, simulated=simulated[job.view.id]) for job in run.jobs),
         chance_share=float(np.mean([_moved_share(simulated, views) for views in disturbed])),
     )
 
 
 def _moved_share(before: Mapping[str, JobView], after: Mapping[str, JobView]) -> float:
     """Mean over the jobs that succeeded in both."""
-    times_s = [(_completion_s(view), _completion_s(after[job_id])) for job_id, view in before.items()]
+    times_s = [(completion_s(view), completion_s(after[job_id])) for job_id, view in before.items()]
     return float(np.mean([abs(then_s / now_s - 1.0) for now_s, then_s in times_s if now_s and then_s]))
-
-
-def _completion_s(view: JobView) -> float | None:
-    if view.phase is not Phase.SUCCEEDED or view.finished_s is None:
-        return None
-    return view.finished_s - view.submitted_s
 
 
 def _admitted(views: Sequence[JobView]) -> frozenset[str]:

@@ -20,7 +20,7 @@ from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.cluster import Node
 from swell.model.command import ProfileJob
 from swell.model.job import JobClass, JobSpec, Profile
-from swell.model.view import JobView, Story
+from swell.model.view import ClusterView, JobView, Story
 
 SCRIPTS = Path(swell.__file__).parent / "demo"
 LOOK_EVERY_S = 0.25
@@ -146,29 +146,61 @@ def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Call
     """Play the workload, once every script in it has been measured."""
     player = Player(client, advance)
     trials = player.measure(parts)
-    load_before, begun_s = os.getloadavg()[0], client.cluster().now_s
+    beginning = begin(client)
+    jobs = player.play(parts)
+    return record(player, beginning, devices, nodes_of(client.cluster()), trials, jobs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What is to be known of a platform before a workload is played."""
+
+    policy: str
+    begun_s: float
+    head: str
+    load: float
+
+
+def begin(client: Client) -> Beginning:
+    load, cluster = os.getloadavg()[0], client.cluster()
     head = client.head_state().decode()
-    views = player.play(parts)
-    cluster = client.cluster()
-    nodes = tuple(
+    return Beginning(policy=cluster.policy, begun_s=cluster.now_s, head=head, load=load)
+
+
+def nodes_of(cluster: ClusterView) -> tuple[Node, ...]:
+    """As the scheduler knows them."""
+    return tuple(
         Node(
             name=node.name,
             devices=tuple(node.devices),
             kind=node.kind,
             rack=node.rack,
+            is_borrowed=node.is_borrowed,
         )
         for node in cluster.nodes
     )
+
+
+def record(
+    player: Player,
+    beginning: Beginning,
+    devices: str,
+    nodes: tuple[Node, ...],
+    trials: Sequence[JobView],
+    jobs: Sequence[JobView],
+) -> LiveRun:
+    """Of a workload that has just been played."""
+    client = player.client
     return LiveRun(
-        policy=cluster.policy,
-        begun_s=begun_s,
-        head=head,
+        policy=beginning.policy,
+        begun_s=beginning.begun_s,
+        head=beginning.head,
         devices=devices,
         nodes=nodes,
         trials=tuple(live_job(client, player.specs[view.id], view, nodes) for view in trials),
-        jobs=tuple(live_job(client, player.specs[view.id], view, nodes) for view in views),
+        jobs=tuple(live_job(client, player.specs[view.id], view, nodes) for view in jobs),
         num_cores=len(os.sched_getaffinity(0)),
-        load_before=load_before,
+        load_before=beginning.load,
         load_after=os.getloadavg()[0],
     )
 

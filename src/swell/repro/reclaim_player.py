@@ -8,7 +8,6 @@ due, and prints a line of JSON for each thing that the process which starts the 
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,9 +16,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from swell.api.client import Client, connect
-from swell.model.cluster import Node
 from swell.model.view import ClusterView
-from swell.repro.live_run import LOOK_EVERY_S, LiveRun, Player, live_job
+from swell.repro.live_run import LOOK_EVERY_S, Player, begin, nodes_of, record
 from swell.repro.reclaim_record import (
     NodeSeen,
     PlayBegun,
@@ -81,32 +79,17 @@ def await_nodes(client: Client, is_so: Callable[[set[str]], bool]) -> ClusterVie
 
 def play(client: Client, order: PlayOrder) -> PlayEnded:
     cluster = await_nodes(client, lambda names: len(names) == order.num_nodes)
-    nodes = tuple(
-        Node(name=node.name, devices=tuple(node.devices), kind=node.kind, is_borrowed=node.is_borrowed)
-        for node in cluster.nodes
-    )
+    nodes = nodes_of(cluster)
     player = Player(client)
     trials = player.measure(order.parts)
     say(ScriptsMeasured())
     await_nodes(client, lambda names: names == order.first)
     player.measure(order.parts[:1])  # what the loss of the others entails is over then
-    load_before, begun_s = os.getloadavg()[0], client.cluster().now_s
-    head = client.head_state().decode()
+    beginning = begin(client)
     say(PlayBegun())
-    watch = PoolWatch(client, begun_s)
-    views = player.play(order.parts, order.played_s, watch.look)
-    run = LiveRun(
-        policy=cluster.policy,
-        begun_s=begun_s,
-        head=head,
-        devices=nodes[0].kind,
-        nodes=nodes,
-        trials=tuple(live_job(client, player.specs[view.id], view, nodes) for view in trials),
-        jobs=tuple(live_job(client, player.specs[view.id], view, nodes) for view in views),
-        num_cores=len(os.sched_getaffinity(0)),
-        load_before=load_before,
-        load_after=os.getloadavg()[0],
-    )
+    watch = PoolWatch(client, beginning.begun_s)
+    jobs = player.play(order.parts, order.played_s, watch.look)
+    run = record(player, beginning, nodes[0].kind, nodes, trials, jobs)
     return PlayEnded(run=run, seen=tuple(watch.seen), progress=tuple(watch.progress))
 
 

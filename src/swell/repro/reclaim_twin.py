@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from swell.model.job import Phase
 from swell.model.view import JobView
-from swell.repro.live_run import LiveJob
+from swell.repro.job_twin import JobTwin
 from swell.repro.reclaim_record import NodeSeen, ProgressSample, ReclaimRun
 from swell.repro.simulated_rerun import measured_cost, measured_timings, simulate
 from swell.settings import make_settings
@@ -26,37 +25,12 @@ class NodeDelays(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReclaimTwin:
-    """One job, live and simulated."""
-
-    live: LiveJob
-    simulated: JobView
-
-    @property
-    def live_s(self) -> float | None:
-        """From submission to end; None for a job that did not succeed."""
-        return _completion_s(self.live.view)
-
-    @property
-    def simulated_s(self) -> float | None:
-        """From submission to end; None for a job that did not succeed."""
-        return _completion_s(self.simulated)
-
-    @property
-    def error_share(self) -> float | None:
-        """Of the live time, > 0 where the simulated one is longer."""
-        if self.live_s is None or self.simulated_s is None:
-            return None
-        return self.simulated_s / self.live_s - 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReclaimComparison:
     """A live run beside its simulation."""
 
     run: ReclaimRun
     delays: NodeDelays
-    twins: tuple[ReclaimTwin, ...]
+    twins: tuple[JobTwin, ...]
     progress: tuple[ProgressSample, ...]  #: of the simulation
 
     @property
@@ -93,7 +67,7 @@ def compare(run: ReclaimRun) -> ReclaimComparison:
     return ReclaimComparison(
         run=run,
         delays=delays,
-        twins=tuple(ReclaimTwin(live=job, simulated=views[job.view.id]) for job in live.jobs),
+        twins=tuple(JobTwin(live=job, simulated=views[job.view.id]) for job in live.jobs),
         progress=tuple(progress),
     )
 
@@ -143,9 +117,3 @@ def _mean(values: Sequence[float]) -> float:
 def _at(progress: Sequence[ProgressSample], at_s: float) -> float:
     """The latest number by then."""
     return next((one.num_samples for one in reversed(progress) if one.at_s <= at_s), 0.0)
-
-
-def _completion_s(view: JobView) -> float | None:
-    if view.phase is not Phase.SUCCEEDED or view.finished_s is None:
-        return None
-    return view.finished_s - view.submitted_s
