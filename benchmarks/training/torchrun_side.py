@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,18 +19,16 @@ STOP_S = 20.0
 AGENT_ENVIRON = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
-class TorchrunSide:
+class TorchrunAgents(ABC):
     """Grows and shrinks as its users do: agents are started, and told to stop."""
 
     name = "torchrun"
 
-    def __init__(self, case: Case, folder: Path) -> None:
-        folder.mkdir(parents=True)
+    def __init__(self, case: Case, folder: Path, log_folders: Sequence[LogFolder]) -> None:
         self.folder = folder
-        self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
+        self.log_folders = log_folders
         self._case = case
-        self._port = _free_port()
-        self._agents: list[subprocess.Popen[bytes]] = []  # the first one has the store of the rendezvous
+        self._agents: list[subprocess.Popen[str]] = []  # the first one has the store of the rendezvous
 
     def start(self, num_workers: int) -> None:
         self.resize(num_workers)
@@ -41,7 +40,7 @@ class TorchrunSide:
             self._agents.append(self._start_agent(number))
         del self._agents[num_workers:]
 
-    def settle(self, num_workers: int) -> None:
+    def settle(self, num_workers: int) -> None:  # noqa: B027 - of both sides; there is nothing to do
         """The agents have seen to it themselves."""
 
     def check(self) -> None:
@@ -62,11 +61,29 @@ class TorchrunSide:
                 agent.kill()
                 agent.wait()
 
-    def _start_agent(self, number: int) -> subprocess.Popen[bytes]:
+    @abstractmethod
+    def _start_agent(self, number: int) -> subprocess.Popen[str]:
+        """Of one worker."""
+
+
+class TorchrunSide(TorchrunAgents):
+    """On one machine."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        super().__init__(case, folder, (LogFolder(folder),))
+        self._port = _free_port()
+
+    def _start_agent(self, number: int) -> subprocess.Popen[str]:
         command = agent_command("127.0.0.1", f"127.0.0.1:{self._port}", self._case.args(self.folder))
         with (self.folder / f"agent-{number}.log").open("ab") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ() | AGENT_ENVIRON
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environ() | AGENT_ENVIRON,
+                text=True,
             )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from typing import IO
 import msgspec
 
 from benchmarks.training.sides import ROOT, TRAIN, Case, LogFolder, SideFailed, environ
-from benchmarks.training.torchrun_side import AGENT_ENVIRON, STOP_S, agent_command
+from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, agent_command
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
@@ -70,42 +69,15 @@ def environ_across() -> Mapping[str, str]:
     return own | {"GLOO_SOCKET_IFNAME": INTERFACE}
 
 
-class TorchrunAcross:
-    """As on one machine, with half of the agents on another one."""
-
-    name = "torchrun"
+class TorchrunAcross(TorchrunAgents):
+    """With half of the agents on another machine."""
 
     def __init__(self, case: Case, folder: Path) -> None:
         self._hosts = TwoHosts(folder)
-        self.folder = folder
-        self.log_folders: Sequence[LogFolder] = self._hosts.log_folders
-        self._case = case
-        self._agents: list[subprocess.Popen[str]] = []
-
-    def start(self, num_workers: int) -> None:
-        self.resize(num_workers)
-
-    def resize(self, num_workers: int) -> None:
-        for agent in self._agents[num_workers:]:
-            agent.send_signal(signal.SIGTERM)
-        for number in range(len(self._agents), num_workers):
-            self._agents.append(self._start_agent(number))
-        del self._agents[num_workers:]
-
-    def settle(self, num_workers: int) -> None:
-        """The agents have seen to it themselves."""
-
-    def check(self) -> None:
-        for number, agent in enumerate(self._agents):
-            if agent.poll() is not None:
-                raise SideFailed(f"torchrun: agent {number} ended; its logs are in {self.folder}")
+        super().__init__(case, folder, self._hosts.log_folders)
 
     def close(self) -> None:
-        for agent in reversed(self._agents):
-            agent.send_signal(signal.SIGTERM)
-        deadline_s = time.monotonic() + STOP_S
-        while any(agent.poll() is None for agent in self._agents) and time.monotonic() < deadline_s:
-            time.sleep(0.1)
+        super().close()
         self._hosts.close()
 
     def _start_agent(self, number: int) -> subprocess.Popen[str]:
