@@ -39,11 +39,11 @@ def world(names: str = "ab", part_bytes: int = PART) -> Iterator[FileWorld]:
         yield made
 
 
-def order(job_id: str = JOB, is_trial: bool = False, **changes: Any) -> h.OpenRun:
+def order(job_id: str = JOB, is_trial: bool = False, is_joining: bool = False, **changes: Any) -> h.OpenRun:
     """Of a script that is on every host."""
     spec = make_spec(**({"entry": __file__, "workdir": str(Path(__file__).parent)} | changes))
     run = f"trial:{job_id}" if is_trial else job_id
-    return h.OpenRun(run=run, job_id=job_id, spec=spec, is_trial=is_trial)
+    return h.OpenRun(run=run, job_id=job_id, spec=spec, is_trial=is_trial, is_joining=is_joining)
 
 
 # ---------------------------------------------------------------- laws
@@ -108,6 +108,19 @@ def test_a_host_that_opens_a_run_waits_for_the_checkpoint_that_another_one_sends
         made.settle(choose)
         assert answer.place is not None
         assert held(made.hosts["b"].state_dir, JOB) == [name]
+
+
+def test_a_host_that_a_gang_grows_to_waits_for_no_checkpoint() -> None:
+    """Its workers take the state over from those that train."""
+    with world() as made:
+        made.save("a", JOB, 7, b"x" * 3 * PART)
+        made.settle(lambda num: 0)
+        made.save("a", JOB, 8, b"y" * 3 * PART)
+        made.turns.take(lambda num: 0)  # one is at the head, another is offered
+        answer = made.open("b", order(is_joining=True))
+        made.settle(lambda num: 0)
+        assert answer.place is not None
+        assert held(made.hosts["b"].state_dir, JOB) == []
 
 
 @settings(deadline=None)

@@ -22,6 +22,7 @@ from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.process import DEFAULT_PRELOAD
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.remote.agent import ListeningDoor
@@ -63,7 +64,7 @@ class Printer:
 
 async def serve(listen: str, times: LeaseTimes, checkpoint_interval_s: float) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
-    options = CrewOptions(state_dir=folder, preload=(), call="", listen=listen, leases=times)
+    options = CrewOptions(state_dir=folder, preload=DEFAULT_PRELOAD, call="", listen=listen, leases=times)
     conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
     files = HeadFiles(folder, conduct, ThreadBackground())
     printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)

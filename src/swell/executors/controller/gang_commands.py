@@ -11,6 +11,7 @@ from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import share_order
 from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.gang.effects import Choreography, Report
+from swell.executors.gang.elastic_controller import Gang
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
@@ -105,11 +106,16 @@ class GangCommands:
         command = preparation.command
         self.preparing[command.job_id] = preparation
         if isinstance(command, LaunchGang):
-            spec = command.spec
+            spec, is_joining = command.spec, False
         else:
-            spec = self._runs.by_key[command.job_id].spec
+            run = self._runs.by_key[command.job_id]
+            spec, is_joining = run.spec, isinstance(run.director, Gang) and run.director.has_state
         order = messages.OpenRun(
-            run=command.job_id, job_id=command.job_id, spec=spec, share=command.target.configuration.share
+            run=command.job_id,
+            job_id=command.job_id,
+            spec=spec,
+            share=command.target.configuration.share,
+            is_joining=is_joining,
         )
         self._hosts.tell_all(preparation.opening, order)
         self._go_on(preparation)

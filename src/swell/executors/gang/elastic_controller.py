@@ -162,6 +162,11 @@ class Gang:
         return self._pass_limit.max_local_batch
 
     @property
+    def has_state(self) -> bool:
+        """Whether workers that join take the state over from those that train; a gang without such ends."""
+        return self._membership.is_settled
+
+    @property
     def is_broken(self) -> bool:
         """Whether its group has broken, and the next one does not form yet."""
         return self._setback.is_open and not self._shutdown.is_under_way

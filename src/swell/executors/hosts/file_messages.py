@@ -93,7 +93,7 @@ class JobFilesFound(FileMessage, frozen=True, kw_only=True):
     """The answer to `JobFilesRequest`."""
 
     run: str
-    checkpoint: str  #: name of the newest one of the job; empty: there is none
+    checkpoint: str  #: name of the newest one of the job; empty: there is none, or none is wanted
     first_worker: int  #: no worker of this kind is known to have had this number, or a higher one
     why_not: str = ""  #: the state folder cannot be read
 
@@ -128,11 +128,12 @@ class FilesKept(FileMessage, frozen=True, kw_only=True):
 
 
 class JobFilesRequest(FileMessage, frozen=True, kw_only=True):
-    """Answered when no checkpoint of the job is on its way to the controller from another host."""
+    """Where a checkpoint is wanted, the answer waits for one that another host sends to the controller."""
 
     run: str
     job_id: str
     is_trial: bool
+    wants_checkpoint: bool = True
     damaged: tuple[str, ...] = ()  #: names of checkpoints that came, and were not what their names say
 
 

@@ -62,6 +62,7 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     spec: JobSpec
     is_trial: bool = False  #: nobody divides anything for it
     share: float | None = None  #: None: nobody has chosen one
+    is_joining: bool = False  #: its gang hands the state over from other hosts: no checkpoint is needed
 
 
 class StartWorker(HostMessage, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ class SharedFiles:
         self._state_dir, self._when_settled = state_dir, when_settled
 
     def open(self, order: OpenRun, opening: Opening) -> None:
-        if order.is_trial:  # it begins from nothing
+        if order.is_trial or order.is_joining:  # it begins from nothing, or from what its gang has
             self._place(order, opening)
         else:
             self._when_settled(order.job_id, lambda: self._place(order, opening))

@@ -68,6 +68,7 @@ class RunOpening:
                 run=self._order.run,
                 job_id=self._order.job_id,
                 is_trial=self._order.is_trial,
+                wants_checkpoint=not (self._order.is_trial or self._order.is_joining),
                 damaged=self._damaged,
             )
         )
@@ -78,7 +79,7 @@ class RunOpening:
             self._refuse(Outcome.LOST, found.why_not)
             return
         self._first_worker = found.first_worker
-        if self._order.is_trial or not found.checkpoint:
+        if not found.checkpoint:
             self._fetch_code()
             return
         file = JobCheckpoint(job_id=self._order.job_id, name=found.checkpoint)

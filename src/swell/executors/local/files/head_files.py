@@ -139,14 +139,17 @@ class HeadFiles:
         def find() -> None:
             self._background(lambda: _found(self._state_dir, request), end.tell)
 
-        self.when_settled(host, request.job_id, find)
+        if request.wants_checkpoint:
+            self.when_settled(host, request.job_id, find)
+        else:
+            find()
 
 
 def _found(state_dir: Path, request: files.JobFilesRequest) -> files.JobFilesFound:
     try:
         folder = checkpoint_folder(state_dir, request.job_id)
         names = (path.name for _, path in checkpoints_in(folder) if path.name not in request.damaged)
-        newest = next(names, "")
+        newest = next(names, "") if request.wants_checkpoint else ""
         first = next_number(folder.parent, TRIAL if request.is_trial else WORKER)
     except (OSError, ValueError) as error:
         why_not = f"its files at the head cannot be read: {error}"
