@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -17,6 +18,8 @@ from swell.wire.messages import Hello
 #: For a zygote to tell that its workers have ended; then it is killed, and they with it. Well within the
 #: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
 REAP_S = 1.0
+#: Modules that take longer to import do not keep devices back: some jobs do not need them.
+WARM_WITHIN_S = 60.0
 
 log = logging.getLogger("swell.node")
 
@@ -38,16 +41,26 @@ class LocalInside:
             offered: called when a controller that is new knows what runs here.
         """
         self._host, self._node, self._find_lacks, self._offered = host, node, lacks, offered
+        self._is_due = False  #: the devices are to be offered
+        self._limit_s = 0.0  #: when they are, in any case
         self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def offer(self) -> None:
+        """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self._host.tell_kept()
-        self._offer()
-        self._offered(self)
+        self._is_due, self._limit_s = True, time.monotonic() + WARM_WITHIN_S
+        self._offer_if_warm()
         if self._looking is None:
             self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
             self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
+
+    def _offer_if_warm(self) -> None:
+        if self._is_due and (not self._host.is_warming_up or time.monotonic() >= self._limit_s):
+            self._is_due = False
+            self._offer()
+            log.info("modules are imported: the devices of this host are offered")
+            self._offered(self)
 
     @property
     def is_needed(self) -> bool:
@@ -67,7 +80,8 @@ class LocalInside:
             log.warning("this host %s", lack)
         if lacks and self._ending is None:
             self._node = LocalNode(msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings)
-            self._offer()
+            if not self._is_due:
+                self._offer()
 
     def tell(self, message: ToHost) -> None:
         self._host.tell(message)
@@ -79,6 +93,7 @@ class LocalInside:
     def tick(self) -> None:
         if self._ending is None:
             self._host.tick()
+            self._offer_if_warm()
 
     def kill(self) -> None:
         self._ending = asyncio.get_running_loop().create_task(self._host.shut_down(REAP_S))

@@ -125,6 +125,11 @@ class LocalHost:
         self._scratch.begin()
         self._zygotes.start()
 
+    @property
+    def is_warming_up(self) -> bool:
+        """Whether a worker that is asked for now waits until the zygote has imported its modules."""
+        return self._zygotes.is_starting
+
     def tell_kept(self) -> None:
         """To a controller that is new to this host, before what there is: what runs here.
 

@@ -73,6 +73,11 @@ class Nursery:
             self._is_buried.clear()
             self._beginning = self._run(self._begin())
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a fork that is asked for now waits until modules are imported."""
+        return self._beginning is not None or (self._zygote is not None and not self._is_warm)
+
     def fork(self, request: Fork) -> None:
         """Ask for a new worker, and start the zygote if necessary. The answer comes as a note."""
         self._pids[request.key] = None

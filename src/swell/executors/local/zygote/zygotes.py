@@ -49,6 +49,11 @@ class Zygotes:
         """Warm up that of the platform's interpreter."""
         self._own.start()
 
+    @property
+    def is_starting(self) -> bool:
+        """See `Nursery.is_starting`, of the platform's interpreter."""
+        return self._own.is_starting
+
     def fork(self, request: Fork, python: str) -> None:
         """`python`: path of the worker's interpreter; empty: the platform's."""
         if python in ("", sys.executable):
