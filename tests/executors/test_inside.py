@@ -26,6 +26,7 @@ class WarmingHost:
     """See `LocalHost`, as far as it matters here."""
 
     is_warming_up: bool = True
+    bindings: dict[str, DeviceBinding] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
 
     def tell_kept(self) -> None:

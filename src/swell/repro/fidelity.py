@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
-from swell.repro.job_twin import JobTwin, completion_s
+from swell.repro.job_twin import JobTwin, moved_share
 from swell.repro.live_run import LiveRun, PlannedJob
 from swell.repro.simulated_rerun import measured_cost, measured_timings, simulate
 
@@ -142,14 +142,8 @@ def compare(run: LiveRun) -> Comparison:
     return Comparison(
         run=run,
         pairs=tuple(JobTwin(live=job, simulated=simulated[job.view.id]) for job in run.jobs),
-        chance_share=float(np.mean([_moved_share(simulated, views) for views in disturbed])),
+        chance_share=float(np.mean([moved_share(simulated, views) for views in disturbed])),
     )
-
-
-def _moved_share(before: Mapping[str, JobView], after: Mapping[str, JobView]) -> float:
-    """Mean over the jobs that succeeded in both."""
-    times_s = [(completion_s(view), completion_s(after[job_id])) for job_id, view in before.items()]
-    return float(np.mean([abs(then_s / now_s - 1.0) for now_s, then_s in times_s if now_s and then_s]))
 
 
 def _admitted(views: Sequence[JobView]) -> frozenset[str]:

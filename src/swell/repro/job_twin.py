@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -39,3 +42,10 @@ def completion_s(view: JobView) -> float | None:
     if view.phase is not Phase.SUCCEEDED or view.finished_s is None:
         return None
     return view.finished_s - view.submitted_s
+
+
+def moved_share(before: Mapping[str, JobView], after: Mapping[str, JobView]) -> float:
+    """How far completion times of the same jobs are apart: the mean over those that succeeded in both."""
+    times_s = [(completion_s(view), completion_s(after[job_id])) for job_id, view in before.items()]
+    shares = [abs(then_s / now_s - 1.0) for now_s, then_s in times_s if now_s and then_s]
+    return float(np.mean(shares)) if shares else 0.0

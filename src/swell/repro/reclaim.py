@@ -45,16 +45,18 @@ SETTINGS: dict[str, float] = {
     "bftrainer.t_fwd_s": 15.0,
     "bftrainer.max_trainers": 4.0,
 }
-#: 8 steps are an epoch of the script. Jobs have different bounds: among equals chance decides who shrinks.
+#: 8 steps are an epoch of the script. All jobs are as fast on a node, so for most workloads chance decides
+#: who has which: of 700 drawn at random this is one whose outcome hangs little on it, by simulation (see
+#: `ReclaimComparison.chance_share`).
 WORKLOAD = (
-    PlannedJob(at_s=0, name="a", script="visits.py", steps=104, workers="1:3"),
-    PlannedJob(at_s=0.5, name="b", script="visits.py", steps=160, workers="1:2"),
-    PlannedJob(at_s=20, name="c", script="visits.py", steps=48, workers="1"),
-    PlannedJob(at_s=60, name="d", script="visits.py", steps=88, workers="1:4"),
-    PlannedJob(at_s=120, name="e", script="visits.py", steps=56, workers="1:2"),
-    PlannedJob(at_s=150, name="f", script="visits.py", steps=32, workers="1"),
-    PlannedJob(at_s=200, name="g", script="visits.py", steps=64, workers="1:3"),
-    PlannedJob(at_s=230, name="h", script="visits.py", steps=400, workers="1:"),
+    PlannedJob(at_s=0, name="a", script="visits.py", steps=112, workers="1:"),
+    PlannedJob(at_s=0.5, name="b", script="visits.py", steps=80, workers="2"),
+    PlannedJob(at_s=55, name="c", script="visits.py", steps=40, workers="1:"),
+    PlannedJob(at_s=81, name="d", script="visits.py", steps=24, workers="2"),
+    PlannedJob(at_s=102, name="e", script="visits.py", steps=56, workers="1:2"),
+    PlannedJob(at_s=208, name="f", script="visits.py", steps=88, workers="1:"),
+    PlannedJob(at_s=231, name="g", script="visits.py", steps=64, workers="1"),
+    PlannedJob(at_s=232, name="h", script="visits.py", steps=88, workers="1"),
 )
 
 

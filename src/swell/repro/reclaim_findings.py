@@ -11,7 +11,7 @@ from swell.repro.fidelity_findings import sizes
 from swell.repro.findings import Chart, Column, Findings, Panel, Series, Table
 from swell.repro.live_run import LiveJob
 from swell.repro.reclaim_record import ReclaimRun
-from swell.repro.reclaim_twin import ReclaimComparison, compare
+from swell.repro.reclaim_twin import DELAY_SHARE, NOISE_SHARE, ReclaimComparison, compare
 from swell.repro.simulated_rerun import measured_cost
 
 #: The mean error of completion times is to be no more.
@@ -47,6 +47,10 @@ def _truth(found: ReclaimComparison) -> Iterator[str]:
     load = f"load {live.load_before:.1f} before, {live.load_after:.1f} at the end"
     yield f"{live.num_cores} cores for all machines; {load}"
     cost = measured_cost(live)
+    yield (
+        f"noise of {NOISE_SHARE:.1%} in speeds and up to {DELAY_SHARE:.0%} in delays of nodes alone moves "
+        f"completion times by {found.chance_share:.1%}"
+    )
     yield (
         f"means of the live run: a node joins {found.delays.join_s:.1f} s after the beginning of its "
         f"interval, and is given up {found.delays.notice_s:.1f} s after it was killed; a start takes "

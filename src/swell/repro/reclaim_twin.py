@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
 from swell.model.view import JobView
-from swell.repro.job_twin import JobTwin
+from swell.repro.job_twin import JobTwin, moved_share
 from swell.repro.reclaim_record import NodeSeen, ProgressSample, ReclaimRun
 from swell.repro.simulated_rerun import measured_cost, measured_timings, simulate
 from swell.settings import make_settings
 from swell.sim.gangs import GangTimings
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+
+#: Of speeds, and of the delays of nodes, by which simulations are disturbed.
+NOISE_SHARE, DELAY_SHARE, NUM_NOISY = 0.005, 0.15, 5
 
 
 class NodeDelays(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +35,7 @@ class ReclaimComparison:
     delays: NodeDelays
     twins: tuple[JobTwin, ...]
     progress: tuple[ProgressSample, ...]  #: of the simulation
+    chance_share: float  #: by how much noise in speeds and delays alone moves completion times, on average
 
     @property
     def mean_error_share(self) -> float | None:
@@ -49,11 +53,6 @@ class ReclaimComparison:
 def compare(run: ReclaimRun) -> ReclaimComparison:
     """Speeds are those of trial runs, costs of changes and delays of nodes the means of the live run."""
     live, delays = run.ended.run, measured_delays(run)
-    timings = replace(
-        measured_timings(live),
-        notice_s=delays.notice_s,
-        checkpoint_interval_s=run.settings.get("checkpoint_interval_s", GangTimings().checkpoint_interval_s),
-    )
     progress: list[ProgressSample] = []
 
     def note(now_s: float, views: Sequence[JobView]) -> None:
@@ -61,15 +60,50 @@ def compare(run: ReclaimRun) -> ReclaimComparison:
         done = sum(view.steps * view.global_batch for view in begun)
         progress.append(ProgressSample(at_s=now_s - live.begun_s, num_samples=done))
 
-    nodes = tuple(node_changes(run, delays))
-    settings = make_settings(run.settings)
-    views = simulate(live, measured_cost(live), timings, nodes=nodes, settings=settings, note=note)
+    views = _simulated(run, delays, note=note)
+    disturbed = [
+        _simulated(run, other, noise_share=NOISE_SHARE, seed=seed)
+        for seed, other in enumerate(_disturbed(delays))
+    ]
     return ReclaimComparison(
         run=run,
         delays=delays,
         twins=tuple(JobTwin(live=job, simulated=views[job.view.id]) for job in live.jobs),
         progress=tuple(progress),
+        chance_share=float(np.mean([moved_share(views, others) for others in disturbed])),
     )
+
+
+def _simulated(
+    run: ReclaimRun,
+    delays: NodeDelays,
+    noise_share: float = 0.0,
+    seed: int = 0,
+    note: Callable[[float, Sequence[JobView]], None] | None = None,
+) -> dict[str, JobView]:
+    """See `simulate`."""
+    live = run.ended.run
+    timings = replace(
+        measured_timings(live),
+        notice_s=delays.notice_s,
+        checkpoint_interval_s=run.settings.get("checkpoint_interval_s", GangTimings().checkpoint_interval_s),
+    )
+    return simulate(
+        live,
+        measured_cost(live),
+        timings,
+        noise_share=noise_share,
+        seed=seed,
+        nodes=tuple(node_changes(run, delays)),
+        settings=make_settings(run.settings),
+        note=note,
+    )
+
+
+def _disturbed(delays: NodeDelays) -> Iterator[NodeDelays]:
+    """As other runs may have them."""
+    for factor in np.linspace(1.0 - DELAY_SHARE, 1.0 + DELAY_SHARE, NUM_NOISY).tolist():
+        yield NodeDelays(join_s=factor * delays.join_s, notice_s=factor * delays.notice_s)
 
 
 def measured_delays(run: ReclaimRun) -> NodeDelays:

@@ -41,6 +41,7 @@ class LocalInside:
             offered: called when a controller that is new knows what runs here.
         """
         self._host, self._node, self._find_lacks, self._offered = host, node, lacks, offered
+        host.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
         self._is_due = False  #: the devices are to be offered
         self._limit_s = 0.0  #: when they are, in any case
         self._looking: asyncio.Future[tuple[str, ...]] | None = None
