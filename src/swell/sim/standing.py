@@ -22,6 +22,8 @@ from swell.throughput.crossing import NO_CROSSING, Crossing
 
 #: What is believed of gangs on more hosts is taken to be as of so many.
 MOST_HOSTS = 8
+#: Workers. Policies may choose any size; of larger gangs those between two powers of two are interpolated.
+EVERY_UP_TO = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +99,7 @@ def sim_job(
     Raises:
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
     """
-    sizes = job_sizes(record.spec, num_devices)
-    if not sizes.size:
-        sizes = job_sizes(record.spec, num_devices, Sizes.EVERY)
+    sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY))
     rate_per_s = belief.rates_per_s(record.id, sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
     if record.progress.total_steps is None or not sizes.size:
@@ -116,6 +116,14 @@ def sim_job(
         num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,
     )
+
+
+def _told_sizes(sizes: IntArray) -> IntArray:
+    """Every size of small gangs; of large ones the powers of two and the largest, with lines between them."""
+    is_told = (sizes <= EVERY_UP_TO) | ((sizes & (sizes - 1)) == 0)
+    is_told[-1:] = True
+    told: IntArray = sizes[is_told]
+    return told
 
 
 def _crossing(record: JobRecord, belief: Belief, sizes: IntArray, rate_per_s: FloatArray) -> Crossing:
