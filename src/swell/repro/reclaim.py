@@ -46,17 +46,17 @@ SETTINGS: dict[str, float] = {
     "bftrainer.max_trainers": 4.0,
 }
 #: 8 steps are an epoch of the script. All jobs are as fast on a node, so for most workloads chance decides
-#: who has which: of 700 drawn at random this is one whose outcome hangs little on it, by simulation (see
+#: who has which: of some hundred drawn at random this is one whose outcome hangs little on it, by simulation (see
 #: `ReclaimComparison.chance_share`).
 WORKLOAD = (
-    PlannedJob(at_s=0, name="a", script="visits.py", steps=112, workers="1:"),
-    PlannedJob(at_s=0.5, name="b", script="visits.py", steps=80, workers="2"),
-    PlannedJob(at_s=55, name="c", script="visits.py", steps=40, workers="1:"),
-    PlannedJob(at_s=81, name="d", script="visits.py", steps=24, workers="2"),
-    PlannedJob(at_s=102, name="e", script="visits.py", steps=56, workers="1:2"),
-    PlannedJob(at_s=208, name="f", script="visits.py", steps=88, workers="1:"),
-    PlannedJob(at_s=231, name="g", script="visits.py", steps=64, workers="1"),
-    PlannedJob(at_s=232, name="h", script="visits.py", steps=88, workers="1"),
+    PlannedJob(at_s=0, name="a", script="visits.py", steps=104, workers="1:2"),
+    PlannedJob(at_s=0.5, name="b", script="visits.py", steps=56, workers="1"),
+    PlannedJob(at_s=51, name="c", script="visits.py", steps=40, workers="2:3"),
+    PlannedJob(at_s=108, name="d", script="visits.py", steps=24, workers="1:2"),
+    PlannedJob(at_s=130, name="e", script="visits.py", steps=24, workers="2"),
+    PlannedJob(at_s=155, name="f", script="visits.py", steps=56, workers="2"),
+    PlannedJob(at_s=175, name="g", script="visits.py", steps=152, workers="1"),
+    PlannedJob(at_s=244, name="h", script="visits.py", steps=128, workers="2:3"),
 )
 
 
