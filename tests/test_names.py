@@ -1,4 +1,4 @@
-"""A class name stands once in the package: whoever reads it, or searches for it, finds one class."""
+"""A class name stands once in the package: who reads it, or searches for it, finds one class."""
 
 from __future__ import annotations
 

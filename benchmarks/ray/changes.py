@@ -35,7 +35,7 @@ class Cost:
 
     pause: Pause
     longest_s: float  #: time without a finished step
-    known_s: float | None  #: from the kill until Ray knew; None: nobody was killed
+    known_s: float | None  #: from the kill until Ray knew; None: no node was killed
 
     @property
     def beyond_s(self) -> float | None:

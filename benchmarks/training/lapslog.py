@@ -27,7 +27,7 @@ class LapsLog(logging.Handler):
 
 
 def read_laps(folder: Path, group: str) -> Mapping[str, float]:
-    """Seconds of each part, of the worker that waited least for others; empty if nobody has told."""
+    """Seconds of each part, of the worker that waited least for others; empty if none has told."""
     texts = [text for path in folder.glob("laps-*.log") for text in path.read_text().splitlines(True)]
     entries = [json.loads(text) for text in texts if text.endswith("\n")]
     found: list[Mapping[str, float]] = [parts_s for of, parts_s in entries if of == group]

@@ -177,7 +177,7 @@ class SwellAcross:
         self.resize(num_workers)
 
     def kill_host(self, index: int) -> None:
-        """SIGKILL for all of a machine, which tells nobody; what it has written is gone with it."""
+        """SIGKILL for all of a machine, which tells no other; what it has written is gone with it."""
         self.log_folders = [folder for place, folder in enumerate(self.log_folders) if place != index]
         self.machines[index].kill()
 

@@ -15,6 +15,6 @@ Column = TypeVar("Column", bound=npt.NDArray[Any])
 
 
 def read_only(array: Column) -> Column:
-    """The very array, which is nobody else's."""
+    """The very array, of which no other view is kept."""
     array.setflags(write=False)
     return array

@@ -45,7 +45,7 @@ def suited(kernel: Kernel, num_rows: int) -> Kernel:
 
 
 def compile_always() -> None:
-    """From now on few rows are worth it too: for whoever is about to make very many calls."""
+    """From now on few rows are worth it too: for a program that is about to make very many calls."""
     global _always
     _always = True
 

@@ -264,7 +264,7 @@ def test_leaders_are_heard_one_after_the_other(http: httpx.Client, log_dir: Path
     (log_dir / "worker-0.log").write_text("load\none\n")
     (log_dir / "worker-1.log").write_text("load\none\n")
     (log_dir / "worker-5.log").write_text("load\none\ntwo\n")
-    assert texts(http, whose="leader") == [(0, "load\none\n")], "the first, while nobody is noted"
+    assert texts(http, whose="leader") == [(0, "load\none\n")], "the first, while no leader is noted"
     (log_dir / "leaders").write_text("0 0\n5 9\nsomebody else\n../x 0\n0 3\n7 0\n")
     assert texts(http, whose="leader") == [(0, "load\none\n")]
     assert texts(http, whose="leader", offset="0:9") == [(0, ""), (5, "two\n")]

@@ -57,7 +57,7 @@ class Scene:
     jobs: Jobs
     folder: Path  #: beside the state folder, and never full
     has_own_disk: bool  #: the state folder is a small file system of its own
-    told: list[str] = field(default_factory=list)  #: what was done, for whoever reads a failure
+    told: list[str] = field(default_factory=list)  #: what was done, for the reader of a failure
 
     # ------------------------------------------------------------ looking
     @property

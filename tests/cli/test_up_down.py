@@ -332,7 +332,7 @@ def test_options_that_cannot_be_met(
 ) -> None:
     fails(up(*PACED, *options), 1, *parts)
     if state.exists():
-        wait_for_lock(state)  # nobody is left behind
+        wait_for_lock(state)  # no process is left behind
 
 
 def test_http_is_answered_where_it_was_asked_for(state: Path, up: Run) -> None:

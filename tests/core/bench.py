@@ -49,7 +49,7 @@ class Bench:
         self.policy = policy or Fixed()
         self.core: Core = core_of(self.policy, placer)
         self.now_s = 100.0
-        self.told_steps = 0  #: by a job of which nobody is shown any
+        self.told_steps = 0  #: by a job of which none is shown
         self.ended: dict[str, JobView] = {}
         self.say(NodeJoined(at_s=self.now_s, node=node("n0", num_devices)))
 

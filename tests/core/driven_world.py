@@ -57,7 +57,7 @@ class DrivenWorld(SimulatedWorld):
     """Begins without nodes and jobs.
 
     Args:
-        seed: of the faults, and for whoever else has to draw.
+        seed: of the faults, and for all else that has to draw.
     """
 
     def __init__(self, seed: int = 0, rates: FaultRates = NO_FAULTS) -> None:

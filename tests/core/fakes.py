@@ -202,7 +202,7 @@ def _by_arrival(snapshot: Snapshot) -> list[int]:
 
 
 def everybody(wanted: Mapping[str, int], held: Mapping[str, tuple[str, ...]]) -> Mapping[str, int]:
-    """Who is to have how many devices, whoever keeps its number first."""
+    """Which job is to have how many devices, those that keep their number first."""
     numbers = {job: len(held[job]) for job in sorted(held.keys() - wanted.keys())} | dict(wanted)
     return {job: num for job, num in numbers.items() if num}
 
@@ -254,7 +254,7 @@ class FirstFree:
 class Shuffler(FirstFree):
     """Ignores what jobs hold unless they are pinned: gangs are sent to each other's places.
 
-    Whoever comes first gets the last devices, so that two jobs that grow want what the other one has.
+    The job that comes first gets the last devices, so that two jobs that grow want what the other one has.
     """
 
     def place(

@@ -116,7 +116,7 @@ def test_capacity_is_never_exceeded(situation: tuple[Snapshot, Allocation, BoolA
 def test_a_cluster_that_shrank_lets_nothing_grow_beyond_it(
     situation: tuple[Snapshot, Allocation, BoolArray], num_lost: int
 ) -> None:
-    """What pinned gangs hold of lost nodes cannot be helped; nobody else takes what is not there."""
+    """What pinned gangs hold of lost nodes cannot be helped; no other takes what is not there."""
     snapshot, allocation, is_pinned = situation
     left = max(0, snapshot.num_devices - num_lost)
     if allocation.workers.sum() > left:
@@ -205,7 +205,7 @@ def test_the_same_answer_again_and_again_comes_to_rest(
     settled = steady(replace(snapshot, now_s=snapshot.now_s + MIN_HOLD_S), allocation, is_pinned)
     assert (settled.workers == snapshot.held_workers).all()
     assert math.isinf(settled.wake_s)
-    # and it is a good place to rest: whoever the policy gives something has something, or waits for
+    # and it is a good place to rest: a job that the policy gives something has something, or waits for
     # somebody who is about to end
     is_anyone_ending = any(_left_s(snapshot, row, int(held)) <= 1.0 for row, held in _holders(snapshot))
     assert is_anyone_ending or (settled.workers[allocation.workers > 0] > 0).all()

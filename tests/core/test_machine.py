@@ -153,12 +153,12 @@ class HostileWorld(RuleBasedStateMachine):
         events = [event for event in self.head.delivered if self._is_surely_stale(event)]
         if events:
             event = data.draw(st.sampled_from(events))
-            stale, nobody = self.head.copies(2)
+            stale, without = self.head.copies(2)
             now_s = stale.now_s
             event = msgspec.structs.replace(event, at_s=now_s)
             commands = stale.handle([event])
-            assert commands == nobody.handle([msgspec.structs.replace(event, job_id="nobody")])
-            assert stale.save() == nobody.save()
+            assert commands == without.handle([msgspec.structs.replace(event, job_id="nobody")])
+            assert stale.save() == without.save()
 
     def _is_surely_stale(self, event: AnyEvent) -> bool:
         """All that was answered, and every report of an old generation, is history."""

@@ -1,4 +1,4 @@
-"""The table of transitions is closed, and whoever leaves it hears the job's story."""
+"""The table of transitions is closed, and the error of a step outside it tells the job's story."""
 
 from __future__ import annotations
 

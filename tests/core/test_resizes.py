@@ -30,7 +30,7 @@ def training(
     pause_s: float | None = None,
 ) -> None:
     """So many reports, a second apart, of a gang that makes so many steps a second; the first has a pause."""
-    known = bench.job().steps or bench.told_steps  # nobody is shown what a restart job makes
+    known = bench.job().steps or bench.told_steps  # what a restart job makes is not shown
     for number in range(num):
         bench.told_steps = known + (number + 1) * int(rate_per_s)
         is_first = number == 0
@@ -195,7 +195,7 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     training(bench, 2, generation, 20)
     grown = resize_to(bench, 4)
     decided_s, bench.now_s = last(bench).at_s, last(bench).at_s + 12.0
-    assert last(bench).cost_s is None, "its processes are there, and nobody knows yet whether they train"
+    assert last(bench).cost_s is None, "its processes are there, and it is not known yet whether they train"
     bench.say(
         StepsReported(
             at_s=bench.now_s, job_id="a", generation=grown, steps=bench.told_steps, num_workers=0, loss=0.5

@@ -1,4 +1,4 @@
-"""A CPU share is a part of a target: a change of it alone is answered, and disturbs nobody."""
+"""A CPU share is a part of a target: a change of it alone is answered, and disturbs no worker."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from swell.model.job import Elasticity
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
-JOBS = {"a1": "a", "b": "b", "nobody's": "", "a2": "a"}
+JOBS = {"a1": "a", "b": "b", "no tenant's": "", "a2": "a"}
 OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
 
 #: (a tenant of whom a job comes or, the second time, goes; seconds before that)
@@ -76,7 +76,7 @@ def test_a_policy_sees_whose_a_job_is_and_how_many_there_are() -> None:
     core.handle([NodeJoined(at_s=2.0, node=node())])
     (shown,) = policy.shown
     whose = dict(zip(shown.job_ids, shown.tenant.tolist(), strict=True))
-    assert whose["a1"] == whose["a2"] and len({whose["a1"], whose["b"], whose["nobody's"]}) == 3
+    assert whose["a1"] == whose["a2"] and len({whose["a1"], whose["b"], whose["no tenant's"]}) == 3
     assert shown.num_tenants == 3
 
 

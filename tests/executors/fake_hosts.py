@@ -327,11 +327,11 @@ class Fleet:
         return host
 
     def check_claims(self) -> None:
-        """Whoever is on a device is asked before another gang may have it."""
+        """A gang that is on a device is asked before another may have it."""
         gangs = self.controller._gangs
         for job_id, gang in gangs._gangs.items():
             missed = [device for device in gang.devices if job_id not in gangs._claims.of([device])]
-            assert not missed, f"nobody would know that {job_id} is on {missed}"
+            assert not missed, f"no gang would know that {job_id} is on {missed}"
 
     @property
     def gangs(self) -> set[str]:

@@ -229,7 +229,7 @@ class PuppetWorld:
         return not busy and (is_answered or self.waits_in_vain())
 
     def waits_in_vain(self) -> bool:
-        """All that are left are stuck, and nobody but the head waits, to hear that they go on: they may."""
+        """All that are left are stuck, and only the head waits, to hear that they go on: they may."""
         is_suspending = self.gang._membership.is_suspending
         return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_suspending
 

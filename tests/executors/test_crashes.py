@@ -1,4 +1,4 @@
-"""Whoever is killed, whenever: nothing is lost that need not be, and no process is left."""
+"""Whatever process is killed, whenever: nothing is lost that need not be, and no process is left."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class MeasuringFleet(Fleet):
                 worker.host.exit(worker, NOT_STARTED)
         elif isinstance(said, m.Regroup) and said.num_hosts > 1 and not self.is_reachable:
             worker.order = said
-            worker.say(m.JoinFailed(generation=said.generation, steps=0, message="nobody listens"))
+            worker.say(m.JoinFailed(generation=said.generation, steps=0, message="no program listens"))
         else:
             super().obey(worker, said)
 

@@ -1,4 +1,4 @@
-"""The books on one node of Ray agree with Ray, in any order of answers and whoever else takes devices."""
+"""The books on one node of Ray agree with Ray, in any order of answers, whatever others take."""
 
 from __future__ import annotations
 

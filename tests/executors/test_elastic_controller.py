@@ -148,7 +148,7 @@ def test_what_a_shrink_took_is_told_before_its_end_makes_that_stale() -> None:
                     made.puppets[number].outbox.insert(1, after)
                 made.hear(number)
         for number, puppet in list(made.puppets.items()):
-            if puppet.status is not None:  # whoever left is gone only now
+            if puppet.status is not None:  # a worker that left is gone only now
                 made.hear(number)
     paused = [event for event in made.events if isinstance(event, StepsReported) and event.pause_s]
     assert [(report.generation, report.num_workers, report.pause_s) for report in paused] == [(1, 2, 0.3)]

@@ -236,7 +236,7 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
     assert scene.warnings[1:] == [("quota", "")]
     begin = launch(lambda **_: make_spec(), devices(0, 1))
     scene.limits.launch(JOB, begin.target.configuration.share, None)
-    assert len(scene.warnings) == 2, "nobody chose a share for it"
+    assert len(scene.warnings) == 2, "no share was chosen for it"
     for share in (0.5, 0.25):
         scene.limits.set_share(JOB, share, is_needed=False)
     assert scene.warnings[2:] == [("quota", "no quota")], "once"

@@ -118,7 +118,7 @@ class House:
         self.collect()
 
     def act(self, trouble_share: float) -> None:
-        """One thing, by chance; so often one that nobody wants."""
+        """One thing, by chance; so often one that no job wants."""
         if self.chance.random() < trouble_share:
             self.make_trouble()
             return
@@ -156,7 +156,7 @@ class House:
 
     # ------------------------------------------------------------ calm
     def calm_down(self) -> None:
-        """Nothing goes wrong any more, whoever hangs is ended, and everything is delivered."""
+        """Nothing goes wrong any more, workers that hang are ended, and everything is delivered."""
         for world in self.worlds.values():
             world.is_disk_full = False
             for number, puppet in world.puppets.items():
@@ -180,13 +180,13 @@ class House:
     def disagreement(self) -> str:
         """What is not yet as it should be."""
         views = {view.id: view for view in self.core.views()}
-        assert set(views) == set(JOBS), "nobody's script was at fault"
+        assert set(views) == set(JOBS), "no script was at fault"
         for job, wanted in self.policy.wanted.items():
             world, view = self.worlds.get(job), views[job]
             devices = world.gang.devices if world is not None else ()
             puppets = world.puppets.values() if world is not None else ()
             is_at_rest = (
-                view.workers >= wanted  # who has more keeps it while nobody needs it
+                view.workers >= wanted  # who has more keeps it while no other needs it
                 and view.phase is (Phase.RUNNING if view.workers else Phase.QUEUED)
                 and sorted(view.devices) == sorted(devices)
                 and all(puppet.phase == "training" and puppet.status is None for puppet in puppets)

@@ -559,7 +559,7 @@ def test_a_host_that_is_gone_is_forgotten_once_no_worker_can_run_there(world: Wo
     world.restart_host()
     world.cut_or_mend()
     world.pass_time(1.0)
-    assert world.is_joined(), "in a term that nobody else has had"
+    assert world.is_joined(), "in a term that no host has had before"
 
 
 @pytest.mark.parametrize("name", ["local", "node0", "node17", "a/b", "", "x" * 41])
@@ -628,7 +628,7 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Pa
         SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
     )
     world.pass_time(0.2)
-    assert offer_of(world) == NODE, "nobody waits for it"
+    assert offer_of(world) == NODE, "it is not waited for"
     tried.pop()("Connection refused")
     remark = "the head cannot reach it at 10.9.0.11 (Connection refused); gangs that span nodes need that"
     assert offer_of(world).lacks[0] == "lacks a module" and offer_of(world).lacks[1].startswith(remark)

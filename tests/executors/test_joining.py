@@ -160,7 +160,7 @@ def refused(folder: Path, attach: Callable[[Head], Awaitable[object]]) -> Cannot
         errors.append(raised.value)
 
     head = play(folder, scene)
-    assert len(head.joined) == 1, "nobody but the bystander"
+    assert len(head.joined) == 1, "only the bystander"
     return errors[0]
 
 

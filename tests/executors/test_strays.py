@@ -1,4 +1,4 @@
-"""Daemons that a job's script has started do not outlive the job, whoever is killed."""
+"""Daemons that a job's script has started do not outlive the job, whatever process is killed."""
 
 from __future__ import annotations
 

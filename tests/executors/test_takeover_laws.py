@@ -71,7 +71,7 @@ class HandedOn(PuppetWorld):
         self.is_taking_over = True
         if run.record is not None and isinstance(run.record.gang, ElasticRecord):
             workers = {w.number: w for w in run.workers if w.number in run.record.workers}
-            assert all(w.number in workers for w in run.workers if w.exit is None), "nobody directs it"
+            assert all(w.number in workers for w in run.workers if w.exit is None), "it has no director"
             self._apply(self.gang.take_over(run.record.gang, workers, (), self.now_s))
         self.is_taking_over = False
         if command is not None:

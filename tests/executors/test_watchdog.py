@@ -1,4 +1,4 @@
-"""Who holds the others up is found by what all say of their main threads, and nobody else is killed."""
+"""Who holds the others up is found by what all say of their main threads, and no other worker is killed."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_who_takes_long_over_every_step_is_given_longer() -> None:
 
 def test_a_script_that_hangs_at_the_same_step_again_and_again_fails_its_job() -> None:
     made = running(4)
-    for number in (0, 1, 2):  # rank 0 hangs, and whoever is rank 0 then
+    for number in (0, 1, 2):  # rank 0 hangs, and the one that is rank 0 then
         made.stick(number)
         wait(made, STUCK_S + 3)
         for puppet in made.puppets.values():  # none makes a step

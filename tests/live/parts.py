@@ -81,7 +81,7 @@ class OneDeviceEach(Policy):
 
 
 class FirstFree:
-    """A placer: what a job holds, then the first devices nobody has."""
+    """A placer: what a job holds, then the first devices that are free."""
 
     def place(
         self,

@@ -119,7 +119,7 @@ def assert_no_slot_changes(machines: Cluster, before: Held, after: Held) -> None
 def test_no_job_changes_devices_within_a_node(
     machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
 ) -> None:
-    """Whoever moves, whatever is lost. So one that keeps its nodes and its size keeps its devices."""
+    """Whatever moves, whatever is lost. So one that keeps its nodes and its size keeps its devices."""
     held: Held = {}
     placer = BestFitPlacer()
     for wanted in steps:

@@ -25,7 +25,7 @@ small_wishes = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), min
 def test_a_placer_keeps_its_contract(
     make: type[Placer], machines: Cluster, steps: list[dict[str, int]], data: st.DataObject
 ) -> None:
-    """Real devices, nobody shares, who is pinned stays, who is placed has as many as were wanted."""
+    """Real devices, no two jobs share one, who is pinned stays, who is placed has as many as were wanted."""
     placer, held = make(), dict[str, tuple[str, ...]]()
     names = [node.name for node in machines.nodes]
     some = st.frozensets(st.sampled_from(names)) if names else st.just(frozenset())

@@ -22,7 +22,7 @@ JOB = ("--epochs", EPOCHS, "--workers", "1:4")
 
 
 def check_learned(folder: Path, expected: Any) -> None:
-    """It took the same steps as a run that nobody disturbed: once each, with the same samples."""
+    """It took the same steps as a run that was not disturbed: once each, with the same samples."""
     found = read_weights(folder)
     assert found["steps"] == EPOCHS * STEPS_PER_EPOCH
     np.testing.assert_allclose(found["weight"], expected, rtol=1e-9)
@@ -78,7 +78,7 @@ def test_killed_workers_cost_no_step(
     assert done.pids[:4] == first
     codes = [told["code"] for told in swell.json("explain", job)]
     assert codes.count("workers_lost") == 2
-    assert "started" not in codes[codes.index("workers_lost") :], "nobody was started anew"
+    assert "started" not in codes[codes.index("workers_lost") :], "no worker was started anew"
     check_learned(tmp_path, weights_after(EPOCHS))
 
 

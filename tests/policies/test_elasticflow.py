@@ -126,7 +126,7 @@ def test_what_is_promised_is_kept(
     jobs: list[Job], num_devices: int, margin: float, costs: tuple[float, float]
 ) -> None:
     """Arrivals over time, changes that cost what they are believed to (a resize no more than a start), true
-    speeds: nobody is ever late."""
+    speeds: no job is ever late."""
     fresh = [
         replace(
             job,

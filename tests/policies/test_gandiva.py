@@ -1,4 +1,4 @@
-"""What Gandiva promises: nobody waits long for a first slice, and all are slowed down alike."""
+"""What Gandiva promises: no job waits long for a first slice, and all are slowed down alike."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def in_thousandths(view: Snapshot) -> Snapshot:
 @fewer
 @given(view=snapshots(opens_batches=True))
 def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> None:
-    """Holding what the policy gave, at the same instant, nobody is changed, if a step is little work."""
+    """Holding what the policy gave, at the same instant, no job is changed, if a step is little work."""
     view = in_thousandths(view)
     first = policy.decide(view)
     rows = [row for row in range(view.num_jobs) if row not in first.refusals]

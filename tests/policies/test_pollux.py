@@ -28,7 +28,7 @@ def workers(jobs: list[Job], num_devices: int) -> list[int]:
 def test_the_mean_of_speedups_over_an_equal_share_is_the_highest_there_is(
     shapes: list[dict[int, float]], num_devices: int
 ) -> None:
-    """Section 4.2, the fitness function with p = -1, where nobody runs yet; against every other answer."""
+    """Section 4.2, the fitness function with p = -1, where no job runs yet; against every other answer."""
     jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(shapes)]
     share = -(-num_devices // len(jobs))
     fair = [rates[max(size for size in rates if size <= share)] for rates in shapes]

@@ -1,4 +1,4 @@
-"""Plans that keep promises: from one decision to the next, and whoever else comes."""
+"""Plans that keep promises: from one decision to the next, and whatever jobs come."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_size_between_two_levels_is_none_of_them_unless_it_is_starting() -> No
 
 
 def test_a_gang_that_starts_is_waited_for() -> None:
-    """It is nobody's promise, and has two of the three devices for the next 3 s."""
+    """It is not promised, and has two of the three devices for the next 3 s."""
     starting = replace(best_effort("starting", {2: 1.0}, 100.0, held=2), is_pinned=True, idle=3.0)
     quick = in_fine_steps(strict("quick", {2: 1.0}, 2.0, 4.0))
     assert set(ElasticFlow().decide(snapshot([starting, quick], 3)).refusals) == {1}

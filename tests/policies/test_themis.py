@@ -1,4 +1,4 @@
-"""What Themis promises: whoever is treated worst is served first, and leases are kept."""
+"""What Themis promises: the job that is treated worst is served first, and leases are kept."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_worst_share_of_jobs_bids_first_and_the_largest_gain_per_device_wins
 
 
 def test_equal_jobs_that_share_a_device_end_about_as_late_as_each_other() -> None:
-    """Sharing incentive, within a lease: nobody ends much later than on a third of its own."""
+    """Sharing incentive, within a lease: no job ends much later than on a third of its own."""
     work = 6 * LEASE_S
     jobs = [best_effort(name, ONE, work, submitted=0.0) for name in ("a", "b", "c")]
     run = follow(Themis(), jobs, 1, margin_share=0.0, min_hold_s=0.0)

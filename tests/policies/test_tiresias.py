@@ -1,4 +1,4 @@
-"""What Tiresias promises: short jobs need not be known to be short, and nobody starves."""
+"""What Tiresias promises: short jobs need not be known to be short, and no job starves."""
 
 from __future__ import annotations
 

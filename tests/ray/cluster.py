@@ -25,7 +25,7 @@ from tests.machines.namespaces import HOME, Machine, Network
 from tests.ray.user import RayUser
 
 PORT = 6379
-#: For every process of Ray and of its users: they are to find what is tested, and tell nobody of it.
+#: For every process of Ray and of its users: they are to find what is tested, and send no statistics.
 ENVIRON = {
     "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2] / folder) for folder in (".", "src")]),
     "RAY_USAGE_STATS_ENABLED": "0",

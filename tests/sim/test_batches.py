@@ -171,7 +171,7 @@ def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_batches_outlive_nodes(profiles: ProfileSet, faults: list[tuple[float, float]], cost: str) -> None:
-    """Whatever is lost and comes back, jobs end, and batches always fit: nobody stands still for ever."""
+    """Whatever is lost and comes back, jobs end, and batches always fit: no job stands still for ever."""
     downs: list[tuple[float, Occurrence]] = [(at_s, NodeFails("n0")) for at_s, _ in faults]
     ups: list[tuple[float, Occurrence]] = [
         (at_s + lasts_s, NodeReturns(NODES[0])) for at_s, lasts_s in faults

@@ -1,4 +1,4 @@
-"""What nobody can beat."""
+"""What no schedule can beat."""
 
 from __future__ import annotations
 

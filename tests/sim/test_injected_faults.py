@@ -84,7 +84,7 @@ def test_a_launch_that_is_lost_is_repeated_and_ten_losses_fail_the_job() -> None
 
 
 def test_a_gang_that_loses_a_worker_in_a_resize_goes_on_with_those_that_are_left() -> None:
-    """Each resize and each repair loses one, until nobody is left and the job begins at its checkpoint."""
+    """Each resize and each repair loses one, until none is left and the job begins at its checkpoint."""
     ears = Ears()
     jobs = [job("first", steps=60, rates={4: 4.0}), job("second", submit_s=1.0, steps=400, rates=RATES)]
     outcome = run(jobs, faults=InjectedFaults(FaultRates(loss=1.0)), listen=ears)

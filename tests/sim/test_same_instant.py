@@ -1,4 +1,4 @@
-"""Two changes of one gang at one instant: between them nobody trains, and one pause is paid."""
+"""Two changes of one gang at one instant: between them no worker trains, and one pause is paid."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_ends_are_when_equal_parts_have_done_it_all(left: np.ndarray) -> None:
 
 @given(left=WORK)
 def test_in_the_order_of_fair_ends_nobody_is_later_than_that(left: np.ndarray) -> None:
-    """Friedman and Henderson 2003; so nobody is urgent as long as the margin is 0."""
+    """Friedman and Henderson 2003; so none is urgent as long as the margin is 0."""
     ends = fair_ends(left)
     order = np.argsort(ends, kind="stable")
     assert (np.cumsum(left[order]) <= ends[order] + 1e-9).all()

@@ -87,7 +87,7 @@ def test_rounding_unmakes_no_plan(num_devices: int, how: int, data: st.DataObjec
 def test_plans_that_were_made_are_kept_when_time_has_passed(
     num_devices: int, how: int, at_s: float, data: st.DataObject
 ) -> None:
-    """All has gone as planned until then; whoever was starting still is, and more than a moment is left."""
+    """All has gone as planned until then; what was starting still is, and more than a moment is left."""
     tasks = data.draw(some_tasks(num_devices=num_devices))
     plans = fill_all(free_for(tasks, num_devices), tasks, how)
     steps = [steps_of_plan(plans, row) for row in range(len(tasks))]
@@ -247,7 +247,7 @@ def test_a_grade_that_is_too_bad_ends_it() -> None:
 
 @pytest.mark.parametrize("how", [LATE, EARLY, AS_PLANNED])
 def test_a_starting_gang_keeps_its_level_until_it_is_up(how: int) -> None:
-    """One device would do; the four that it starts on are nobody else's before 2 s."""
+    """One device would do; the four that it starts on are no other's before 2 s."""
     task = Taker(CURVES[2], 6.0, 12.0, held=3, idle_s=2.0, is_bound=True)
     other = Taker(CURVES[2], 8.0, 10.0)
     free = free_for([task, other], 4)

@@ -72,7 +72,7 @@ def test_sizes_between_are_interpolated_and_beyond_them_nothing_is_possible() ->
 
 
 def test_a_batch_that_a_size_cannot_have_counts_as_its_best() -> None:
-    """Whoever asks then is between two sizes; a rate of 0 would mean that it stands still for ever."""
+    """A job that asks then is between two sizes; a rate of 0 would mean that it stands still for ever."""
     table = BatchTable(BatchProfile(step_s=steps_s()), own_batch=32)
     assert table.rate_per_s(8, 16, 100.0) == table.best(np.array([8]), 100.0)[0][0] > 0.0
 

@@ -134,5 +134,5 @@ def test_what_follows_the_last_step_is_shared_out_among_all() -> None:
     assert step_s(belief) == pytest.approx(STEP_S + 0.4 + 0.1)
     belief.learn_between("j", BetweenSteps(time_s=2.0, num_steps=10))
     assert step_s(belief) == pytest.approx(STEP_S + 0.2 + 0.1)
-    belief.learn_profile("j", spec(end=EndCondition()), profile)  # nobody knows how long it is
+    belief.learn_profile("j", spec(end=EndCondition()), profile)  # of unknown length
     assert step_s(belief) == pytest.approx(STEP_S + 0.2)

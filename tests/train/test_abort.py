@@ -100,7 +100,7 @@ def test_a_group_whose_member_came_and_does_not_connect_is_broken_off(
         agent.wait(worker, messages.JoinFailed)
     assert time.monotonic() - begun_s < SOON_S
     gate.unlink()
-    agent.wait(1, messages.JoinFailed)  # nobody is there any more
+    agent.wait(1, messages.JoinFailed)  # no worker is there any more
     agent.join([0, 1, 2], source=None)
     assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
 

@@ -42,11 +42,11 @@ class Alone:
         pass
 
     def run(self, collective: Callable[[], object]) -> None:
-        raise AssertionError("there is nobody to do it with")
+        raise AssertionError("there is no other to do it with")
 
 
 class PackedError(Exception):
-    """The buffer is there, and nobody sums it yet."""
+    """The buffer is there, and it is not summed yet."""
 
 
 class Pretended(Alone):
@@ -147,7 +147,7 @@ def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None
     packed: list[torch.Tensor] = []
     assert share.num_local == 0
     gradients.begin(share)
-    with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # nobody else has a gradient
+    with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # no other has a gradient
         gradients.reduce(share, torch.tensor(torch.inf), StepBallot(), Pretended(2, packed.append))
     assert not packed[0].any()
 

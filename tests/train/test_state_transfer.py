@@ -1,4 +1,4 @@
-"""A state that is handed on is the same everywhere, or nobody takes it for one."""
+"""A state that is handed on is the same everywhere, or it is not taken for one."""
 
 from __future__ import annotations
 

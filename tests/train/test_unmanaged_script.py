@@ -45,7 +45,7 @@ def pid_of(agent: FakeAgent, rank: int) -> int:
 
 
 def await_training(agent: FakeAgent) -> messages.Stepped:
-    """All have made a step: whoever has not would leave at once."""
+    """All have made a step: one that has not would leave at once."""
     return agent.wait(0, messages.Stepped, lambda message: message.steps > 2)
 
 
@@ -95,7 +95,7 @@ def test_one_that_has_made_no_step_does_not_wait_for_one(start_agent: Callable[.
     agent = start_agent()
     start(agent, 2, "adam", "0", FOR_EVER)
     agent.wait(0, messages.Stepped)
-    os.kill(pid_of(agent, 1), signal.SIGKILL)  # so that nobody makes a step any more
+    os.kill(pid_of(agent, 1), signal.SIGKILL)  # so that no worker makes a step any more
     assert agent.exit_status(0) == 1
     start(agent, 1, "adam", "0", "0")
     assert agent.exit_status(0) == 0

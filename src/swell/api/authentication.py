@@ -1,4 +1,4 @@
-"""Who may speak to the API: whoever knows the token, to a loopback name, in small letters."""
+"""Who may speak to the API: a program that knows the token, to a loopback name, in small letters."""
 
 from __future__ import annotations
 

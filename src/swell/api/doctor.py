@@ -134,7 +134,7 @@ def _share_mode(folder: StateFolder) -> ShareMode:
 
 
 def _engines() -> Iterator[Finding]:
-    """Whether Docker and Podman can run jobs that name an image; nobody needs to have one."""
+    """Whether Docker and Podman can run jobs that name an image; neither is needed."""
     for offer in engine_offers():
         text = f"{offer.name} {offer.version} can be used"
         if not offer.is_offered:

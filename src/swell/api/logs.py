@@ -21,7 +21,7 @@ ANSWER_BYTES = 1 << 20
 class Whose(StrEnum):
     """Whose lines are asked for."""
 
-    LEADER = "leader"  #: of whoever was rank 0, each from when it came to be
+    LEADER = "leader"  #: of each worker that was rank 0, from when it came to be
     WORKERS = "workers"  #: of all workers of the job's gangs
     TRIAL = "trial"  #: of the processes of its trial run
 

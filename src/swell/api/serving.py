@@ -94,7 +94,7 @@ class ApiServer:
     def _run(self) -> None:
         try:
             self._server.run(sockets=list(self._listeners))
-        except BaseException as failure:  # noqa: BLE001 - goes to whoever called start
+        except BaseException as failure:  # noqa: BLE001 - goes to the caller of start
             self._failure = failure
         finally:
             self.started.set()

@@ -79,7 +79,7 @@ def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
     Raises:
         NoPlatform: it is not up and never was.
         InvalidInput: there is no such policy, or no node to add others like.
-        InvalidJob: the job file holds none that could be submitted, or one that nobody has measured.
+        InvalidJob: the job file holds none that could be submitted, or one that has not been measured.
     """
     folder = StateFolder(state)
     _check_policy(wish.policy)

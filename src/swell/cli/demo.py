@@ -28,7 +28,7 @@ from swell.model.view import ClusterView, JobView
 
 #: Seconds between two looks at the platform.
 LOOK_EVERY_S = 0.25
-#: Whoever has not ended by then never will.
+#: A job that has not ended by then never will.
 GIVE_UP_AFTER_S = 300.0
 #: With fewer real devices there would be little to see.
 LEAST_REAL_DEVICES = 4

@@ -155,7 +155,7 @@ def _wait(client: Client, daemon: int, asked_s: float) -> bool:
 def _hindrances(client: Client, asked_s: float) -> list[str]:
     """What became first of each job that could not be saved since it was asked, and holds devices still.
 
-    Nothing if nobody answers any more.
+    Nothing if no daemon answers any more.
     """
     from swell.api.client import ApiError, NoPlatform
     from swell.cli.selection import HOLDING

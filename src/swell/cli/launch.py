@@ -70,7 +70,7 @@ def launch(
     try:
         return _answering(folder, process, is_ready, begin)
     except BaseException:
-        process.terminate()  # nobody would know of it
+        process.terminate()  # no command would find it
         raise
 
 

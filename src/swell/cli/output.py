@@ -81,7 +81,7 @@ def write_json(file: Path, value: object) -> None:
 
 
 def warn(text: str) -> None:
-    """What a user should know beside the result, also where nobody watches."""
+    """What a user should know beside the result, also where no terminal is."""
     print(f"swell: {text}", file=sys.stderr)
 
 

@@ -154,7 +154,7 @@ class Choice:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """An error about an option is a riddle to whoever did not give it."""
+        """An error about an option is a riddle to a user who did not give it."""
         try:
             yield
         except InvalidOption as error:

@@ -122,7 +122,7 @@ def simulate(
         typer.Option(
             metavar="DURATION",
             help="Say so long before a node of the pool leaves that it will: its jobs move in time. "
-            "Default: nobody says so.",
+            "Default: there is no warning.",
             show_default=False,
         ),
     ] = None,

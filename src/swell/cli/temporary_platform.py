@@ -74,7 +74,7 @@ def _take_down(state: Path) -> None:
         with connect(state) as client:
             for job in client.jobs():
                 if not job.phase.is_end:
-                    client.cancel(job.id)  # nobody will go on with it: no checkpoint is needed
+                    client.cancel(job.id)  # it never goes on: no checkpoint is needed
     except (NoPlatform, PlatformSilent):
         pass  # it never came up, or was killed, or hangs: `down` ends what it may have left
     # It says on stderr what it could not end; that it saved nothing of what was cancelled is no matter.

@@ -239,7 +239,7 @@ class Converger:
 
 
 def _must_stop(record: JobRecord) -> bool:
-    """Nobody wants the gang, or nobody of it is left. A cancelled gang may finish its checkpoint."""
+    """The gang is not wanted, or nothing of it is left. A cancelled gang may finish its checkpoint."""
     gang = record.gang
     is_saving = isinstance(gang, SavingGang)
     return (record.is_cancelled and not is_saving) or (gang.is_broken and not gang.members.devices)

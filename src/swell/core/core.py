@@ -194,7 +194,7 @@ class Core:
         )
 
     def _end_trials(self) -> list[AnyCommand]:
-        """A trial run of a job that nobody wants any more would keep the others waiting."""
+        """A trial run of a job that is not wanted any more would keep the others waiting."""
         return [
             StopGang(job_id=record.id, generation=record.generation)
             for record in self._state.ended
@@ -492,7 +492,7 @@ class Core:
 
         Args:
             with_offers: to those refused; False saves the time to find the earliest deadlines that could have
-                been promised, where nobody reads them.
+                been promised, where these are not read.
         """
         state = self._state
         if with_offers:

@@ -1,4 +1,4 @@
-"""What the latest plan says of each job: written down when somebody asks, for most of it nobody reads."""
+"""What the latest plan says of each job: written down when asked for, since most of it is never read."""
 
 from __future__ import annotations
 

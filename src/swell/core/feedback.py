@@ -122,7 +122,7 @@ def learn_pause(state: HeadState, record: JobRecord, event: StepsReported) -> No
 
 
 def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: float) -> None:
-    """Only from planned changes: after a loss the time to notice it counts too, and nobody chose it."""
+    """Only from planned changes: after a loss the time to notice it counts too, and no plan chose it."""
     record.resizes.pause_s += pause_s
     if change.is_repair:
         return

@@ -201,7 +201,7 @@ def _settle(
         is_ending[row] = ends_soon and not is_pinned[row] and want[row] < held[row]
         is_free[row] = not (is_pinned[row] or ends_soon)
         is_running[row] = is_free[row] and held[row] > 0
-        # The very sum that `wake_s` asks for: whoever is woken then must find the hold over.
+        # The very sum that `wake_s` asks for: a head that is woken then must find the hold over.
         is_fresh[row] = is_running[row] and now_s < changed_s[row] + min_hold_s
         is_optional = is_running[row] and held[row] >= floor[row]
         is_worth_it = not is_fresh[row] and saved_s[row] > GAIN_OVER_COST * resize_cost_s[row]

@@ -147,7 +147,7 @@ def _wanted_devices(
 ) -> dict[str, int]:
     """Job id -> number of devices, of jobs that are to have another: promises, the rest by class and arrival.
 
-    What is still held by jobs that nobody plans for any more (they are being stopped) is counted as free.
+    What is still held by jobs that are not planned for any more (they are being stopped) is counted as free.
     """
     wanted: dict[str, int] = {}
     if len(held) != np.count_nonzero(snapshot.held_workers):

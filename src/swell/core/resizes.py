@@ -34,8 +34,8 @@ class Change(msgspec.Struct, kw_only=True):
     at_s: float
     before: int
     after: int
-    is_repair: bool  #: workers were lost: nobody asked whether it would pay
-    is_restart: bool  #: every process stops and starts: nobody trains until the first report
+    is_repair: bool  #: workers were lost: it was not asked whether it would pay
+    is_restart: bool  #: every process stops and starts: none trains until the first report
     reason_code: str
     reason: str
     expected_cost_s: float | None
@@ -43,7 +43,7 @@ class Change(msgspec.Struct, kw_only=True):
     rate_before_per_s: float  #: steps/s, as those reported since; 0: not known in steps
     base: Mark | None  #: the last that is known of the old size; None: the job reports nothing
     answered_s: float | None = None
-    pause_s: float | None = None  #: time in which nobody trained
+    pause_s: float | None = None  #: time in which no worker trained
     first: Mark | None = None  #: reports at the new size
     last: Mark | None = None
 
@@ -61,7 +61,7 @@ class Change(msgspec.Struct, kw_only=True):
         return (self.last.steps - self.first.steps) / (self.last.at_s - self.first.at_s)
 
     def is_about(self, report: StepsReported) -> bool:
-        """A gang that shrank may report before whoever left is gone, and so under its old number."""
+        """A gang that shrank may report before its former workers are gone, and so under its old number."""
         is_early = self.after == report.num_workers != self.before
         return report.generation == self.generation or (self.answered_s is None and is_early)
 

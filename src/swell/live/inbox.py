@@ -78,7 +78,7 @@ class Inbox:
             receipt.set_exception(_closed())
 
     def nudge(self) -> None:
-        """Let whoever waits in `take` look round: nothing has happened, and no event is taken early."""
+        """Let the thread that waits in `take` look round: nothing has happened; no event is taken early."""
         with self._changed:
             self._is_nudged = True
             self._changed.notify()

@@ -13,7 +13,7 @@ from swell.model.event import AnyEvent, Woke
 
 
 class Hands(Protocol):
-    """Whoever starts and stops processes."""
+    """What starts and stops processes."""
 
     def perform(self, command: AnyCommand) -> None:
         """Begin it and return; what comes of it is an event."""

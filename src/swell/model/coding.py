@@ -1,6 +1,6 @@
 """JSON that keeps numbers which are none: the loss of a training run that diverged is NaN.
 
-JSON has no word for NaN and the infinities; encoders write null, which is no number to whoever reads it.
+JSON has no word for NaN and the infinities; encoders write null, which a reader does not take for a number.
 Here they are the strings "nan", "inf" and "-inf", and come back as the floats they were.
 """
 

@@ -87,7 +87,7 @@ class GangStarted(GangEvent, frozen=True, kw_only=True):
 
 
 class GangResized(GangEvent, frozen=True, kw_only=True):
-    """The new group trains; whoever left is gone, and its devices are free."""
+    """The new group trains; the workers that left are gone, and their devices are free."""
 
     steps: int
     pids: tuple[int, ...]  #: of the workers, in rank order

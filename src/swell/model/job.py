@@ -217,7 +217,7 @@ MOST_BETWEEN_S = 10.0
 class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
     """Time that a job's script spends between two epochs, in evaluation for example, where no step is made.
 
-    Several epochs may be told of together. `num_epochs` of 0 says that the time was at least so long: whoever
+    Several epochs may be told of together. `num_epochs` of 0 says that the time was at least so long: who
     measured it did not see its end.
     """
 

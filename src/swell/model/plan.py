@@ -37,7 +37,7 @@ class Refusal:
 
 
 class Account(Protocol):
-    """What a policy says about its answer. Most of it nobody reads: it is worked out for whoever asks.
+    """What a policy says about its answer. Most of it is never read: it is worked out when asked for.
 
     It depends on the snapshot alone, so it is the same whenever that is.
     """
@@ -126,7 +126,7 @@ class JobPlan:
     """What one job should have. No devices: it should wait."""
 
     target: Target
-    why: Callable[[], Reason]  #: worked out for whoever asks
+    why: Callable[[], Reason]  #: worked out when asked for
     #: Of the change to this target while running, its cost taken off; None: not known.
     expected_gain_s: float | None = None
     expected_cost_s: float = 0.0

@@ -33,7 +33,7 @@ class Resize(msgspec.Struct, frozen=True, kw_only=True):
     expected_cost_s: float | None  #: None where there was no choice: workers had been lost
     expected_gain_s: float | None  #: if the new size is held as long as sizes are held here
     wait_s: float | None  #: from the decision to the new gang; a live gang trains on meanwhile
-    cost_s: float | None  #: time in which nobody trained; None while that is not known
+    cost_s: float | None  #: time in which no worker trained; None while that is not known
     gain_s: float | None  #: against the size before, as long as this one was held; None if unreported
     held_s: float  #: how long the new size was, or has been, held
     is_held: bool  #: still

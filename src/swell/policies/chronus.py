@@ -36,8 +36,8 @@ class Chronus(Policy):
     Deviates: the lease of each job is found by deadline, not by a mixed-integer program, so some sets of
         deadlines that could be met are refused; a job that is not guaranteed is refused with a deadline
         that would be, where the paper lets it run without one; no local search for placement, which
-        is the placer's; while devices are short, admission adds a lease to whoever waits, for it may have to
-        wait for the end of one.
+        is the placer's; while devices are short, admission adds a lease to a job that waits, for it may have
+        to wait for the end of one.
     """
 
     name = "chronus"

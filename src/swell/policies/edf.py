@@ -17,7 +17,7 @@ class Edf(Policy):
     """The earliest deadline gets as many devices as speed it up, then the next one from what is left.
 
     A later job runs beside earlier ones if something is left for it, at the most that fits. Jobs without
-    deadlines come last, by arrival. Refuses nobody, the hopeless neither: these keep devices from others.
+    deadlines come last, by arrival. Refuses no job, the hopeless neither: these keep devices from others.
 
     References: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time
         Environment", 1973, section 7; as the baseline of ElasticFlow (ASPLOS 2023), section 6.1: "as many

@@ -26,7 +26,7 @@ NUM_AT_ONCE = 16
 class EdfElastic(Policy):
     """By deadline each job gets the least share that meets it; what is left goes where it helps most.
 
-    Nobody is refused. A job that cannot be on time any more takes, in its turn, as much as is useful: so
+    No job is refused. A job that cannot be on time any more takes, in its turn, as much as is useful: so
     a hopeless one takes from later ones what they would need, which is what admission control is for.
 
     References: Gu et al., ElasticFlow, ASPLOS 2023, section 6.4, Figure 9: "EDF + Elastic Scaling";

@@ -87,7 +87,7 @@ class Gate:
         return refusal(self._snapshot, self._levels, row, kept, offer_s, how=how)
 
     def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int:
-        """Whole seconds: the first place in the queue, found by bisection, where it makes nobody late.
+        """Whole seconds: the first place in the queue, found by bisection, where it makes no job late.
 
         The place behind all others is always one.
         """

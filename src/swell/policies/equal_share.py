@@ -17,7 +17,7 @@ class EqualShare(Policy):
     """Devices divided equally between the jobs that can use any, rounded down to useful sizes.
 
     Leftovers go size by size, by arrival: first jobs whose share was too small for their smallest size get
-    that, then jobs at their smallest size get the next one, and so on. Refuses nobody and promises nothing
+    that, then jobs at their smallest size get the next one, and so on. Refuses no job and promises nothing
     (`unpromised.without_promises`).
 
     References: Liu et al., "BFTrainer: Low-Cost Training of Neural Networks on Unfillable Supercomputer

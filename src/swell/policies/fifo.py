@@ -16,9 +16,9 @@ from swell.solvers.marginal import serve_in_order
 class Fifo(Policy):
     """In order of arrival each job gets the largest useful size that fits on what is left.
 
-    Nobody overtakes: as soon as a job does not even get its smallest size, all later ones wait too. A job
+    No job overtakes: as soon as a job does not even get its smallest size, all later ones wait too. A job
     that fits nowhere is passed over, or it would hold up the queue for ever. When a job ends, the
-    earliest ones grow first. Refuses nobody and promises nothing (`unpromised.without_promises`).
+    earliest ones grow first. Refuses no job and promises nothing (`unpromised.without_promises`).
     """
 
     name = "fifo"

@@ -25,7 +25,7 @@ class Gandiva(Policy):
     """Time slicing: jobs at the sizes they asked for, round robin in slices of 20 minutes.
 
     A gang keeps its devices for its slice. Then those go first who have waited longest, and it goes on if
-    nobody who fits wants its devices. So everybody soon has a first slice, and all are slowed down
+    no job that fits wants its devices. So each job soon has a first slice, and all are slowed down
     alike: there is no order by length or deadline.
 
     References: Xiao et al., "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018,

@@ -48,7 +48,7 @@ def num_left(snapshot: Snapshot, workers: IntArray) -> int:
 def serve_queue(snapshot: Snapshot, options: Options, workers: IntArray) -> None:
     """Give the job at the front of the queue as many as it can use, then the next one (section 2).
 
-    Changes `workers` (J,). Nobody overtakes: a job that does not fit has the others wait behind it.
+    Changes `workers` (J,). No job overtakes: a job that does not fit has the others wait behind it.
     """
     left, order = num_left(snapshot, workers), snapshot.arrival_order
     for row in order[(workers[order] == 0) & (options.num[order] > 0)].tolist():

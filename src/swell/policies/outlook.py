@@ -24,7 +24,7 @@ class Outlook:
 def look_ahead(
     snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Sequence[int] | IntArray
 ) -> Outlook:
-    """Estimate from the present alone: no arrivals, and nobody's size changes any more.
+    """Estimate from the present alone: no arrivals, and no size changes any more.
 
     A job that gets devices runs at that size to its end, after the pause its change costs. Those
     without start at their smallest size in the order `waiting`, as soon as enough devices are free

@@ -29,7 +29,7 @@ EXPLORATION = 2
 INTERVAL_S = 60.0
 #: So many intervals ahead it looks for one with another answer; by then beliefs may have drifted.
 MOST_INTERVALS = 60
-#: Costs closer than this are a tie: whoever can keep its size does.
+#: Costs closer than this are a tie: a job that can keep its size does.
 SAME_COST = 1e-9
 
 
@@ -46,7 +46,7 @@ class Pollux(Policy):
     Deviates: the search is exact (dynamic programming over jobs and devices) where the paper's is genetic,
         for here a size alone says how fast a job is, and the placer sees to compact places; so nothing is
         random, and interference between jobs on one node plays no part. Step times come from a trial run
-        and not from a model fitted to what a job has tried; the rule that nobody gets more than twice its
+        and not from a model fitted to what a job has tried; the rule that no job gets more than twice its
         most so far is kept. The head chooses the batch, not an agent in the job. A change costs what was
         measured, not always 30 s; the discount is not for starts, for it would keep a job that was submitted
         this instant from starting. It decides when something happens, too, and leaves out the minutes in

@@ -11,7 +11,7 @@ from swell.arrays import IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
 
-#: Nobody is woken sooner than this: rounding may leave a round just before its end.
+#: The head is not woken sooner than this: rounding may leave a round just before its end.
 LEAST_WAIT_S = 0.1
 
 
@@ -28,7 +28,7 @@ def claims(snapshot: Snapshot, length_s: float) -> IntArray:
     """(J,) the `Claim` of each job.
 
     Rounds begin at whole multiples of `length_s`, so those of all gangs end together, and a wide job finds
-    many devices at once. Within a round nobody who was stopped for it comes back at once.
+    many devices at once. Within a round no job that was stopped for it comes back at once.
     """
     start_s = math.floor(snapshot.now_s / length_s) * length_s
     is_old = _since_s(snapshot) < start_s

@@ -1,4 +1,4 @@
-"""Themis: nobody should end much later than on a share of the cluster of their own."""
+"""Themis: no job should end much later than on a share of the cluster of its own."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Themis(Policy):
 
     rho is when a job would end, beginning now with what it asked for, over when it would have ended alone
     on its equal share of the cluster: 1 is fair, more is worse. The worst 1 - f of those without a lease
-    bid 1 / rho; devices go to whoever makes the product of all bids largest. What they leave goes to the
+    bid 1 / rho; devices go to the jobs that make the product of all bids largest. What they leave goes to the
     others, the worst first.
 
     References: Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, sections
         3.2 (rho) and 3.3 (partial allocation auction, leases).
     Deviates: a bid is all or nothing, for a job has one size here, so the winners are taken in the order
         of their gain per device and no part of a win is held back as a hidden payment: the
-        platform knows all rates, there is nobody to keep honest; leases end at whole multiples of
+        platform knows all rates, there is no tenant to keep honest; leases end at whole multiples of
         their length for all (`rounds`); one job is one app; an equal share that is smaller than what a
         job asked for slows it down in proportion; placement plays no part in bids.
     """

@@ -1,4 +1,4 @@
-"""Tiresias: least attained service first, in a few queues, for whoever knows no remaining times."""
+"""Tiresias: least attained service first, in a few queues, where remaining times are unknown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from swell.solvers.marginal import raise_in_order
 THRESHOLDS_DEVICE_S = (3250.0, 7200.0)
 #: A job goes back to the first queue when it has waited so many times as long as it has run.
 PROMOTE_KNOB = 8.0
-#: Nobody is woken sooner than this: rounding may leave a job just below its threshold.
+#: The head is not woken sooner than this: rounding may leave a job just below its threshold.
 LEAST_WAIT_S = 0.1
 
 PromoteKnob = Annotated[
@@ -40,7 +40,7 @@ class Tiresias(Policy):
 
     Service is devices x time. A job begins in the first queue and sinks to the next one at each threshold.
     Queues are served in order, each first come, first served: who runs goes on, then by arrival. A job
-    that does not fit is passed over. Nobody's remaining time is asked for, and sizes are those that jobs
+    that does not fit is passed over. No remaining time is asked for, and sizes are those that jobs
     asked for.
 
     References: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019,
@@ -50,7 +50,7 @@ class Tiresias(Policy):
         submission counts, not since it ran last; a job that was preempted comes back by arrival,
         behind those of its queue that run (as in the authors' simulator), not by its first start; one that
         sinks while it runs goes on before those that wait in its new queue (ElasticFlow's published
-        simulator, which promotes nobody, puts it behind them); no placement by the skew of a model's
+        simulator, which promotes no job, puts it behind them); no placement by the skew of a model's
         tensors; the Gittins index of section 3.2 is not here.
     """
 
@@ -109,7 +109,7 @@ class Tiresias(Policy):
         return snapshot.now_s + max(first_s, snapshot.min_hold_s, LEAST_WAIT_S)
 
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
-        """Rows by queue; in it those that run first, so that nobody is stopped for one of its own queue."""
+        """Rows by queue; in it those that run first, so that none is stopped for one of its own queue."""
         rows = by_arrival(snapshot, range(snapshot.num_jobs))
         ordered: IntArray = rows[np.lexsort((snapshot.held_workers[rows] == 0, queue[rows]))]
         return ordered

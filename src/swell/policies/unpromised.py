@@ -26,7 +26,7 @@ def without_promises(
     why_waits: str,
     end_s: FloatArray | None = None,
 ) -> Allocation:
-    """The answer of a policy that refuses nobody.
+    """The answer of a policy that refuses no job.
 
     Every undecided job is let in. What the head then calls promised is only not refused: there are no
     floors, and deadlines play no part.
@@ -95,7 +95,7 @@ class _LateAccount:
 
 @dataclass(frozen=True)
 class _Account:
-    """Worked out for whoever asks; see `model.plan.Account`."""
+    """Worked out when asked for; see `model.plan.Account`."""
 
     snapshot: Snapshot
     levels: Levels

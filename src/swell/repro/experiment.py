@@ -81,7 +81,7 @@ class Paper:
 
     name: str
     title: str
-    inputs: str  #: in a sentence, where they come from: for whoever lacks them
+    inputs: str  #: in a sentence, where they come from: for a reader who lacks them
     introduction: str  #: of its page, Markdown
     experiments: tuple[Experiment, ...]
     #: What its page begins with: a table, a picture and a few sentences of all that was found; then comes

@@ -23,7 +23,7 @@ NOISE_SHARE, NUM_NOISY = 0.01, 5
 #: A step of 64 samples takes one such device a second. Only jobs whose evaluation is quick reach the end of
 #: an epoch: what a script does between epochs no trial run measures. Of 70 workloads drawn this is one whose
 #: outcome hangs little on chance, by simulation alone: see `Comparison.chance_share`. With jobs of perfect
-#: elasticity on few devices it does, for whoever is to shrink is decided between equals.
+#: elasticity on few devices it does, for which job is to shrink is decided between equals.
 WORKLOAD = (
     PlannedJob(at_s=0, name="vae-a", script="vae.py", steps=28, workers="1:"),
     PlannedJob(

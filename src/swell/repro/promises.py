@@ -20,7 +20,7 @@ GATES = ("edf_admission", "edf_admission_largest", "chronus")
 REFUSING = (OURS, "elasticflow_count", *GATES)
 #: A run that takes so many times the CPU time of ours, and so many seconds at least, is cut off.
 MOST_TIMES, LEAST_LIMIT_S = 5.0, 20.0
-#: What ours may take; nobody knows before how long that is.
+#: What ours may take; how long that is is not known before.
 OURS_LIMIT_S = 3_600.0
 #: Standard deviations of true rates around believed ones (noise), and of measured ones around true ones.
 SHARES = (0.0, 0.05, 0.1, 0.2)

@@ -2,7 +2,7 @@
 
 The amounts of `changed` and `everyone` are those of ElasticFlow's simulator: 2 s, or 7 s on clusters
 of 256 devices and more, and 2 (log2 n + 1) s on top of it for n devices that the job has not had
-together before. Only *who pays* differs: whoever changes, or everybody whenever anything changes. Under
+together before. Only *who pays* differs: the job that changes, or all whenever anything changes. Under
 `everyone` a set of devices is new that no job has had since the last restart of all trainers, which takes
 place at every 60th round of arrivals and ends and takes 27 s, or 47 s, from gangs on sets that are new then.
 """

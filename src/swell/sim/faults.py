@@ -16,7 +16,7 @@ def node_failures(
     """Each node is up and down in turns of exponential length, until every one that failed is back.
 
     Args:
-        until_s: nobody fails after it.
+        until_s: no node fails after it.
 
     Raises:
         ValueError: a mean is not > 0.

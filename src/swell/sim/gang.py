@@ -148,7 +148,7 @@ class Training:
         return self.configuration.global_batch
 
     def train_on(self, target: Target, now_s: float, pause_s: float) -> None:
-        """From now on like this, after a pause. Of changes at one instant, between which nobody trains, the
+        """From now on like this, after a pause. Of changes at one instant, between which none trains, the
         dearest is paid.
         """
         self.advance(now_s)
@@ -280,4 +280,4 @@ class Upcoming:
 
     generation: int
     target: Target
-    pause_s: float | None  #: None: nobody stops, for the members stay the same
+    pause_s: float | None  #: None: no member stops, for the members stay the same

@@ -92,7 +92,7 @@ class SimGangs:
         self._agenda = agenda
         self._tell = tell
         self._faults = faults
-        self._silent: set[str] = set()  #: devices that are gone, of which nobody has heard yet
+        self._silent: set[str] = set()  #: devices that are gone, of which no event has told yet
         self._met_sets: set[frozenset[str]] = set()  #: of devices that a gang had since the last restart
         self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
@@ -443,7 +443,7 @@ class SimGangs:
                 self.version += 1
 
     def _hangs(self, training: Training | None) -> bool:
-        """Whether it waits for workers that are gone, and of which nobody has heard."""
+        """Whether it waits for workers that are gone, and of which no event has told."""
         return training is not None and not self._silent.isdisjoint(training.occupied)
 
     def lose(self, gone: frozenset[str], now_s: float) -> None:

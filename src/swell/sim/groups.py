@@ -33,7 +33,7 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True):
 
     tenants: int  #: that are compared
     #: Jain, Chiu and Hawe 1984: (sum x)^2 / (n sum x^2) of their deadline satisfactions. 1: all equal; 1/n:
-    #: one gets all. None: nobody gets anything.
+    #: one gets all. None: no job gets anything.
     jain_index: float | None
     worst_tenant: str
     worst_satisfaction: float
@@ -101,7 +101,7 @@ class Groups:
         return tuple(groups)
 
     def by_size(self) -> tuple[GroupMetrics, ...]:
-        """By the number of devices that users asked for, in steps of two; empty where nobody knows."""
+        """By the number of devices that users asked for, in steps of two; empty where that is unknown."""
         return tuple(self._sizes[power].named(_range(power)) for power in sorted(self._sizes))
 
     def fairness(self) -> Fairness | None:

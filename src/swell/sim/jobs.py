@@ -142,7 +142,7 @@ def _spec(
 
 
 def _rises(job: WorkloadJob) -> bool:
-    """Whether learning raises its metric: where nobody says, it lowers it."""
+    """Whether learning raises its metric: where it is not said, it lowers it."""
     if job.loss_curve is None:
         return False
     curve = parse_loss(job.loss_curve).curve

@@ -33,7 +33,7 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float | None
     end_s: float | None
     is_kept: bool | None  #: ended at or before its deadline; None for a job without one
-    is_buggy: bool  #: its script raises before its end, whoever decides
+    is_buggy: bool  #: its script raises before its end, whatever policy decides
     num_resizes: int
     device_s: float  #: device-seconds used
     single_device_s: float  #: run time on one device, of jobs that succeeded; else 0

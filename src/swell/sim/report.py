@@ -43,7 +43,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     node_mttr_s: float | None
     fault_rates: FaultRates
     seed: int
-    #: Share of deadlines that nobody could beat who knew all jobs beforehand, if asked for: `sim.bound`.
+    #: Share of deadlines that no schedule could beat, had it known all jobs, if asked for: `sim.bound`.
     offline_bound: float | None
     settings: dict[str, float]  #: of the head
     version: str

@@ -62,7 +62,7 @@ _METHODS: dict[tuple[str, type], Callable[[SimulatedWorld, object], None]] = {}
 
 
 class SimulatedWorld:
-    """Implements `core.ports.World`. It ends when nothing more will happen and nobody trains.
+    """Implements `core.ports.World`. It ends when nothing more will happen and no gang trains.
 
     A batch is all that is due at one instant, as in the live world; what commands bring about at once
     is the next batch, at the same instant.
@@ -104,7 +104,7 @@ class SimulatedWorld:
         self._trials: dict[str, int] = {}  #: job id -> attempt
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
-        self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, which nobody has heard of
+        self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, of which no event has told
         for node in nodes:
             self._gangs.join(node, sharing)
         self._wake_s = math.inf

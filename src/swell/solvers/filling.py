@@ -25,7 +25,7 @@ ANY: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class FreeProfile:
-    """Free devices over [0, inf), and whoever takes of them.
+    """Free devices over [0, inf), and what takers have of them.
 
     Complexity: a taker's search visits each block of segments once a level.
     References: ElasticFlow, section 4.1, Algorithm 1.

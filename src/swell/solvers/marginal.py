@@ -44,7 +44,7 @@ def boost(
         rank: (J,) breaks the remaining ties, lowest first.
         own: which of what is left some takers may not have; None: all may have all.
 
-    Returns: the levels, and the devices that nobody could use.
+    Returns: the levels, and the devices that no row could use.
 
     A return depends on the taker's own level only, so none goes stale in the heap; and `left` only
     falls, so a step that does not fit never will.
@@ -167,7 +167,7 @@ def _raise(
 def serve_in_order(
     level: IntArray, devices: IntArray, num_levels: IntArray, rows: IntArray, left: int
 ) -> int:
-    """Raise `rows`, in this order, as far as `left` allows, until one gets nothing: nobody overtakes it.
+    """Raise `rows`, in this order, as far as `left` allows, until one gets nothing: no row overtakes it.
 
     One that has no level is passed over. Changes `level` (J,), all 0, in place; returns what is left.
     """

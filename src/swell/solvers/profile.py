@@ -207,7 +207,7 @@ def _done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float)
         end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else until_s
         pause_s += _cost_s(takers, row, level, after)
         level = after
-        if level == 0:  # whoever is to be stopped may run on all the same: the pause under way is waited out
+        if level == 0:  # to be stopped, it may run on all the same: the pause under way is waited out
             pause_s = max(pause_s - (end_s - start_s), 0.0)
             continue
         rate, length_s = takers.rates[row, level - 1], min(end_s, until_s) - start_s

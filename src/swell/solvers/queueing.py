@@ -9,7 +9,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 
-#: Stands for an end that nobody can name: no size fits. Finite, and beyond any plan (a century).
+#: Stands for an end that cannot be named: no size fits. Finite, and beyond any plan (a century).
 NEVER_S = 100 * 365.25 * 86400.0
 
 
@@ -18,8 +18,8 @@ def list_schedule(
 ) -> FloatArray:
     """(W,) end of each waiting task if tasks start in the order given, as soon as their devices are free.
 
-    Nobody overtakes, nobody is interrupted. A task that needs more than there ever is ends at
-    `NEVER_S` and delays nobody.
+    No task overtakes, none is interrupted. A task that needs more than there ever is ends at
+    `NEVER_S` and delays no other.
 
     Args:
         num_free: devices free now.

@@ -257,7 +257,7 @@ def _read(path: Path) -> bytes:
         return b""
     except OSError as error:
         raise StateError(
-            f"cannot read {path} ({error.strerror}); it belongs to whoever ran `swell up`"
+            f"cannot read {path} ({error.strerror}); it belongs to the user who ran `swell up`"
         ) from error
 
 

@@ -116,7 +116,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def _end_per_step_s(spec: JobSpec, profile: Profile) -> float:
-    """0 for a job of which nobody knows how long it is."""
+    """0 for a job of unknown length."""
     total_steps = spec.end.total_steps(spec.global_batch, profile.samples_per_epoch)
     return profile.end_s / total_steps if total_steps else 0.0
 

@@ -1,1 +1,1 @@
-"""Names and messages shared by training scripts and whoever runs them. Imports nothing of ours."""
+"""Names and messages shared by training scripts and what runs them. Imports nothing of ours."""

@@ -247,7 +247,7 @@ class Drifted(Message, frozen=True, kw_only=True):
 
 
 #: Whom the main thread waits for: other workers, in a collective or until a group forms; the agent's order;
-#: nobody, for it is in the script, or saves or loads.
+#: none, for it is in the script, or saves or loads.
 #: `data`: it reads a stream up to where the others are.
 Awaited = Literal["", "peers", "agent", "data"]
 
@@ -325,7 +325,7 @@ class Regroup(Message, frozen=True, kw_only=True):
     rank: int | None
     num_workers: int
     global_batch: int | None = None  #: samples of a step, from this generation on; None: the job's own batch
-    source: int | None  #: the rank whose state the others take; None: nobody has any, see `checkpoint`
+    source: int | None  #: the rank whose state the others take; None: none has any, see `checkpoint`
     has_news: bool  #: somebody lacks the state: those who have it lend it, or rank 0 reads the checkpoint
     local_rank: int = 0
     local_world_size: int = 1

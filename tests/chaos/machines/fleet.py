@@ -230,7 +230,7 @@ class Fleet:
         eventually(lambda: len(self.joined()) >= num, f"{num} hosts that have joined", 2 * PATIENCE_S)
 
     def keep_traces(self) -> None:
-        """What the machines have written, for whoever reads a failure."""
+        """What the machines have written, for the reader of a failure."""
         for name, machine in (("head", self.head.machine), *((one.name, one.machine) for one in self.hosts)):
             try:
                 source = machine.outside(STATE)

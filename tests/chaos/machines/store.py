@@ -28,7 +28,7 @@ class Shelf(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """It is never read."""
 
 
 if __name__ == "__main__":

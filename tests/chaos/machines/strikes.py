@@ -1,4 +1,4 @@
-"""What may happen to machines and to processes of the platform. Nobody is told; each is back afterwards.
+"""What may happen to machines and to processes of the platform. No process is told; each is back afterwards.
 
 A strike waits for states of the platform, and for a time only where that is what is tried: a partition, or a
 stop, that is shorter than the lease.
@@ -31,7 +31,7 @@ class Campaign:
     fleet: Fleet
     work: Work
     chance: Random
-    told: list[str] = field(default_factory=list)  #: what was done, for whoever reads a failure
+    told: list[str] = field(default_factory=list)  #: what was done, for the reader of a failure
 
     def host(self) -> Host:
         """One that the platform has, if possible with workers."""

@@ -1,7 +1,7 @@
 """plane.py's lesson on one that has something wrong with it, as files in the current folder say.
 
 `stuck` and `raises` hold a pid: that process loops for ever, or raises, in its next step. While `reading` is
-there, who is to read a peer's state makes the file `blocked` and waits; while `gate` is, nobody gets to
+there, who is to read a peer's state makes the file `blocked` and waits; while `gate` is, no worker gets to
 elastic(). `loads` says how many processes load. Keeps a diary of its steps, `here-PID` for each process, and
 in `from-PID` the first step of one.
 """

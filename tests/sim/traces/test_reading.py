@@ -70,7 +70,7 @@ def test_a_second_job_of_one_id_is_skipped(write: Write) -> None:
 def test_a_deadline_before_the_submission_is_kept_and_said(write: Write) -> None:
     trace = read(write("submit_s,id,deadline_s,is_best_effort\n10,a,5,\n10,b,10,\n10,c,5,1\n10,d,11,\n"))
     assert [job.deadline_s for job in trace.jobs] == [-5.0, 0.0, -5.0, 1.0]
-    assert trace.notes == ("2 jobs: deadline not after the submission; kept as it is, nobody can meet it",)
+    assert trace.notes == ("2 jobs: deadline not after the submission; kept as it is, it cannot be met",)
 
 
 def test_jobs_are_in_the_order_of_submission_then_of_numbers(write: Write) -> None:

@@ -18,7 +18,7 @@ def fail_deep_inside() -> None:
 
 
 class Interrupted(io.StringIO):
-    """Where whoever writes is told to stop."""
+    """Where the writer is told to stop."""
 
     def write(self, text: str) -> int:
         signal.raise_signal(signal.SIGTERM)

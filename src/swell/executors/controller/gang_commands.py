@@ -95,7 +95,7 @@ class GangCommands:
         if self._shares.is_news(command):
             is_of_same = set(command.target.devices) == set(run.director.devices)
             is_needed = self._shares.is_needed(command, is_of_same)
-            # What is not needed is waited for by nobody: hosts hear it before all that follows.
+            # No gang waits for what it does not need: hosts hear it before all that follows.
             (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
             share = command.target.configuration.weight
             order = share_order(run, command.generation, share, is_needed)

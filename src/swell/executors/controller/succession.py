@@ -81,7 +81,7 @@ class Succession:
             self.takeover.note_end(message.end)
         elif isinstance(message, TalkKept):
             self.takeover.note_talk(host, message)
-        elif self.is_over:  # nobody has waited for it: what it runs is not known to be of any gang
+        elif self.is_over:  # it was not waited for: what it runs is not known to be of any gang
             self.takeover.leave({host: message})
         else:
             self.takeover.note(host, message)
@@ -91,8 +91,8 @@ class Succession:
         return not isinstance(message, TalkKept) and self.takeover.keep(host, message)
 
     def hear_offer(self, host: str, offered: DevicesOffered) -> None:
-        """It is the last word about what was. Devices are not used while something runs there that nobody
-        directs, if a daemon may ask for them already.
+        """It is the last word about what was. Devices are not used while something runs there that is not
+        directed, if a daemon may ask for them already.
         """
         if self.is_over and self.takeover.has_remnants(host):
             self._offers[host] = offered

@@ -65,7 +65,7 @@ class Takeover:
 
     @property
     def is_over(self) -> bool:
-        """Every host has told, or is gone, and nothing runs that nobody directs."""
+        """Every host has told, or is gone, and all that runs is directed."""
         self._is_over = self._is_over or not (self.awaited or self._kept or self._remnants)
         return self._is_over
 
@@ -79,7 +79,7 @@ class Takeover:
         """The rest of what a host has told of a run, by `note`."""
         copies = self._kept.get(talk.run, {})
         if (copy := copies.get(host)) is None:
-            return  # nobody will take the run over
+            return  # no director will take the run over
         workers = tuple(
             msgspec.structs.replace(worker, talk=(*worker.talk, talk.message))
             if worker.number == talk.worker
@@ -139,13 +139,13 @@ class Takeover:
                 yield WholeRun(key, newest, own)
 
     def leave(self, kept: Mapping[str, RunKept]) -> None:
-        """Nobody takes this over: by host."""
+        """No director takes these over; by host."""
         for host, copy in kept.items():
             live = {worker.number for worker in copy.workers if worker.exit is None}
             self._remnants[host, copy.order.run] = Remnant(host, copy.order.run, live)
 
     def leave_workers(self, host: str, key: str, workers: Iterable[int]) -> None:
-        """Nobody directs these any more."""
+        """These have no director any more."""
         self._remnants[host, key] = Remnant(host, key, set(workers))
 
     # ------------------------------------------------------------ remnants
@@ -154,7 +154,7 @@ class Takeover:
         return self._remnants.values()
 
     def has_remnants(self, host: str) -> bool:
-        """Whether something still runs there that nobody directs."""
+        """Whether something still runs there that has no director."""
         return any(remnant.host == host for remnant in self._remnants.values())
 
     def is_remnant(self, host: str, key: str) -> bool:

@@ -104,14 +104,14 @@ class TrialOpenings:
             opening.is_called_off = True
 
     def opened(self, run: str, host: str) -> TrialOpening | None:
-        """Whose run the host has answered for; None if nobody waits for that."""
+        """Whose run the host has answered for; None if no trial waits for that."""
         opening = self._openings.get(run)
         if opening is None or opening.host != host:
             return None
         return self._openings.pop(run)
 
     def refused(self, run: str, outcome: Outcome) -> TrialOpening | None:
-        """One that comes to nothing. None: nobody waits for that, or another host is asked, which may have
+        """One that comes to nothing. None: no trial waits for that, or another host is asked, which may have
         what this one lacks.
         """
         opening = self._openings.get(run)

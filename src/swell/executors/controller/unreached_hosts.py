@@ -28,7 +28,7 @@ class UnreachedHosts:
     def pass_time(self) -> None:
         """Gangs that have broken go on without workers on hosts that have no line, and may be dead.
 
-        Those may live: their devices are nobody's until they have been killed, or their host is lost.
+        Those may live: no gang gets their devices until they have been killed, or their host is lost.
         """
         unreached = self._hosts.unreached(self._runs.now_s(), UNREACHED_S)
         if not unreached or not self._succession.is_over:

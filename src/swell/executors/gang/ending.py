@@ -56,7 +56,7 @@ def failed_in_step(member: Member, group: list[int], said: messages.Failed) -> s
 
 
 def waiting(roster: Roster) -> list[Member]:
-    """Who waits, at the end of the job, for a group to which nobody comes any more.
+    """Who waits, at the end of the job, for a group to which no other comes any more.
 
     Joiners, and members for whom the very last step broke after others had finished it.
     """

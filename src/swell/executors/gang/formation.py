@@ -28,7 +28,7 @@ class Formation:
         self._host_of = host_of
 
     def regroup(self, group: Sequence[Member], batch: int | None, now_s: float) -> None:
-        """Be this group, with this batch, at the next step boundary; whoever is not in it leaves.
+        """Be this group, with this batch, at the next step boundary; a worker that is not in it leaves.
 
         Where all have the state, none is sent, also after a break: they compare their steps by themselves.
         """
@@ -74,7 +74,7 @@ class Formation:
             self._send(others, messages.StoreAddress(generation=self.round, address=bound.address))
 
     def abort(self, generations: Iterable[int | None]) -> None:
-        """To everybody who may be in one of these groups: wait for nobody there any more."""
+        """To everybody who may be in one of these groups: wait for none there any more."""
         numbers = [m.number for m in self._roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
         for generation in sorted({number for number in generations if number is not None}):
             self._send(numbers, messages.Abort(generation=generation))

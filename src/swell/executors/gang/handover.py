@@ -1,6 +1,6 @@
 """An elastic gang goes from one controller to the next: what it has in mind is written down, and restored.
 
-What the former controller had heard, said and not said yet, nobody knows: it may have died between any two
+What the former controller had heard, said and not said yet, is unknown: it may have died between any two
 messages. So its record tells what it wanted, and what workers have said and were told tells how far that has
 come. What they have said is heard (again), which changes nothing the second time. What was to be said of the
 latest group, and was not, is said now. A group that is whole trains on, and hears nothing at all.

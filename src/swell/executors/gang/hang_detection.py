@@ -1,7 +1,7 @@
 """Who holds the others of a gang up, by what all say of their main threads.
 
-A worker may take minutes: rank 0 evaluates while the others wait in the all-reduce. Nobody is stuck while
-nobody waits for it.
+A worker may take minutes: rank 0 evaluates while the others wait in the all-reduce. No worker is stuck
+for which no other waits.
 """
 
 from __future__ import annotations

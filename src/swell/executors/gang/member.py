@@ -81,7 +81,7 @@ class Roster:
     def next_group(self, target: Sequence[Slot]) -> list[Member]:
         """Survivors first, in their rank order, then joiners that are ready, in the target's order.
 
-        If nobody who knows the state has a place in the target, the most advanced one stays as a bridge:
+        If no worker that knows the state has a place in the target, the most advanced one stays as a bridge:
         it hands the state on, and leaves with the group after.
         """
         wanted = set(target)
@@ -109,7 +109,7 @@ def cut_slots(devices: Sequence[str], devices_per_worker: int, kept: Iterable[Sl
 
 
 def best_source(group: Sequence[Member]) -> int | None:
-    """The rank that has come furthest; None if nobody has any state."""
+    """The rank that has come furthest; None if none has any state."""
     ranks = [rank for rank, member in enumerate(group) if member.has_state]
     return max(ranks, key=lambda rank: (group[rank].steps, -rank), default=None)
 

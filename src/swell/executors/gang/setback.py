@@ -16,7 +16,7 @@ class Move(Enum):
     """What a gang has to do next about its broken group."""
 
     LOSE = auto()  #: there never was a whole gang, and there will be none
-    PART = auto()  #: all there was to save is saved: nobody is needed any more
+    PART = auto()  #: all there was to save is saved: no worker is needed any more
     CUT_BACK = auto()  #: back to what the head believes the gang to be, as far as it is still there
     WAIT = auto()  #: somebody has yet to notice
     FORM = auto()  #: the next group may form

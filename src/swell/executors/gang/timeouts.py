@@ -57,7 +57,7 @@ def overdue(
 
 
 def _ready_s(member: Member, patience: Patience) -> float:
-    """Whoever has called it, and reads a stream up to where the others are, is given more time."""
+    """A worker that has called it, and reads a stream up to where the others are, is given more time."""
     is_reading = member.pulse is not None and member.pulse.awaits == "data"
     return patience.ready_s * (READING_SHARE if is_reading else 1.0)
 

@@ -138,12 +138,12 @@ class Trial:
 
     @property
     def missing(self) -> list[int]:
-        """Sizes of groups whose all-reduce nobody has measured."""
+        """Sizes of groups whose all-reduce has not been measured."""
         return [size for size in self._sizes if size not in self.table]
 
     @property
     def missing_spreads(self) -> list[int]:
-        """Numbers of hosts over which nobody has measured an all-reduce."""
+        """Numbers of hosts over which no all-reduce has been measured."""
         return [num for num in self._spreads if num not in self.crossing]
 
     @property
@@ -188,7 +188,7 @@ class Trial:
         return self._drain()
 
     def stop(self, now_s: float) -> list[Effect]:
-        """Nobody wants the answer any more; `is_over` once the processes are gone."""
+        """The answer is not wanted any more; `is_over` once the processes are gone."""
         self._now_s = now_s
         self._is_called_off = True
         if self._part is None:

@@ -67,7 +67,7 @@ class _Worker:
         self.talk[type(message)] = message
 
     def _values_with(self, news: Mapping[str, Number]) -> dict[str, Number]:
-        """A value that is told once is told again by nobody else."""
+        """No other worker tells again a value that was told once."""
         told = self.talk.get(Reported)
         before = told.values if isinstance(told, Reported) else {}
         values = {name: value for name, value in before.items() if name not in news} | dict(news)
@@ -182,6 +182,6 @@ def _note_of_worker(
         case WorkerHalted(is_stopped=is_stopped):
             worker.is_stopped = is_stopped
         case WorkerExited(status=status, log_tail=log_tail) if run.record is None:
-            del run.workers[worker.number]  # nobody will take the run over
+            del run.workers[worker.number]  # no controller will take the run over
         case WorkerExited(status=status, log_tail=log_tail):
             worker.exit = KeptExit(status=status, log_tail=log_tail)

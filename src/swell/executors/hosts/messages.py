@@ -60,8 +60,8 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     run: str
     job_id: str
     spec: JobSpec
-    is_trial: bool = False  #: nobody divides anything for it
-    share: float | None = None  #: None: nobody has chosen one
+    is_trial: bool = False  #: no cores are divided for it
+    share: float | None = None  #: None: none was chosen
     is_joining: bool = False  #: its gang hands the state over from other hosts: no checkpoint is needed
 
 

@@ -36,7 +36,7 @@ def parse_devices(text: str, cores: float | None = None) -> tuple[LocalNode, ...
     """The nodes that a user means; more than one only where devices are paced, none where other machines are
     to bring all devices.
 
-    `cores`: of this machine, that the workers of all nodes share; None: nobody has said how many.
+    `cores`: of this machine, that the workers of all nodes share; None: no number was given.
 
     Raises:
         DeviceError: not one of the forms, or more than this machine has.

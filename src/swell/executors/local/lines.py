@@ -12,7 +12,7 @@ from swell.executors.local.processes.namespaces import peer_pid
 from swell.model.coding import encode
 from swell.wire.lines import LineBuffer, LineTooLong
 
-#: Longer lines are nobody's honest message.
+#: No honest message is longer.
 MAX_LINE_BYTES = 4 * 2**20
 
 

@@ -74,7 +74,7 @@ class HostTerms:
             begin_term: the number of a new term, which is above all earlier ones and will stay so. Raises
                 OSError.
             now_s: see `HeldLease`.
-            show_end: told when nothing of this process may run any longer, to whoever sees to it if this
+            show_end: told when nothing of this process may run any longer, to what sees to it if this
                 process is stopped. -inf: it is being ended; inf: nothing is left.
 
         Raises:

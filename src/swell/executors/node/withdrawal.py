@@ -15,7 +15,7 @@ from swell.executors.local.processes.strays import is_agent
 from swell.wire.whole_files import write_whole
 
 LEAVE_FILE = "leave"
-#: Nobody has needed the host for so long: what was on its way to it when it said that it leaves has come.
+#: The host has not been needed for so long: what was on its way to it when it said that it leaves has come.
 IDLE_S = 2.0
 #: Before the time is over: workers are killed, and the head hears of it.
 END_AHEAD_S = 3.0

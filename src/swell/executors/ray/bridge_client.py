@@ -17,7 +17,7 @@ from swell.executors.ray.options import RayOptions
 from swell.wire.lines import NO_MESSAGE
 
 MODULE = "swell.executors.ray.bridge_process"
-#: Ray itself gives up sooner where nobody listens, and later where nobody answers.
+#: Ray itself gives up sooner where no program listens, and later where none answers.
 CONNECT_S = 25.0
 RETURN_S = 5.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0

@@ -163,7 +163,7 @@ class RayClient:
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself takes half a minute to find that nobody listens. Raises NoRay."""
+    """Ray itself takes half a minute to find that no program listens. Raises NoRay."""
     host, sign, port = address.rpartition(":")
     if not sign or not port.isdecimal() or "/" in host:
         return  # `auto`, or a form that Ray knows

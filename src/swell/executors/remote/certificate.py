@@ -16,7 +16,7 @@ from swell.wire.whole_files import write_whole
 
 #: Key and certificate in one file: they are there together or not at all.
 CERTIFICATE_FILE = "listen.pem"
-#: Nobody looks at it: hosts compare the fingerprint and nothing else.
+#: It is not looked at: hosts compare the fingerprint and nothing else.
 VALID_DAYS = 36500
 
 

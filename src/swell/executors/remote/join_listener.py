@@ -113,7 +113,7 @@ class JoinListener:
                 task.add_done_callback(lambda task: self._unidentified.pop(task, None))
                 if len(self._unidentified) > MAX_UNIDENTIFIED:
                     next(iter(self._unidentified)).cancel("too many at once")
-                await asyncio.sleep(0)  # where many wait, `sock_accept` lets nobody else run
+                await asyncio.sleep(0)  # where many wait, `sock_accept` lets no other task run
 
     async def _identify(self, connection: socket.socket) -> None:
         """Returns once the line is known, refused or gone."""

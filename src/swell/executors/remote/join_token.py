@@ -68,7 +68,7 @@ def read_token(path: Path) -> JoinToken:
     if not stat.S_ISREG(mode) or mode & 0o077:
         raise InvalidToken(
             f"join token file {path} is no file that only its owner can read; "
-            f"whoever reads it can join: `chmod 600 {path}`"
+            f"any user who reads it can join: `chmod 600 {path}`"
         )
     try:
         return parse_token(content.decode("ascii"))

@@ -105,4 +105,4 @@ class _AnsweredLine(MachineLine):
     def _fail(self, why: str) -> None:
         if not self.answer.done():
             self.answer.set_exception(ConnectionAbortedError(why))
-            self.answer.exception()  # nobody may be waiting for it
+            self.answer.exception()  # it may not be waited for

@@ -24,7 +24,7 @@ CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
 
 @dataclass(frozen=True)
 class ElasticFlowAccount:
-    """Reasons and estimates, worked out for whoever asks; see `model.plan.Account`."""
+    """Reasons and estimates, worked out when asked for; see `model.plan.Account`."""
 
     snapshot: Snapshot
     levels: Levels

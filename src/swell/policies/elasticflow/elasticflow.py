@@ -58,7 +58,7 @@ class ElasticFlow(Policy):
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
        which would otherwise be suspended only to be started again; then best-effort ones, the shortest
        remaining time first.
-    5. What is left goes to whoever uses it best, one size at a time (Algorithm 2); what these leave, to soft
+    5. What is left goes where it is used best, one size at a time (Algorithm 2); what these leave, to soft
        jobs that will be late, by deadline.
     6. A change of steps 4 and 5 that no plan needs is made to a promised job only if its plan holds with that
        change paid for, and the change back, too.
@@ -145,7 +145,7 @@ def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
     """(J,) at a job's smallest size; inf for one that fits nowhere.
 
     A waiting job has its start before it, and a running one that is stopped would have to start again:
-    so nobody is stopped for a job that is hardly shorter.
+    so no job is stopped for one that is hardly shorter.
     """
     starts_s = np.where(snapshot.held_workers == 0, snapshot.start_cost_s, -snapshot.start_cost_s)
     slowest = np.where(levels.num > 0, levels.rates[:, 0], 0.0)

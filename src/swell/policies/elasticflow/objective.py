@@ -132,7 +132,7 @@ class FairShares:
 
     This holds of what is due by each deadline: the demand until then, as tests for deadlines in real-time
     scheduling count it. A tenant that is alone may have all. One that is not leaves room for others to come:
-    half of everything if nobody else asks for much, less the more of them ask.
+    half of everything if no other asks for much, less the more of them ask.
     """
 
     def objection(self, bid: Bid) -> str:

@@ -14,7 +14,7 @@ from swell.throughput.crossing import Crossing
 
 @dataclass(frozen=True, eq=False)
 class ThroughputCurve:
-    """Steps a second. Below the first size the model does not fit, beyond the last nobody has measured.
+    """Steps a second. Below the first size the model does not fit, beyond the last nothing was measured.
 
     A curve may fall: it is for a policy to stop at the peak.
     """

@@ -1,4 +1,4 @@
-"""Speed by a law instead of by measurement, for jobs of which nobody has measured anything."""
+"""Speed by a law instead of by measurement, for jobs of which nothing was measured."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def records(
     for line, item in items:
         found = _build(line, item, build)
         if isinstance(found, TraceJob) and _is_hopeless(found):
-            remarks.add("deadline not after the submission; kept as it is, nobody can meet it")
+            remarks.add("deadline not after the submission; kept as it is, it cannot be met")
         remarks.settle(isinstance(found, TraceJob))
         yield line, found
 

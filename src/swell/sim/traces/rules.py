@@ -21,7 +21,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     seed: int = 0
-    deadlines: Literal["missing", "all", "none"] = "missing"  #: draw those; "none": nobody has a deadline
+    deadlines: Literal["missing", "all", "none"] = "missing"  #: draw those; "none": no job has a deadline
     tightness: tuple[float, float] = (0.5, 1.5)
     best_effort_share: float = 0.0  #: of the jobs whose deadline would be drawn
     soft_share: float = 0.0  #: of the jobs with a deadline whose class the trace leaves open

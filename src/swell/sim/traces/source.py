@@ -28,7 +28,7 @@ UNPACKERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
 }
 OTHER_PACKERS = {b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 MAGIC_BYTES = 6
-#: Bytes that are fetched at once; whoever watches is told each time.
+#: Bytes that are fetched at once; the watcher is told each time.
 FETCHED_BYTES = 1 << 20
 
 #: Is told how many bytes of a file have been read.
@@ -36,7 +36,7 @@ Watch = Callable[[int], None]
 
 
 def unwatched(num_bytes: int) -> None:
-    """Where nobody wants to know."""
+    """Where there is no watcher."""
 
 
 class WatchedFile(io.FileIO):

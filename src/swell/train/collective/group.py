@@ -160,7 +160,7 @@ class Group:
         distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
 
     def close(self) -> None:
-        """Leave, if in a group, and wait for nobody."""
+        """Leave, if in a group, and wait for no other."""
         self._tether.release()
         left: list[object] = [self._store]
         self._store = None
@@ -242,7 +242,7 @@ def _connect(address: str) -> TCPStore:
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        raise ConnectionError(f"nobody listens at {address}: {error}") from error
+        raise ConnectionError(f"no program listens at {address}: {error}") from error
     # torch asks for the name of the peer, and waits for a name server that does not answer.
     timeout_s = CONNECT_TIMEOUT_S if host == LOOPBACK else FORM_TIMEOUT_S
     store = TCPStore(host, int(port), timeout=timedelta(seconds=timeout_s))

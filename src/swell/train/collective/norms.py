@@ -59,7 +59,7 @@ class BatchNormStatistics:
 
 
 class Bystanders:
-    """Buffers that are no batch norm's: nobody averages them, so a pass should leave them alone."""
+    """Buffers that are no batch norm's: they are not averaged, so a pass should leave them alone."""
 
     def __init__(self, model: nn.Module) -> None:
         norms = [module for module in model.modules() if isinstance(module, _NormBase)]

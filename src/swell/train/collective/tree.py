@@ -1,9 +1,9 @@
-"""One fixed order of summing: a binary tree over numbered leaves, whoever holds which of them.
+"""One fixed order of summing: a binary tree over numbered leaves, whichever ranks hold them.
 
 A sum of floating-point numbers depends on its order. Here leaf 0 is added to leaf 1 and 2 to 3, then the two
 sums, and so on; where the number of leaves is no power of two, what has no right sibling goes up as it is.
-Whoever holds leaves that lie side by side can sum them up to the fewest nodes of that tree (`cover`), and
-whoever is given such nodes of all of them, in order, can finish it: the result has the same bits.
+A rank that holds leaves that lie side by side can sum them up to the fewest nodes of that tree (`cover`), and
+a rank that is given such nodes of all of them, in order, can finish it: the result has the same bits.
 """
 
 from __future__ import annotations

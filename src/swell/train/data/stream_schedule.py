@@ -80,7 +80,7 @@ class StreamCourse:
         return self.place.step + -(-(self._end - self.place.start) // self.batch)
 
     def ends_epoch(self, step: int) -> int:
-        """0: nobody knows before the step."""
+        """0: it is not known before the step."""
         return 0
 
     def finish_step(self, share: Share) -> None:

@@ -42,7 +42,7 @@ class Link:
         """Connect and say Hello.
 
         Raises:
-            LinkError: nobody listens there, or the line was closed (wrong token).
+            LinkError: no agent listens there, or the line was closed (wrong token).
         """
         try:
             self._socket = dial(address, CONNECT_TIMEOUT_S)
@@ -168,5 +168,5 @@ def exit_now(status: int) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError):
-            pass  # the reader of a log is gone, or the script closed it: nobody is left to tell
+            pass  # the reader of a log is gone, or the script closed it: no reader is left to tell
     os._exit(status)

@@ -65,7 +65,7 @@ class Pulse:
     def beat(self) -> messages.Alive:
         gap_s = self._clock() - self._beat_s
         self._beat_s += gap_s
-        if gap_s > LONGEST_GAP_S:  # whoever was to come to a collective could not
+        if gap_s > LONGEST_GAP_S:  # a worker that was to come to a collective could not
             self._lost_s += gap_s
         awaited, since_s = self._doing
         for_s = max(0.0, self._now_s() - since_s)

@@ -36,7 +36,7 @@ class ObserverLine:
 
     def send(self, message: messages.Message) -> None:
         if os.getpid() != self._pid:
-            return  # the lock may be a copy of one that another thread held, and that nobody will release
+            return  # the lock may be a copy of one that another thread held, and that is never released
         with self._sending:
             if not self.is_over:
                 try:

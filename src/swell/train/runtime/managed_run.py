@@ -285,7 +285,7 @@ class Linked:
         return True
 
     def _find_state(self) -> None:
-        """Nobody has any: it is that of the newest checkpoint, or else what the script begins with."""
+        """No worker has any: it is that of the newest checkpoint, or else what the script begins with."""
         state = self._task.state
         if not self._checkpoints.load_newest(state) and state.is_torn:
             sys.stderr.write(

@@ -1,4 +1,4 @@
-"""A script that nobody manages: one process, no group."""
+"""A script that is not managed: one process, no group."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Alone:
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
     def keep(self, is_end: bool) -> None:
-        """Nobody starts it anew."""
+        """It is not started anew."""
 
     def report(self, metrics: dict[str, float]) -> bool:
         return False

@@ -103,7 +103,7 @@ class Torchrun:
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
     def keep(self, is_end: bool) -> None:
-        """Nobody starts it anew."""
+        """It is not started anew."""
 
     def report(self, metrics: dict[str, float]) -> bool:
         return False

@@ -150,7 +150,7 @@ class Reporter:
     def tell_values(self) -> None:
         """What was reported and is not told yet."""
         if os.getpid() != self._pid:
-            return  # the lock may be a copy of one that another thread held, and that nobody will release
+            return  # the lock may be a copy of one that another thread held, and that is never released
         with self._noting:
             if values := self._values.take():
                 self._line.send(messages.Reported(values=values))

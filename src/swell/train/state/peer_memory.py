@@ -28,7 +28,7 @@ class MemorySpan(NamedTuple):
 
 
 def allow_siblings() -> None:
-    """Let the children of this process's parent read this one, where Yama lets nobody but parents do so."""
+    """Let the children of this process's parent read this one, where Yama lets only parents do so."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(os.getppid()))  # fails where there is no Yama
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from swell.train.collective.interfaces import own_address
 
-#: Of a worker that reads nobody's memory.
+#: Of a worker that reads no other's memory.
 NOWHERE = ""
 
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"

@@ -45,7 +45,7 @@ class Loan:
     """What a worker brings to a group: it lies where `card` says for as long as this object lives."""
 
     def __init__(self, updates: int, state: TrainState | None) -> None:
-        """`state` is None where nobody needs it. Raises `codec.EncodeError`."""
+        """`state` is None where no other needs it. Raises `codec.EncodeError`."""
         self.card = Card(updates, place=own_place())
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)

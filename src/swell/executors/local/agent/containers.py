@@ -80,7 +80,7 @@ class Containers:
     def place(self, run: HostedRun) -> ContainerPlace:
         """Where the run's workers are forked."""
         group = self._groups.get(run.key)
-        if group is None:  # a trial run: nobody divides anything for it
+        if group is None:  # a trial run: no cores are divided for it
             group = self.group(run.key)
             if run.spec.memory_bytes is not None:
                 group.limit_memory(run.spec.memory_bytes)

@@ -72,7 +72,7 @@ class GangLimits:
         """Before its first worker is started.
 
         Args:
-            share: None: nobody has chosen one.
+            share: None: none was chosen.
             group: that of its container, if it has one.
         """
         is_contained = group is not None

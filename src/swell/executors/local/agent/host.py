@@ -1,6 +1,6 @@
 """This machine as a node host: owns the processes of runs, their lines, logs, limits and folders.
 
-One event loop, one thread, no torch. Nobody waits for anybody: every method returns at once. What follows for
+One event loop, one thread, no torch. Every method returns at once and waits for no other. What follows for
 a gang from what happens here is the controller's affair; see `hosts.messages`.
 """
 

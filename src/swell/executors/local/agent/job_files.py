@@ -130,7 +130,7 @@ class SharedFiles:
             opening.ready(JobPlace(folder, first, spec.workdir, spec.entry))
 
     def hear(self, message: FileMessage) -> None:
-        """Nobody asks for what is there."""
+        """The controller does not ask for what is there."""
 
     def saved(self, job_id: str, path: str) -> None:
         """It is where it is to be."""

@@ -1,6 +1,6 @@
 """The agent's inside: a controller, its one host, and the door by which daemons and workers come in.
 
-One event loop, one thread, no torch. Nobody waits for anybody: every method returns at once.
+One event loop, one thread, no torch. No part waits for another: every method returns at once.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Cause(Enum):
     MISSING = "missing"  #: the other side has it no more
     DAMAGED = "damaged"  #: what came is not what its name says
     DISK = "disk"  #: it cannot be written here
-    GIVEN_UP = "given up"  #: nobody waits for it any more, or the other side is gone
+    GIVEN_UP = "given up"  #: it is not waited for any more, or the other side is gone
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a host may ask of the controller's state folder and send there: files of runs that were opened on it.
 
-A host is another machine, and whoever has it may have it say anything. What was opened there is known here,
+A host is another machine, and may say anything once an intruder has it. What was opened there is known here,
 and was not said by it; but for what it had kept when another controller came.
 """
 

@@ -50,7 +50,7 @@ class ProcessUsage:
         total = self._ended
         for sums in found:
             total = total.plus(sums)
-        self._cpu_s = max(self._cpu_s, total.cpu_s)  # a child for which nobody waits is lost with its end
+        self._cpu_s = max(self._cpu_s, total.cpu_s)  # a child that is not waited for is lost with its end
         return GangUsage(
             cpu_s=self._cpu_s,
             memory_bytes=resident_bytes([*workers, *started]),
@@ -81,7 +81,7 @@ def _disk_bytes(pid: int) -> tuple[int, int]:
 
 
 def started_by(pids: Iterable[int]) -> list[int]:
-    """Live children of these processes, their children, and so on, as long as nobody else adopts them."""
+    """Live children of these processes, their children, and so on, as long as no other adopts them."""
     found, unseen = [], list(pids)
     while unseen:
         children = _children(unseen.pop())

@@ -9,6 +9,6 @@ from swell.executors.local.processes.listing import find_process
 
 
 def is_stopped(pid: int) -> bool:
-    """False if there is no such process; one stopped by a debugger is the business of whoever debugs."""
+    """False if there is no such process; one stopped by a debugger is that debugger's affair."""
     found = find_process(pid)
     return found is not None and found.is_stopped

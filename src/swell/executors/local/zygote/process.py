@@ -127,7 +127,7 @@ class Zygote:
             become_worker(request, parent_pid, output)
         os.close(output)
         with contextlib.suppress(PermissionError, ProcessLookupError):
-            os.setpgid(pid, pid)  # the worker does so too; whoever comes first
+            os.setpgid(pid, pid)  # the worker does so too; the first of the two does it
         self._pids[request.key] = pid
         self._numbers[pid] = self._num_forks
         self.say(Forked(key=request.key, pid=pid))
@@ -208,7 +208,7 @@ def keep_descriptors() -> None:
 
 
 def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
-    """Import, then fork for whoever is at the other end, until they hang up."""
+    """Import, then fork for the other end, until that hangs up."""
     adopt_orphans()
     keep_descriptors()
     begun_s = time.monotonic()
