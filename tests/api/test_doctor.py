@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.doctor import examine
-from swell.api.finding import Level
+from swell.api.doctor import examine, look_at_machine
+from swell.api.finding import Finding, Level
+from swell.api.machine_findings import machine_findings
 from swell.api.salvage import salvage
 from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED
@@ -95,8 +96,13 @@ def test_all_is_well(site: Site) -> None:
     assert site.bad() == set()
 
 
+def of_machine(site: Site, about: str) -> list[Finding]:
+    found = machine_findings(look_at_machine(site.folder.path))
+    return [finding for finding in found if finding.about == about]
+
+
 def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
-    told = [finding for finding in examine(site.folder.path) if finding.about == "cpu shares"]
+    told = of_machine(site, "cpu shares")
     assert len(told) == 3
     assert sum(finding.text.startswith("by ") for finding in told) == 1
     ways = [finding.text.removeprefix("by ").partition(",")[0].partition(" (")[0] for finding in told]
@@ -108,13 +114,13 @@ def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
 
 def test_shares_that_are_off_are_enforced_by_nothing(site: Site) -> None:
     site.folder.write_options(LastOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares="off"))
-    first, *others = [finding for finding in examine(site.folder.path) if finding.about == "cpu shares"]
+    first, *others = of_machine(site, "cpu shares")
     assert (first.level, first.text) == (Level.OK, "not enforced: --cpu-shares off")
     assert len(others) == 3 and not any(finding.text.startswith("by ") for finding in others)
 
 
 def test_it_is_told_what_can_run_containers(site: Site) -> None:
-    told = [finding.text for finding in examine(site.folder.path) if finding.about == "containers"]
+    told = [finding.text for finding in of_machine(site, "containers")]
     assert [text.split()[0] for text in told] == ["docker", "podman"]
     assert all(" can be used" in text or " cannot be used: " in text for text in told)
 

@@ -12,14 +12,21 @@ import msgspec
 import pytest
 from tests.machines.namespaces import Network, why_not
 
-from swell.api import machine_facts
 from swell.api.finding import Finding, Level
-from swell.api.machine_facts import ClockState, MachineFacts, TorchBuild, probe_machine
 from swell.api.machine_findings import BAD_BYTES, FEW_PORTS, WARN_BYTES, machine_findings
+from swell.executors.local.containers.engine import EngineOffer
+from swell.executors.local.limits.detection import LimiterOffer
+from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
+from swell.executors.local.machine_probe import probe_machine, probe_torch
+from swell.model.share_mode import ShareMode
 
 ROOT = Path(__file__).parents[2]
 #: A machine that lacks nothing.
+CGROUP_V2 = LimiterOffer(name="cgroup v2", note="below /sys/fs/cgroup")
 COMPLETE = MachineFacts(
+    python="3.11.2",
+    shares=ShareFacts(mode=ShareMode.WEIGHT, used="cgroup v2", offers=(CGROUP_V2,)),
+    engines=(EngineOffer(name="docker", program="/usr/bin/docker", version="27.0"),),
     devices={"cuda:NVIDIA H200": 8},
     devices_problem="",
     gpu_problem="",
@@ -34,6 +41,7 @@ COMPLETE = MachineFacts(
     state_free_bytes=WARN_BYTES,
     shared_free_bytes=WARN_BYTES,
     clock=ClockState(is_synchronised=True, error_s=0.004),
+    clock_s=1e9,
 )
 
 
@@ -49,6 +57,8 @@ def test_a_complete_machine_needs_no_remedy() -> None:
     assert "nccl: 2.27.5, offered" in texts
     assert "namespaces: user, net, pid, mount, offered" in texts
     assert "network: node7 would be advertised as 10.9.0.17" in texts
+    assert "cpu shares: by cgroup v2 (below /sys/fs/cgroup)" in texts
+    assert "containers: docker 27.0 can be used" in texts
 
 
 NO_GPU = {"devices": {"cpu": 2}, "gpu_problem": "Driver Not Loaded"}
@@ -64,6 +74,22 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             Level.WARN,
             "devices: this machine has GPUs of 2 kinds",
             "--devices",
+        ),
+        (
+            {"shares": ShareFacts(mode=ShareMode.QUOTA, used="nice", offers=(CGROUP_V2,))},
+            Level.WARN,
+            "cpu shares: no quotas: control groups cannot be used",
+            "agent.log",
+        ),
+        (
+            {
+                "engines": (
+                    EngineOffer(name="docker", why_not="it is not installed", remedy="install docker"),
+                )
+            },
+            Level.OK,
+            "containers: docker cannot be used: it is not installed",
+            "install docker",
         ),
         ({"torch": None}, Level.WARN, "torch: is not installed: no worker can run here", "pip install"),
         (CPU_TORCH, Level.WARN, "torch: 2.13.0+cpu, built without CUDA: the GPUs cannot be used", "for CUDA"),
@@ -193,7 +219,7 @@ def test_what_torch_was_built_for_is_read_off_its_files(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert machine_facts.probe_torch() == build
+    assert probe_torch() == build
 
 
 def test_a_machine_without_a_route_and_without_namespaces_says_so() -> None:
@@ -201,7 +227,7 @@ def test_a_machine_without_a_route_and_without_namespaces_says_so() -> None:
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
     ask = (
-        "from pathlib import Path; from swell.api.machine_facts import probe_machine as probe;"
+        "from pathlib import Path; from swell.executors.local.machine_probe import probe_machine as probe;"
         "import msgspec; print(msgspec.json.encode(probe(Path('state'))).decode())"
     )
     with Network(1, as_user=True) as network:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 from swell.api.finding import Finding, bad, ok, warn
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
-from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.launch import find_agent
-from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
-from swell.executors.local.limits.niceness import NiceProcesses
+from swell.executors.local.machine_facts import MachineFacts
+from swell.executors.local.machine_probe import probe_machine
 from swell.live.job_folders import JobFolders
-from swell.model.share_mode import ABOUT_SHARES, ShareMode
+from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
 from swell.settings import InvalidSetting, make_settings
 from swell.store import sqlite
@@ -35,9 +34,16 @@ def examine(state_dir: Path) -> list[Finding]:
     if not folder.path.is_dir():
         return [bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
     findings = [_folder(folder), *_processes(folder), _options(folder)]
-    findings += [*_limiters(folder), *_engines()]
     with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
         return findings + list(_journal(folder, StateFolder(place)))
+
+
+def look_at_machine(state_dir: Path) -> MachineFacts:
+    """What this machine has, for the platform of this folder, which may be up."""
+    agent = find_agent(state_dir)
+    return probe_machine(
+        state_dir, mode=_share_mode(StateFolder(state_dir)), pid=None if agent is None else agent.pid
+    )
 
 
 # ------------------------------------------------------------ the folder
@@ -102,28 +108,6 @@ def _options(folder: StateFolder) -> Finding:
     return ok("options", "none yet" if options is None else f"{options.devices}, {options.policy}")
 
 
-def _limiters(folder: StateFolder) -> Iterator[Finding]:
-    """By what the CPU shares of jobs are enforced, or would be; what else is offered, and what is not."""
-    agent, mode = find_agent(folder.path), _share_mode(folder)
-    offers = limiter_offers(pid=None if agent is None else agent.pid)
-    used = next(offer.name for offer in offers if offer.is_offered)
-    if mode is ShareMode.OFF:
-        used = ""
-        yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
-    elif agent is not None:
-        used = limiter_in_use(folder.path, agent.pid) or NiceProcesses.name
-        if mode is ShareMode.QUOTA and used == NiceProcesses.name:
-            yield warn(
-                ABOUT_SHARES, "no quotas: control groups cannot be used", f"see {folder.path / 'agent.log'}"
-            )
-    for offer in offers:
-        text = f"{offer.name}, not offered: {offer.why_not}"
-        if offer.is_offered:
-            text = f"by {offer.name}" if offer.name == used else f"{offer.name}, offered"
-        note = f" ({offer.note})" if offer.note and offer.is_offered else ""
-        yield ok(ABOUT_SHARES, text + note, offer.remedy)
-
-
 def _share_mode(folder: StateFolder) -> ShareMode:
     """As last chosen."""
     try:
@@ -131,15 +115,6 @@ def _share_mode(folder: StateFolder) -> ShareMode:
         return ShareMode.WEIGHT if options is None else ShareMode(options.cpu_shares)
     except (StateError, ValueError):
         return ShareMode.WEIGHT  # as `swell up` takes it to be
-
-
-def _engines() -> Iterator[Finding]:
-    """Whether Docker and Podman can run jobs that name an image; neither is needed."""
-    for offer in engine_offers():
-        text = f"{offer.name} {offer.version} can be used"
-        if not offer.is_offered:
-            text = f"{offer.name} cannot be used: {offer.why_not}"
-        yield ok("containers", text, offer.remedy)
 
 
 # ------------------------------------------------------------ the journal

@@ -7,7 +7,10 @@ import os
 from collections.abc import Iterator
 
 from swell.api.finding import Finding, bad, ok, warn
-from swell.api.machine_facts import LOOPBACK, SHARED_MEMORY, MachineFacts
+from swell.executors.local.limits.niceness import NiceProcesses
+from swell.executors.local.machine_facts import MachineFacts, ShareFacts
+from swell.executors.local.machine_probe import LOOPBACK, SHARED_MEMORY
+from swell.model.share_mode import ABOUT_SHARES, ShareMode
 
 #: Less free space than this will soon be none; with less than that nothing can be saved.
 WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
@@ -22,6 +25,8 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
     return [
         *_devices(facts),
         *_torch(facts),
+        *_shares(facts.shares),
+        *_engines(facts),
         *_namespaces(facts),
         *_network(facts),
         _disk(facts),
@@ -57,6 +62,31 @@ def _torch(facts: MachineFacts) -> Iterator[Finding]:
         text = "not offered: this build of torch has none, or cannot be imported"
         remedy = "install a build of torch with NCCL; without it gangs on GPUs cannot have two workers"
         yield warn("nccl", text, remedy) if has_gpus else ok("nccl", text, remedy)
+
+
+# ------------------------------------------------------------ control groups and containers
+def _shares(shares: ShareFacts) -> Iterator[Finding]:
+    """By what the CPU shares of jobs are enforced, or would be; what else is offered, and what is not."""
+    if shares.mode is ShareMode.OFF:
+        yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
+    elif shares.mode is ShareMode.QUOTA and shares.used == NiceProcesses.name:
+        remedy = "agent.log, or on a host the output of `swell node`, says why"
+        yield warn(ABOUT_SHARES, "no quotas: control groups cannot be used", remedy)
+    for offer in shares.offers:
+        text = f"{offer.name}, not offered: {offer.why_not}"
+        if offer.is_offered:
+            text = f"by {offer.name}" if offer.name == shares.used else f"{offer.name}, offered"
+        note = f" ({offer.note})" if offer.note and offer.is_offered else ""
+        yield ok(ABOUT_SHARES, text + note, offer.remedy)
+
+
+def _engines(facts: MachineFacts) -> Iterator[Finding]:
+    """Whether Docker and Podman can run jobs that name an image; neither is needed."""
+    for offer in facts.engines:
+        text = f"{offer.name} {offer.version} can be used"
+        if not offer.is_offered:
+            text = f"{offer.name} cannot be used: {offer.why_not}"
+        yield ok("containers", text, offer.remedy)
 
 
 # ------------------------------------------------------------ namespaces

@@ -33,9 +33,8 @@ def doctor(
 
     Exit status 1: a check failed. The platform may be running, except with --salvage.
     """
-    from swell.api.doctor import examine
+    from swell.api.doctor import examine, look_at_machine
     from swell.api.finding import Level
-    from swell.api.machine_facts import probe_machine
     from swell.api.machine_findings import machine_findings
     from swell.store.folder import StateFolder
 
@@ -43,7 +42,7 @@ def doctor(
     if salvage:
         _salvage(path, json)
         return
-    findings = [*examine(path), *machine_findings(probe_machine(path))]
+    findings = [*examine(path), *machine_findings(look_at_machine(path))]
     if json:
         print_json(findings)
     else:

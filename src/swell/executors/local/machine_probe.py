@@ -1,4 +1,4 @@
-"""What a machine has, as far as it matters to a platform on it. Looking changes nothing and sends nothing."""
+"""Looks at this machine. That changes nothing there, and sends nothing to another one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import ctypes
 import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 import pynvml
 
+from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
+from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
+from swell.executors.local.limits.niceness import NiceProcesses
+from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
+from swell.model.share_mode import ShareMode
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 LOOPBACK = "127.0.0.1"
@@ -35,50 +42,31 @@ _VERSION_LINE = re.compile(r"^__version__ *= *'([^']+)'", re.MULTILINE)
 _TIME_ERROR, _STA_UNSYNC = 5, 0x40
 
 
-class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """The torch of this interpreter."""
+def probe_machine(
+    state_dir: Path,
+    devices: str = "auto",
+    mode: ShareMode = ShareMode.WEIGHT,
+    pid: int | None = None,
+) -> MachineFacts:
+    """Takes some tenths of a second, and the time of importing torch if that was built for CUDA.
 
-    version: str
-    cuda: str = ""  #: version that it was built for; empty: for none
-    nccl: str = ""  #: version; empty: it has none, or no CUDA
-
-
-class ClockState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel knows of its calendar clock."""
-
-    is_synchronised: bool
-    error_s: float  #: upper bound of its deviation
-
-
-class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A `..._problem` is empty if there is none."""
-
-    devices: dict[str, int]  #: kind -> number, as `--devices auto` offers them
-    devices_problem: str
-    gpu_problem: str  #: why NVML tells of no GPU
-    torch: TorchBuild | None  #: None: it is not installed
-    namespaces: dict[str, int]  #: kind -> error number; 0: it can be made
-    loopback_problem: str
-    num_ports: int  #: that the kernel gives to connections and to listeners that name none
-    host_name: str
-    outward_address: str  #: of the interface that leads to other machines; empty: none does
-    outward_problem: str
-    state_folder: str  #: or the nearest folder above that is there
-    state_free_bytes: int
-    shared_free_bytes: int  #: -1: there is no shared memory
-    clock: ClockState | None  #: None: the kernel does not tell
-
-
-def probe_machine(state_dir: Path) -> MachineFacts:
-    """Takes a tenth of a second, and the time of importing torch if that was built for CUDA."""
-    devices, devices_problem = _devices()
+    Args:
+        state_dir: of a platform or a host, which need not be there.
+        devices: as for `swell up`.
+        mode: what a CPU share means.
+        pid: of the process that has the workers of that folder; None: there is none.
+    """
+    found, devices_problem = _devices(devices)
     outward, outward_problem = _outward_address()
     folder = _nearest(state_dir)
     return MachineFacts(
-        devices=devices,
+        python=platform.python_version(),
+        devices=found,
         devices_problem=devices_problem,
         gpu_problem=_gpu_problem(),
         torch=probe_torch(),
+        shares=_shares(state_dir, mode, pid),
+        engines=engine_offers(),
         namespaces=_namespaces(),
         loopback_problem=_loopback_problem(),
         num_ports=_num_ports(),
@@ -89,13 +77,14 @@ def probe_machine(state_dir: Path) -> MachineFacts:
         state_free_bytes=shutil.disk_usage(folder).free,
         shared_free_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else -1,
         clock=_clock(),
+        clock_s=time.time(),  # the last: who is told compares it with a clock of its own
     )
 
 
 # ------------------------------------------------------------ devices
-def _devices() -> tuple[dict[str, int], str]:
+def _devices(wanted: str) -> tuple[dict[str, int], str]:
     try:
-        nodes = parse_devices("auto")
+        nodes = parse_devices(wanted)
     except DeviceError as error:
         return {}, str(error)
     return {local.node.kind: len(local.node.devices) for local in nodes}, ""
@@ -146,6 +135,16 @@ def _nccl() -> str:
 
 
 # ------------------------------------------------------------ kernel
+def _shares(state_dir: Path, mode: ShareMode, pid: int | None) -> ShareFacts:
+    offers = limiter_offers(pid=pid)
+    used = next(offer.name for offer in offers if offer.is_offered)
+    if mode is ShareMode.OFF:
+        used = ""
+    elif pid is not None:
+        used = limiter_in_use(state_dir, pid) or NiceProcesses.name
+    return ShareFacts(mode=mode, used=used, offers=offers)
+
+
 def _namespaces() -> dict[str, int]:
     program = Path(__file__).with_name("namespace_probe.py")
     done = subprocess.run(

@@ -1,0 +1,55 @@
+"""What a machine has, as far as it matters to a platform. A host tells it to its head."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swell.executors.local.containers.engine import EngineOffer
+from swell.executors.local.limits.detection import LimiterOffer
+from swell.model.share_mode import ShareMode
+
+
+class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
+    """The torch of this interpreter."""
+
+    version: str
+    cuda: str = ""  #: version that it was built for; empty: for none
+    nccl: str = ""  #: version; empty: it has none, or no CUDA
+
+
+class ClockState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel knows of its calendar clock."""
+
+    is_synchronised: bool
+    error_s: float  #: upper bound of its deviation
+
+
+class ShareFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """By what CPU shares of jobs are enforced, or would be."""
+
+    mode: ShareMode
+    used: str  #: name of a limiter; empty: none
+    offers: tuple[LimiterOffer, ...]
+
+
+class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A `..._problem` is empty if there is none."""
+
+    python: str  #: version
+    devices: dict[str, int]  #: kind -> number, as `--devices` offers them
+    devices_problem: str
+    gpu_problem: str  #: why NVML tells of no GPU
+    torch: TorchBuild | None  #: None: it is not installed
+    shares: ShareFacts
+    engines: tuple[EngineOffer, ...]  #: of containers
+    namespaces: dict[str, int]  #: kind -> error number; 0: it can be made
+    loopback_problem: str
+    num_ports: int  #: that the kernel gives to connections and to listeners that name none
+    host_name: str
+    outward_address: str  #: of the interface that leads to other machines; empty: none does
+    outward_problem: str
+    state_folder: str  #: or the nearest folder above that is there
+    state_free_bytes: int
+    shared_free_bytes: int  #: -1: there is no shared memory
+    clock: ClockState | None  #: None: the kernel does not tell
+    clock_s: float  #: its time when all else was known, seconds since 1970
