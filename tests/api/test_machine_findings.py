@@ -10,39 +10,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.complete_machine import CGROUP_V2, COMPLETE
 from tests.machines.namespaces import Network, why_not
 
 from swell.api.finding import Finding, Level
 from swell.api.machine_findings import BAD_BYTES, FEW_PORTS, WARN_BYTES, machine_findings
 from swell.executors.local.containers.engine import EngineOffer
-from swell.executors.local.limits.detection import LimiterOffer
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
 from swell.executors.local.machine_probe import probe_machine, probe_torch
 from swell.model.share_mode import ShareMode
 
 ROOT = Path(__file__).parents[2]
-#: A machine that lacks nothing.
-CGROUP_V2 = LimiterOffer(name="cgroup v2", note="below /sys/fs/cgroup")
-COMPLETE = MachineFacts(
-    python="3.11.2",
-    shares=ShareFacts(mode=ShareMode.WEIGHT, used="cgroup v2", offers=(CGROUP_V2,)),
-    engines=(EngineOffer(name="docker", program="/usr/bin/docker", version="27.0"),),
-    devices={"cuda:NVIDIA H200": 8},
-    devices_problem="",
-    gpu_problem="",
-    torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
-    namespaces={"user": 0, "net": 0, "pid": 0, "mount": 0},
-    loopback_problem="",
-    num_ports=28_232,
-    host_name="node7",
-    outward_address="10.9.0.17",
-    outward_problem="",
-    state_folder="/state",
-    state_free_bytes=WARN_BYTES,
-    shared_free_bytes=WARN_BYTES,
-    clock=ClockState(is_synchronised=True, error_s=0.004),
-    clock_s=1e9,
-)
 
 
 def findings_with(**lacks: Any) -> list[Finding]:
@@ -56,7 +34,7 @@ def test_a_complete_machine_needs_no_remedy() -> None:
     assert "devices: 8 of kind cuda:NVIDIA H200" in texts
     assert "nccl: 2.27.5, offered" in texts
     assert "namespaces: user, net, pid, mount, offered" in texts
-    assert "network: node7 would be advertised as 10.9.0.17" in texts
+    assert "network: node7 is 10.9.0.17 to other machines" in texts
     assert "cpu shares: by cgroup v2 (below /sys/fs/cgroup)" in texts
     assert "containers: docker 27.0 can be used" in texts
 

@@ -13,6 +13,7 @@ from tests.store.views import job_view
 
 from swell.assemble import new_core
 from swell.cli import main
+from swell.executors.remote.join_token import JoinToken, write_token
 from swell.model.job import Phase
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -45,6 +46,59 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
     assert '"level": "bad"' in capsys.readouterr().out
     assert main.run(["doctor", "--salvage"]) == 1
     assert "nothing of " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--join", "10.9.0.1"), "--join and --token-file go together: `swell tokens add NAME`"),
+        (("--token-file", "t"), "--token-file goes with --join HEAD[:PORT]"),
+        (("--name", "n1"), "--name goes with --join HEAD[:PORT]"),
+        (("--salvage", "--join", "10.9.0.1"), "--salvage is about the state folder of a platform"),
+        (("--join", "a:b:c", "--token-file", "t"), "'a:b:c' is no address"),
+        (("--join", "10.9.0.1", "--token-file", "t", "--name", "a b"), "a host cannot be called 'a b'"),
+        (
+            ("--join", "127.0.0.1", "--token-file", "t", "--name", "n1", "--advertise", "here"),
+            "workers cannot be reached at 'here'",
+        ),
+    ],
+)
+def test_doctor_says_what_options_do_not_go_together(
+    words: tuple[str, ...], message: str, down: StateFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["doctor", *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_doctor_says_why_this_machine_could_not_join(
+    down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["doctor", "--join", "127.0.0.1:9", "--name", "n1", "--devices", "tpu", "--token-file"]
+    assert main.run([*words, str(tmp_path / "none")]) == 1
+    out = capsys.readouterr().out
+    assert "BAD   devices: devices 'tpu' are not known" in out
+    assert f"BAD   token: join token file {tmp_path / 'none'} cannot be read" in out
+    token = tmp_path / "token"
+    write_token(token, JoinToken("t", bytes(32), bytes(32)))
+    assert main.run([*words, str(token), "--state", str(down.path)]) == 1
+    out = capsys.readouterr().out
+    assert f"BAD   folder: {down.path} is the state folder of a platform" in out
+    assert "BAD   joining: the head at 127.0.0.1:9 cannot be reached" in out
+    assert not (tmp_path / "state-node").exists()
+
+
+def test_doctor_says_that_no_host_runs_where_one_has_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder of a host is found beside that of the platform, which is not there."""
+    monkeypatch.setenv("SWELL_STATE", str(tmp_path / "none"))
+    folder = tmp_path / "none-node"
+    folder.mkdir(mode=0o700)
+    (folder / "machine").write_text("abc\n")
+    assert main.run(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert f"OK    folder: only you can read {folder}\n" in out and "OK    disk: " in out
+    assert "WARN  host: none runs with this folder: this machine works for no platform\n" in out
 
 
 def test_doctor_looks_at_the_machine_though_there_is_no_platform(

@@ -21,6 +21,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES
+from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
@@ -112,7 +113,10 @@ class FakeHostProcess:
         self.insides: list[FakeInside] = []
         self.shown_end_s = float("-inf")
         self.is_frozen = False
-        self.terms = HostTerms(session, self._begin_term, self._new_inside, now_s, self._show_end)
+        self.asked: list[Callable[[MachineFacts], None]] = []  #: who is to hear what it has
+        self.terms = HostTerms(
+            session, self._begin_term, self._new_inside, now_s, self._show_end, self.asked.append
+        )
 
     def _begin_term(self) -> int:
         self._disk.append(self._disk[-1] + 1)

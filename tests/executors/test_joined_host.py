@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.processes.listing import find_process, is_alive
+from swell.executors.local.protocol import ExaminationEnded, ExaminationMessage, HostExamined
+from swell.executors.node.introduction import ask_to_join
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
@@ -36,9 +39,11 @@ from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.join_token import write_token
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.opening import torch_version
+from swell.executors.remote.opening import JoinJudged, python_version, torch_version
+from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList
 from swell.executors.unslewed_clocks import granter_now_s
 from swell.model.cluster import Node
@@ -99,6 +104,7 @@ class JoinedWorld:
         certificate, self.tokens = make_certificate(head), TokenList(head)
         self.door = self._new_door("head")
         self._token = self.tokens.add("t", fingerprint_of(certificate))
+        write_token(self._folder / "token", self._token)
         self.listener = JoinListener(
             certificate,
             self.tokens,
@@ -114,7 +120,7 @@ class JoinedWorld:
 
     def _new_door(self, session: str) -> HostDoor:
         book = LeaseBook(self._folder / "head", self._times, granter_now_s)
-        return HostDoor(self.controller, book, session, torch_version())
+        return HostDoor(self.controller, book, session, torch_version(), NetworkProbe())
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)
@@ -126,7 +132,7 @@ class JoinedWorld:
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
 
     def start_host(self) -> None:
-        options = NodeOptions(
+        self.options = options = NodeOptions(
             state_dir=self.state_dir,
             head=HostAddress(LOOPBACK, self._port),
             token_file=self._folder / "token",
@@ -159,6 +165,22 @@ class JoinedWorld:
                 await asyncio.sleep(0.01)
 
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
+
+    def examine(self) -> list[ExaminationMessage]:
+        """What is told of the host, and the end."""
+        told: list[ExaminationMessage] = []
+
+        async def begin() -> None:
+            self.door.examine(told.append)
+
+        self._loop.run_until_complete(begin())
+        self.wait_until(lambda: ExaminationEnded() in told)
+        return told
+
+    def ask(self, options: NodeOptions) -> JoinJudged:
+        """Whether a host with these options could join."""
+        _, judged = self._loop.run_until_complete(ask_to_join(options))
+        return judged
 
     def allow_no_ports(self) -> None:
         def refuse(*_: object, **named: object) -> None:
@@ -236,7 +258,7 @@ def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_the
     begun = world.state_dir / "term"
     assert begun.read_text() == "1\n"
     with monkeypatch.context() as patch:
-        patch.setattr(world.door, "hear_question", lambda host, body: None)
+        patch.setattr(world.door, "hear_aside", lambda host, body: None)
         world.wait_until(lambda: begun.read_text() == "2\n")
         assert not is_alive(pid), "the next term begins when every process of the former is gone"
     world.wait(h.DevicesOffered, 2)
@@ -296,3 +318,27 @@ def test_a_host_whose_workers_stay_leaves_in_time(world: JoinedWorld) -> None:
     world.process.leave_within(3.0, "its owner comes back")
     world.wait_until(world.running.done)
     assert time.monotonic() - begun_s > 1.5 and not is_alive(pid)
+
+
+# ---------------------------------------------------------------- what it has, and whether another could join
+def test_it_tells_what_its_machine_has_when_it_is_asked(world: JoinedWorld) -> None:
+    examined, _ = world.examine()
+    assert isinstance(examined, HostExamined) and examined.facts is not None
+    facts = examined.facts
+    assert (examined.name, examined.advertise, examined.way_problem) == (NAME, LOOPBACK, "")
+    assert (facts.python, facts.devices) == (python_version(), {"paced@400": 2})
+    assert facts.state_folder == str(world.state_dir) and facts.state_free_bytes > 0
+    assert abs(examined.ahead_s) < LIMIT_S
+
+
+def test_whether_it_could_join_is_asked_without_joining(world: JoinedWorld) -> None:
+    world.wait(h.DevicesOffered)
+    own = world.ask(world.options)
+    assert own.is_joined and own.way_problem == "" and own.seen_at == LOOPBACK
+    other = replace(world.options, name="n2", state_dir=world.state_dir / "none")
+    assert not world.ask(other).is_joined
+    assert world.door.token_of("n2") == "" and not other.state_dir.exists()
+    with pytest.raises(CannotJoin, match="node 'n1' is another machine; no two nodes have one name"):
+        world.ask(replace(other, name=NAME))
+    assert world.ask(replace(other, advertise="192.0.2.77")).way_problem is None, "it is not its own"
+    assert world.controller.lost == [] and not world.running.done()

@@ -9,8 +9,7 @@ import pytest
 
 from swell.api.errors import InvalidOption
 from swell.cli.remembered import Choice, choose
-from swell.executors.node.options import NodeOptions, address_towards
-from swell.executors.node.process import read_options
+from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
 from swell.store.folder import StateFolder
 

@@ -33,7 +33,7 @@ def examine(state_dir: Path) -> list[Finding]:
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
         return [bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
-    findings = [_folder(folder), *_processes(folder), _options(folder)]
+    findings = [about_folder(folder.path), *_processes(folder), _options(folder)]
     with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
         return findings + list(_journal(folder, StateFolder(place)))
 
@@ -47,18 +47,19 @@ def look_at_machine(state_dir: Path) -> MachineFacts:
 
 
 # ------------------------------------------------------------ the folder
-def _folder(folder: StateFolder) -> Finding:
-    found = folder.path.stat()
+def about_folder(folder: Path) -> Finding:
+    """Whose it is, and who can read it."""
+    found = folder.stat()
     if found.st_uid != os.geteuid():
         return bad(
             "folder",
-            f"{folder.path} belongs to user {found.st_uid}, and this is user {os.geteuid()}",
+            f"{folder} belongs to user {found.st_uid}, and this is user {os.geteuid()}",
             "run swell as its owner, or choose another with --state",
         )
     if found.st_mode & 0o077:
         mode = f"{found.st_mode & 0o777:04o}"
-        return warn("folder", f"{folder.path} has mode {mode}: others may look into it", "chmod 700")
-    return ok("folder", f"only you can read {folder.path}")
+        return warn("folder", f"{folder} has mode {mode}: others may look into it", "chmod 700")
+    return ok("folder", f"only you can read {folder}")
 
 
 def _processes(folder: StateFolder) -> Iterator[Finding]:

@@ -38,7 +38,7 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
 # ------------------------------------------------------------ devices
 def _devices(facts: MachineFacts) -> Iterator[Finding]:
     if facts.devices_problem:
-        yield warn("devices", facts.devices_problem, "name some with `swell up --devices`")
+        yield warn("devices", facts.devices_problem, "name some with --devices")
     for kind, num in facts.devices.items():
         yield ok("devices", f"{num} of kind {kind}")
     if facts.gpu_problem:
@@ -123,7 +123,7 @@ def _network(facts: MachineFacts) -> Iterator[Finding]:
         remedy = "let root widen `net.ipv4.ip_local_port_range` (sysctl)"
         yield warn("ports", text, remedy) if facts.num_ports < FEW_PORTS else ok("ports", text)
     if facts.outward_address:
-        yield ok("network", f"{facts.host_name} would be advertised as {facts.outward_address}")
+        yield ok("network", f"{facts.host_name} is {facts.outward_address} to other machines")
     else:
         text = f"no address to advertise to other machines: {facts.outward_problem}"
         yield ok("network", text, "for several machines: connect it to a network with a default route")

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.api.errors import InvalidOption
+from swell.cli.node import host_folder
 from swell.cli.options import Json, State
 from swell.cli.output import print_json
 
 if TYPE_CHECKING:
+    from swell.api.finding import Finding
     from swell.api.salvage import SalvageReport
 
 #: Exit status when something is bad.
@@ -26,38 +29,117 @@ def doctor(
             help="Build a new journal from the readable part of a damaged one and from the jobs' folders.",
         ),
     ] = False,
+    join: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEAD[:PORT]",
+            help="Say whether this machine could join the platform there. Changes nothing there either.",
+            show_default=False,
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --join, as for `swell node`.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --join, as for `swell node`.", show_default=False),
+    ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(metavar="DEVICES", help="With --join, as for `swell node`.", show_default=False),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="With --join, as for `swell node`.", show_default=False),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Check a state folder (journal, jobs, checkpoints, processes) and this machine (devices, torch,
-    namespaces, network, disk, clock). Changes nothing without --salvage.
+    """Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, control
+    groups, containers, namespaces, network, disk, clock), and each machine that has joined the platform.
+    Changes nothing without --salvage.
 
-    Exit status 1: a check failed. The platform may be running, except with --salvage.
+    On a machine that has joined a platform it checks the state folder of `swell node`, and the way to the
+    head. Exit status 1: a check failed. The platform may be running, except with --salvage.
     """
-    from swell.api.doctor import examine, look_at_machine
-    from swell.api.finding import Level
-    from swell.api.machine_findings import machine_findings
-    from swell.store.folder import StateFolder
-
-    path = StateFolder(state).path
+    others = {"--token-file": token_file, "--name": name, "--devices": devices, "--advertise": advertise}
+    given = {option: str(value) for option, value in others.items() if value is not None}
+    if salvage and (join is not None or given):
+        raise InvalidOption("--salvage is about the state folder of a platform: leave the other options out")
     if salvage:
-        _salvage(path, json)
-        return
-    findings = [*examine(path), *machine_findings(look_at_machine(path))]
+        _salvage(state, json)
+    elif join is not None:
+        _tell(_could_join(state, join, given), json)
+    elif given:
+        raise InvalidOption(
+            f"{next(iter(given))} goes with --join HEAD[:PORT]: say where this machine is to join"
+        )
+    else:
+        _tell(_examined(state), json)
+
+
+def _tell(findings: list[Finding], json: bool) -> None:
+    from swell.api.finding import Level
+
     if json:
         print_json(findings)
     else:
         for found in findings:
-            print(f"{found.level.upper():4}  {found.about}: {found.text}")
+            whose = f"{found.node}: " if found.node else ""
+            print(f"{found.level.upper():4}  {whose}{found.about}: {found.text}")
             if found.remedy:
                 print(f"      -> {found.remedy}")
     if any(found.level is Level.BAD for found in findings):
         raise typer.Exit(BAD)
 
 
-def _salvage(path: Path, json: bool) -> None:
-    from swell.api.salvage import salvage
+def _examined(state: Path | None) -> list[Finding]:
+    """Of a platform and of a host, where their folders are here, and of this machine once."""
+    from swell.api.doctor import examine, look_at_machine
+    from swell.api.host_findings import hosts_findings
+    from swell.api.joining_findings import host_machine_findings, joining_findings, running_host
+    from swell.api.machine_findings import machine_findings
+    from swell.executors.node.state import known_machine
+    from swell.store.folder import StateFolder
 
-    report = salvage(path)
+    path, of_host = StateFolder(state).path, host_folder(state)
+    is_host = bool(known_machine(of_host))
+    found, options = running_host(of_host) if is_host else ([], None)
+    if not is_host or (path.is_dir() and path != of_host):
+        facts = look_at_machine(path)
+        found = [*examine(path), *machine_findings(facts), *hosts_findings(path, facts), *found]
+    elif options is None:
+        found = [*found, *machine_findings(look_at_machine(of_host))]
+    else:
+        found = [*found, *host_machine_findings(options)]
+    return found if options is None else [*found, *joining_findings(options)]
+
+
+def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Finding]:
+    """Raises InvalidOption."""
+    from swell.api.joining_findings import host_machine_findings, joining_findings
+    from swell.executors.node.options import InvalidHostName, read_options
+    from swell.executors.remote.host_address import InvalidAddress
+
+    if "--token-file" not in given:
+        raise InvalidOption(
+            "--join and --token-file go together: `swell tokens add NAME` on the head writes one"
+        )
+    words = ["--state", str(host_folder(state)), "--join", join]
+    for option, value in given.items():
+        words += [option, value]
+    try:
+        options = read_options(words)
+    except (InvalidAddress, InvalidHostName) as error:
+        raise InvalidOption(str(error)) from error
+    return [*host_machine_findings(options), *joining_findings(options)]
+
+
+def _salvage(state: Path | None, json: bool) -> None:
+    from swell.api.salvage import salvage
+    from swell.store.folder import StateFolder
+
+    report = salvage(StateFolder(state).path)
     if json:
         print_json(report)
     else:

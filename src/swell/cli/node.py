@@ -103,10 +103,8 @@ def node(
     machine lasts (by default 30 s).
     """
     from swell.executors.local.processes.strays import HOST_MODULE
-    from swell.store.folder import default_path
 
-    own = default_path(os.environ)
-    folder = own.with_name(f"{own.name}-node") if state is None else state.expanduser()
+    folder = host_folder(state)
     if leave is not None:
         _leave(folder, _seconds("--leave", leave))
         return
@@ -121,6 +119,14 @@ def node(
     words += [*(["--name", name] if name is not None else []), *(["--borrowed"] if borrowed else [])]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", HOST_MODULE, *words])  # noqa: S606
+
+
+def host_folder(state: Path | None) -> Path:
+    """State folder of a host. `state`: as it was chosen."""
+    from swell.store.folder import default_path
+
+    own = default_path(os.environ)
+    return own.with_name(f"{own.name}-node") if state is None else state.expanduser()
 
 
 def _leave(folder: Path, within_s: float) -> None:

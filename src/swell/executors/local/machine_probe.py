@@ -58,7 +58,7 @@ def probe_machine(
     """
     found, devices_problem = _devices(devices)
     outward, outward_problem = _outward_address()
-    folder = _nearest(state_dir)
+    folder = nearest_folder(state_dir)
     return MachineFacts(
         python=platform.python_version(),
         devices=found,
@@ -177,7 +177,8 @@ def _clock() -> ClockState | None:
     return ClockState(is_synchronised=not is_lost, error_s=buffer.most_error_us / 1e6)
 
 
-def _nearest(folder: Path) -> Path:
+def nearest_folder(folder: Path) -> Path:
+    """This one, or the nearest above that is there."""
     folder = folder.absolute()
     return next(path for path in (folder, *folder.parents) if path.is_dir())
 

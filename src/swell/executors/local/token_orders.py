@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.launch import AgentError, find_agent
+from swell.executors.local.launch import AgentError
+from swell.executors.local.orders import agent_of, answers
 from swell.executors.local.protocol import (
     AddToken,
     AgentAddress,
@@ -20,17 +20,13 @@ from swell.executors.local.protocol import (
     TokenOrder,
     TokensKnown,
 )
-from swell.wire.lines import LineBuffer
-
-LOOPBACK = "127.0.0.1"
-ANSWER_S = 10.0
 
 _decode: Callable[[bytes], TokenAnswer] = msgspec.json.Decoder(TokenAnswer).decode
 
 
 def add_token(state_dir: Path, name: str) -> TokenAdded:
     """A new token, whose text is nowhere else. Raises AgentError."""
-    agent = _agent(state_dir)
+    agent = agent_of(state_dir)
     answer = _ask(agent, AddToken(token=agent.token, name=name))
     assert isinstance(answer, TokenAdded)  # noqa: S101 - of this agent's version
     return answer
@@ -38,24 +34,14 @@ def add_token(state_dir: Path, name: str) -> TokenAdded:
 
 def revoke_token(state_dir: Path, name: str) -> TokensKnown:
     """Returns once it opens nothing any longer. Raises AgentError."""
-    agent = _agent(state_dir)
+    agent = agent_of(state_dir)
     return _known(_ask(agent, RevokeToken(token=agent.token, name=name)))
 
 
 def list_tokens(state_dir: Path) -> TokensKnown:
     """All that were given out. Raises AgentError."""
-    agent = _agent(state_dir)
+    agent = agent_of(state_dir)
     return _known(_ask(agent, ListTokens(token=agent.token)))
-
-
-def _agent(state_dir: Path) -> AgentAddress:
-    agent = find_agent(state_dir)
-    if agent is None:
-        raise AgentError(
-            f"no agent of {state_dir} runs, and it keeps the join tokens: start it with "
-            "`swell up --listen ADDRESS`"
-        )
-    return agent
 
 
 def _known(answer: TokenAnswer) -> TokensKnown:
@@ -64,17 +50,7 @@ def _known(answer: TokenAnswer) -> TokensKnown:
 
 
 def _ask(agent: AgentAddress, order: TokenOrder) -> TokenAnswer:
-    received = LineBuffer()
-    try:
-        with socket.create_connection((LOOPBACK, agent.port), timeout=ANSWER_S) as line:
-            line.sendall(msgspec.json.encode(order) + b"\n")
-            while (text := received.next_line()) is None:
-                if not (chunk := line.recv(65536)):
-                    raise ConnectionResetError("it closed the connection")
-                received.feed(chunk)
-    except OSError as error:
-        raise AgentError(f"the agent (pid {agent.pid}) does not answer: {error}") from error
-    answer = _decode(text)
+    answer = _decode(next(answers(agent, order)))
     if isinstance(answer, Refused):
         raise AgentError(answer.message)
     return answer

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +14,9 @@ from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.agent.process import DEFAULT_CALL
 from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.remote.host_address import HostAddress
+from swell.executors.remote.host_address import HostAddress, check_address, parse_address
 from swell.executors.remote.join_token import NAME
+from swell.model.share_mode import ShareMode
 
 
 class InvalidHostName(ValueError):
@@ -90,3 +93,37 @@ def check_name(name: str) -> str:
             "choose one with --name"
         )
     return name
+
+
+def read_options(words: Sequence[str]) -> NodeOptions:
+    """Of the command line. Raises InvalidAddress, InvalidHostName."""
+    parser = argparse.ArgumentParser(prog="swell.executors.node.process", description="A host.")
+    parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
+    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
+    parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
+    parser.add_argument("--name", default="", help="of the node")
+    parser.add_argument("--devices", default="auto", help="as in `swell up`")
+    parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
+    parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
+    parser.add_argument("--advertise", default="", help="address for workers of other hosts")
+    parser.add_argument(
+        "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
+    )
+    parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
+    parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
+    parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
+    arguments = parser.parse_args(words)
+    head = parse_address(arguments.join)
+    return NodeOptions(
+        state_dir=arguments.state.resolve(),
+        head=head,
+        token_file=arguments.token_file,
+        name=check_name(arguments.name) if arguments.name else default_name(),
+        devices=arguments.devices,
+        sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
+        advertise=check_address(arguments.advertise or address_towards(head)),
+        is_borrowed=arguments.borrowed,
+        grace_s=arguments.grace,
+        preload=tuple(arguments.preload),
+        call=arguments.call,
+    )

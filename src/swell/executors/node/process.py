@@ -6,9 +6,9 @@ one begins only when every process of this one is gone. `swell node` becomes thi
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
+import os
 import secrets
 import signal
 import sys
@@ -20,44 +20,33 @@ from pathlib import Path
 
 import msgspec
 
-from swell import __version__
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import LOOPBACK, CrewOptions, PlatformSettings
-from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD, AgentRunning, hold_lock
+from swell.executors.local.agent.process import DEFAULT_PRELOAD, AgentRunning, hold_lock
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing
-from swell.executors.local.limits.limiter import CoreSharing, LimitError
+from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
+from swell.executors.local.machine_probe import probe_machine
+from swell.executors.node.fact_finder import FactFinder
 from swell.executors.node.inside import LocalInside
+from swell.executors.node.introduction import introduction
 from swell.executors.node.keeper import LeaseKeeper
 from swell.executors.node.lacks import lacks_of, there_of
-from swell.executors.node.options import (
-    InvalidHostName,
-    NodeOptions,
-    address_towards,
-    check_name,
-    default_name,
-)
+from swell.executors.node.options import InvalidHostName, NodeOptions, read_options
 from swell.executors.node.probes import listen_for_probes
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
-from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
+from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import (
-    JOIN_PROTOCOL,
-    Join,
-    JoinAccepted,
-    python_version,
-    torch_version,
-)
+from swell.executors.remote.opening import JoinAccepted
 from swell.executors.unslewed_clocks import HostClock
-from swell.model.share_mode import ShareMode
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 
@@ -98,6 +87,9 @@ class HostProcess:
         self._is_told_to_leave = asyncio.Event()
         self._keeper = LeaseKeeper(options.state_dir)
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
+        self._find_facts = FactFinder(
+            partial(probe_machine, options.state_dir, options.devices, options.sharing.mode, os.getpid())
+        )
 
     def leave(self) -> None:
         """`run` returns in a moment."""
@@ -147,6 +139,7 @@ class HostProcess:
                 self._new_inside,
                 HostClock().now_s,
                 self._show_end,
+                self._find_facts,
             )
         except OSError as error:
             raise unusable(self._options.state_dir, error) from error
@@ -179,12 +172,12 @@ class HostProcess:
     async def _keep_joined(self, terms: HostTerms) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
         head, pause_s, told = self._options.head, FIRST_PAUSE_S, ""
+        machine, session = self._state.machine, self._session
         while not terms.is_over:
             lost = asyncio.Event()
             try:
-                await join(
-                    head.host, head.port, self._token, self._introduction, partial(self._take, terms, lost)
-                )
+                me = introduction(self._options, machine, session, self._probe_port)
+                await join(head.host, head.port, self._token, me, partial(self._take, terms, lost))
             except CannotJoin as error:
                 if error.is_final:
                     raise
@@ -197,22 +190,6 @@ class HostProcess:
             log.info("joined the head at %s as %s", head, self._options.name)
             pause_s, told = FIRST_PAUSE_S, ""
             await lost.wait()
-
-    @property
-    def _introduction(self) -> Join:
-        return Join(
-            protocol=JOIN_PROTOCOL,
-            version=__version__,
-            host=self._options.name,
-            machine=self._state.machine,
-            token=self._token.name,
-            session=self._session,
-            python=python_version(),
-            torch=torch_version(),
-            clock_s=time.time(),
-            advertise=self._options.advertise,
-            probe_port=self._probe_port,
-        )
 
     def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now; `lost` is set when the line is closed."""
@@ -304,40 +281,6 @@ async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
     await process.run()
 
 
-def read_options(words: list[str] | None = None) -> NodeOptions:
-    """Of the command line. Raises InvalidAddress, InvalidHostName."""
-    parser = argparse.ArgumentParser(prog="swell.executors.node.process", description=__doc__)
-    parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
-    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
-    parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
-    parser.add_argument("--name", default="", help="of the node")
-    parser.add_argument("--devices", default="auto", help="as in `swell up`")
-    parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
-    parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
-    parser.add_argument("--advertise", default="", help="address for workers of other hosts")
-    parser.add_argument(
-        "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
-    )
-    parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
-    parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
-    parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
-    arguments = parser.parse_args(words)
-    head = parse_address(arguments.join)
-    return NodeOptions(
-        state_dir=arguments.state.resolve(),
-        head=head,
-        token_file=arguments.token_file,
-        name=check_name(arguments.name) if arguments.name else default_name(),
-        devices=arguments.devices,
-        sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
-        advertise=check_address(arguments.advertise or address_towards(head)),
-        is_borrowed=arguments.borrowed,
-        grace_s=arguments.grace,
-        preload=tuple(arguments.preload),
-        call=arguments.call,
-    )
-
-
 def _hold(folder: Path) -> int:
     """Raises UnusableHostState: another process has the folder."""
     try:
@@ -352,7 +295,7 @@ def _hold(folder: Path) -> int:
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        options = read_options()
+        options = read_options(sys.argv[1:])
         check_sharing(options.sharing)
         make_folder(options.state_dir)
         confine(options.sharing.cores)

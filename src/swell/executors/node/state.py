@@ -21,6 +21,14 @@ def make_folder(folder: Path) -> None:
     """Unless it is there. Raises UnusableHostState: it cannot be made, or is a platform's."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(folder, error) from error
+    refuse_platform(folder)
+
+
+def refuse_platform(folder: Path) -> None:
+    """Raises UnusableHostState: it cannot be read, or is a platform's."""
+    try:
         is_platform = (folder / PLATFORM_FILE).exists()
     except OSError as error:
         raise unusable(folder, error) from error
@@ -29,6 +37,14 @@ def make_folder(folder: Path) -> None:
             f"{folder} is the state folder of a platform; a host has one of its own: "
             "choose another with --state"
         )
+
+
+def known_machine(folder: Path) -> str:
+    """Of a folder in which a host process has run; empty: none has."""
+    try:
+        return (folder / MACHINE_FILE).read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 class HostState:

@@ -17,8 +17,10 @@ import msgspec
 
 from swell.executors.hosts.messages import FromHost, ToHost, WorkerHalted
 from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.messages import FromController, LeaseGranted
+from swell.executors.leases.messages import LeaseGranted
+from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.node.signs_of_life import SignsOfLife
+from swell.executors.remote.asides import AsideToHost, FactsAsked, FactsTold
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
@@ -30,7 +32,7 @@ ACKNOWLEDGE_EVERY_S = 5.0
 
 log = logging.getLogger("swell.node")
 _decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
-_decode_answer = msgspec.json.Decoder(FromController).decode
+_decode_aside: Callable[[bytes], AsideToHost] = msgspec.json.Decoder(AsideToHost).decode
 
 
 class Inside(Protocol):
@@ -55,6 +57,7 @@ class Inside(Protocol):
 
 #: Its argument takes what the controller is to hear.
 NewInside = Callable[[Callable[[FromHost], None]], Inside]
+FindFacts = Callable[[Callable[[MachineFacts], None]], None]
 
 
 class HostTerms:
@@ -67,6 +70,7 @@ class HostTerms:
         new_inside: NewInside,
         now_s: Callable[[], float],
         show_end: Callable[[float], None] = lambda end_s: None,
+        find_facts: FindFacts = lambda told: None,
     ) -> None:
         """
         Args:
@@ -76,6 +80,7 @@ class HostTerms:
             now_s: see `HeldLease`.
             show_end: told when nothing of this process may run any longer, to what sees to it if this
                 process is stopped. -inf: it is being ended; inf: nothing is left.
+            find_facts: looks at this machine, and tells in the event loop.
 
         Raises:
             OSError: see `begin_term`.
@@ -84,7 +89,7 @@ class HostTerms:
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
-        self._now_s, self._show_end = now_s, show_end
+        self._now_s, self._show_end, self._find_facts = now_s, show_end, find_facts
         self._lease = HeldLease(begin_term())
         self._signs = SignsOfLife()
         self._inside: Inside | None = None  #: the first is made when there is a line
@@ -212,9 +217,12 @@ class HostTerms:
 
     def heard_aside(self, body: bytes) -> None:
         try:
-            answer = _decode_answer(body)
+            answer = _decode_aside(body)
         except NO_MESSAGE as error:
             self.conversation.refuse(f"what the head answered is no message ({error}); the line is closed")
+            return
+        if isinstance(answer, FactsAsked):
+            self._find_facts(partial(self._tell_facts, answer.number))
             return
         self._lease.hear(answer, self._now_s())
         if self.has_lease:
@@ -224,6 +232,9 @@ class HostTerms:
                 self._is_offered = True
                 log.info("this host has a lease: workers can be started")
                 self._inside.offer()
+
+    def _tell_facts(self, number: int, facts: MachineFacts) -> None:
+        self.conversation.say_aside(FactsTold(number=number, facts=facts))
 
     def peer_replaced(self) -> None:
         """Another controller is there, which knows nothing of the workers here.

@@ -10,8 +10,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.executors.local.processes.listing import list_processes
-from swell.executors.local.processes.strays import is_agent
+from swell.executors.node.running_host import find_host
 from swell.wire.whole_files import write_whole
 
 LEAVE_FILE = "leave"
@@ -65,7 +64,7 @@ def order_leave(state_dir: Path, within_s: float) -> None:
         NoHostProcess, OSError.
     """
     state_dir = state_dir.resolve()
-    pid = next((found.pid for found in list_processes() if is_agent(found.pid, state_dir)), None)
+    pid = find_host(state_dir)
     if pid is None:
         raise NoHostProcess(
             f"no host process runs with the state folder {state_dir}; `swell node --leave` tells the one of "

@@ -6,7 +6,7 @@ See `swell.executors.remote.agent`: it is the same, with a host on each node of 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import msgspec
@@ -15,6 +15,7 @@ from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.agent.process import main
+from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.ray.bridge_client import BridgeClient, CannotConnect
 from swell.executors.ray.leasing_owner import LeasingOwner
 from swell.executors.ray.messages import (
@@ -87,6 +88,10 @@ class RayDoor:
         removed = {*self._start.removed, *self._owner.node_ids(host)}
         self._start = msgspec.structs.replace(self._start, removed=tuple(sorted(removed)))
         self._bridge.order(self._start)
+
+    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
+        """See `HostDoor.examine`."""
+        self._hosts.examine(told)
 
     # ------------------------------------------------------------ Ray
     def _order(self, message: ToBridge) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from swell import __version__
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.agent.process import main
+from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
@@ -105,6 +106,10 @@ class ListeningDoor:
             self._hosts.remove(host)
         except UnknownHost as error:
             raise DoorError(str(error)) from error
+
+    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
+        """See `HostDoor.examine`."""
+        self._hosts.examine(told)
 
     # ------------------------------------------------------------ tokens
     @property

@@ -20,13 +20,16 @@ import msgspec
 from swell.executors.hosts.file_messages import FilesKept
 from swell.executors.hosts.messages import DevicesOffered, EndKept, FromHost, NodeHost, RunKept
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
+from swell.executors.local.protocol import ExaminationMessage
+from swell.executors.remote.asides import AsideToHead, FactsTold
 from swell.executors.remote.conversation import Conversation
+from swell.executors.remote.examination import Examinations
 from swell.executors.remote.host_in_term import HostInTerm
 from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
 from swell.executors.remote.join_token import NAME
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import Join, JoinRefused, python_version
+from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
 from swell.executors.remote.remarks import Probe, about_clock, about_way, no_probe
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
@@ -40,7 +43,7 @@ TELL_EVERY_S = 60.0
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
-_decode_question = msgspec.json.Decoder(LeaseAsked).decode
+_decode_aside: Callable[[bytes], AsideToHead] = msgspec.json.Decoder(AsideToHead).decode
 
 
 class UnknownHost(ValueError):
@@ -63,16 +66,25 @@ class HostsOwner(Protocol):
 class JoinedHost:
     """A machine that has a name."""
 
-    name: str
-    machine: str
-    session: str  #: of its process
+    join: Join  #: of its line, or of its last one; without the secret
     conversation: Conversation
-    torch: str = ""
-    token: str = ""  #: name of the one with which it has its line, or had its last one
     term: int | None = None  #: in which it is the controller's; None: it is not
     acknowledged_s: float = field(default_factory=time.monotonic)
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
+
+    @property
+    def name(self) -> str:
+        return self.join.host
+
+    @property
+    def machine(self) -> str:
+        return self.join.machine
+
+    @property
+    def session(self) -> str:
+        """Of its process."""
+        return self.join.session
 
 
 class HostDoor:
@@ -93,6 +105,7 @@ class HostDoor:
             probe: tries the way to a host that has joined.
         """
         self._probe = probe
+        self._examinations = Examinations(probe)
         self._owner, self._book = owner, book
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
@@ -128,7 +141,7 @@ class HostDoor:
     def _torch_beside(self, name: str) -> str:
         """The version of the other hosts; empty: none has one."""
         others = (host for host in self._hosts.values() if host.name != name)
-        return next((host.torch for host in others if host.torch), "")
+        return next((host.join.torch for host in others if host.join.torch), "")
 
     def _why_name_not_free(self, join: Join) -> JoinRefused | None:
         known = self._hosts.get(join.host)
@@ -142,7 +155,7 @@ class HostDoor:
                 "--name, or wait until that one is given up"
             )
             return JoinRefused(why=why, is_final=has_line)
-        if known is not None and has_line and known.session != join.session:
+        if known is not None and has_line and known.session != join.session and not join.is_question:
             why = (
                 f"node {join.host!r} has a line from another process with the same state folder; a folder is "
                 "of one machine: end that one, or give a copied machine a new folder with --state"
@@ -151,17 +164,44 @@ class HostDoor:
         return None
 
     def joined(self, line: MachineLine, join: Join) -> None:
-        """Go on with the host upon this line; `why_not` has let it in."""
+        """Go on with the host upon this line; `why_not` has let it in. One that only asks is answered."""
+        if join.is_question:
+            self._judge(line, join)
+            return
+        join = msgspec.structs.replace(join, secret="")
         host = self._hosts.get(join.host)
         if host is not None and host.machine != join.machine:
             host.conversation.close()
             host = None
         if host is None:
             host = self._hosts[join.host] = self._new_host(join)
-        host.session, host.torch, host.token = join.session, join.torch, join.token
+        host.join = join
         log.info("host %s has a line from %s", host.name, line.peer)
         host.conversation.attach(line)
         self._look_at(host, join)
+
+    def _judge(self, line: MachineLine, join: Join) -> None:
+        """Once the way to it was tried."""
+        line.heard, line.closed = lambda link, text: line.close(), None
+
+        def tell(way_problem: str | None) -> None:
+            known = self._hosts.get(join.host)
+            line.send(
+                JoinJudged(
+                    python=python_version(),
+                    torch=self._torch,
+                    clock_s=time.time(),
+                    seen_at=line.peer_address,
+                    way_problem=way_problem,
+                    is_joined=known is not None and known.conversation.has_line,
+                )
+            )
+            line.close()
+
+        if join.probe_port:
+            self._probe(join.advertise, join.probe_port, tell)
+        else:
+            tell(None)
 
     def _look_at(self, host: JoinedHost, join: Join) -> None:
         """What is odd about it stands in `swell nodes`; the way to it is tried meanwhile."""
@@ -183,7 +223,7 @@ class HostDoor:
         self._num_conversations += 1
         listener = _HostListener(self)
         conversation = Conversation(f"{self._session}.{self._num_conversations}", listener)
-        host = JoinedHost(join.host, join.machine, join.session, conversation)
+        host = JoinedHost(join, conversation)
         listener.host = host
         return host
 
@@ -231,13 +271,19 @@ class HostDoor:
         else:
             self._owner.hear(host.name, said.message)
 
-    def hear_question(self, host: JoinedHost, body: bytes) -> None:
-        """A message of the moment: the host asks for its lease."""
+    def hear_aside(self, host: JoinedHost, body: bytes) -> None:
+        """A message of the moment: the host asks for its lease, or answers what it has."""
         try:
-            asked = _decode_question(body)
+            aside = _decode_aside(body)
         except NO_MESSAGE as error:
             self._refuse_nonsense(host, error)
             return
+        if isinstance(aside, FactsTold):
+            self._examinations.hear(host.name, aside)
+        else:
+            self._hear_question(host, aside)
+
+    def _hear_question(self, host: JoinedHost, asked: LeaseAsked) -> None:
         if self._is_closing or host.session in self._removed:
             self._end(host, asked)
             return
@@ -286,6 +332,7 @@ class HostDoor:
                 host.acknowledged_s = now_s
                 host.conversation.acknowledge()
             host.conversation.advance()
+        self._examinations.pass_time()
 
     def _lose_ended(self, why: str) -> None:
         for name, term in self._book.take_ended():
@@ -304,7 +351,12 @@ class HostDoor:
     def token_of(self, name: str) -> str:
         """Name of the join token of a host; empty: no such host has joined."""
         host = self._hosts.get(name)
-        return "" if host is None else host.token
+        return "" if host is None else host.join.token
+
+    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
+        """Ask every host what it has. `told`: see `Examinations.begin`."""
+        hosts = sorted(self._hosts.items())
+        self._examinations.begin([(host.join, host.conversation) for _, host in hosts], told)
 
     # ------------------------------------------------------------ orders
     @property
@@ -397,7 +449,7 @@ class _HostListener:
         self._door.hear(self.host, body)
 
     def heard_aside(self, body: bytes) -> None:
-        self._door.hear_question(self.host, body)
+        self._door.hear_aside(self.host, body)
 
     def peer_replaced(self) -> None:
         """Its first question is in a higher term: what the former process had is lost then."""

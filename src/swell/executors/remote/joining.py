@@ -12,7 +12,14 @@ from swell.executors.local.lines import LineLink
 from swell.executors.remote.certificate import has_fingerprint, host_context
 from swell.executors.remote.join_token import JoinToken
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, Opening
+from swell.executors.remote.opening import (
+    JOIN_PROTOCOL,
+    Join,
+    JoinAccepted,
+    JoinJudged,
+    JoinRefused,
+    Opening,
+)
 from swell.wire.lines import NO_MESSAGE
 
 #: From the first packet to the controller's answer.
@@ -75,6 +82,33 @@ async def join(
     if isinstance(answer, JoinRefused):
         raise CannotJoin(f"{head} refuses: {answer.why}", is_final=answer.is_final)
     return line
+
+
+async def ask(host: str, port: int, token: JoinToken, question: Join) -> tuple[JoinAccepted, JoinJudged]:
+    """Whether it could join, and what the head has. `question`: see `is_question`.
+
+    Raises:
+        CannotJoin: it could not.
+    """
+    said: asyncio.Future[JoinAccepted] = asyncio.get_running_loop().create_future()
+    judged: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def take(line: MachineLine, accepted: JoinAccepted) -> None:
+        said.set_result(accepted)
+        line.heard = lambda link, text: None if judged.done() else judged.set_result(text)
+        line.closed = lambda link: None if judged.done() else judged.set_result(b"")
+
+    line = await join(host, port, token, question, take)
+    try:
+        async with asyncio.timeout(JOIN_S):
+            return said.result(), msgspec.json.decode(await judged, type=JoinJudged)
+    except (TimeoutError, *NO_MESSAGE) as error:
+        raise CannotJoin(
+            f"the head at {host}:{port} does not say whether a host could join; one of this version does: "
+            "install the same version of Swell on both"
+        ) from error
+    finally:
+        line.close()
 
 
 class _AnsweredLine(MachineLine):

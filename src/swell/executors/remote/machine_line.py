@@ -80,9 +80,19 @@ class MachineLine(LineLink):
 
     @property
     def peer(self) -> str:
-        """The address of the other side, for people."""
+        """The address and the port of the other side, for people."""
+        peer = self._peer
+        return f"{peer[0]}:{peer[1]}" if peer else "an unknown address"
+
+    @property
+    def peer_address(self) -> str:
+        """Of the other side; empty: not known."""
+        return str(self._peer[0]) if self._peer else ""
+
+    @property
+    def _peer(self) -> tuple[object, ...]:
         peer = None if self._transport is None else self._transport.get_extra_info("peername")
-        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "an unknown address"
+        return peer if isinstance(peer, tuple) else ()
 
     def _abort(self) -> None:
         limit = self.received.max_line_bytes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
+
+from swell.executors.local.protocol import ExaminationMessage
 
 
 class DoorError(Exception):
@@ -24,6 +26,9 @@ class Door(Protocol):
 
     def remove(self, host: str) -> None:
         """Its workers are ended, and its process ends. Raises DoorError."""
+
+    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
+        """Have `told` hear what each host has, as soon as that is known, and then that all were asked."""
 
     @property
     def tokens(self) -> Mapping[str, bool]:

@@ -1,0 +1,25 @@
+"""The host process of a state folder, as another process of the same user sees it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from swell.executors.local.processes.listing import list_processes
+from swell.executors.local.processes.strays import HOST_MODULE, is_agent
+from swell.executors.node.options import NodeOptions, read_options
+
+
+def find_host(state_dir: Path) -> int | None:
+    """Its pid; None: none runs."""
+    state_dir = state_dir.resolve()
+    return next((found.pid for found in list_processes() if is_agent(found.pid, state_dir)), None)
+
+
+def options_of(pid: int) -> NodeOptions:
+    """What it was started with. Raises OSError: it is gone, or another user's."""
+    place = Path(f"/proc/{pid}")
+    words = [os.fsdecode(word) for word in (place / "cmdline").read_bytes().split(b"\0")[:-1]]
+    options = read_options(words[words.index(HOST_MODULE) + 1 :])
+    return replace(options, token_file=(place / "cwd").resolve() / options.token_file)

@@ -1,0 +1,32 @@
+"""A machine that lacks nothing."""
+
+from __future__ import annotations
+
+from swell.api.machine_findings import WARN_BYTES
+from swell.executors.local.containers.engine import EngineOffer
+from swell.executors.local.limits.detection import LimiterOffer
+from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
+from swell.model.share_mode import ShareMode
+
+CGROUP_V2 = LimiterOffer(name="cgroup v2", note="below /sys/fs/cgroup")
+#: As it is told.
+COMPLETE = MachineFacts(
+    python="3.11.2",
+    shares=ShareFacts(mode=ShareMode.WEIGHT, used="cgroup v2", offers=(CGROUP_V2,)),
+    engines=(EngineOffer(name="docker", program="/usr/bin/docker", version="27.0"),),
+    devices={"cuda:NVIDIA H200": 8},
+    devices_problem="",
+    gpu_problem="",
+    torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
+    namespaces={"user": 0, "net": 0, "pid": 0, "mount": 0},
+    loopback_problem="",
+    num_ports=28_232,
+    host_name="node7",
+    outward_address="10.9.0.17",
+    outward_problem="",
+    state_folder="/state",
+    state_free_bytes=WARN_BYTES,
+    shared_free_bytes=WARN_BYTES,
+    clock=ClockState(is_synchronised=True, error_s=0.004),
+    clock_s=1e9,
+)
