@@ -96,7 +96,7 @@ class JoinedWorld:
         self._folder, self._monkeypatch, self._times = folder, monkeypatch, times
         self._loop = asyncio.new_event_loop()
         self._loop.run_until_complete(self._start())
-        self.wait_until(lambda: NAME in self.controller.hosts)
+        self.wait(h.DevicesOffered)  # no controller has a worker started before
 
     async def _start(self) -> None:
         head = self._folder / "head"
