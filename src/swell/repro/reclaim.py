@@ -46,8 +46,8 @@ SETTINGS: dict[str, float] = {
     "bftrainer.max_trainers": 4.0,
 }
 #: 8 steps are an epoch of the script. All jobs are as fast on a node, so for most workloads chance decides
-#: who has which: of some hundred drawn at random this is one whose outcome hangs little on it, by simulation (see
-#: `ReclaimComparison.chance_share`).
+#: who has which: of some hundred drawn at random this is one whose outcome hangs little on it, by simulation
+#: (see `ReclaimComparison.chance_share`).
 WORKLOAD = (
     PlannedJob(at_s=0, name="a", script="visits.py", steps=104, workers="1:2"),
     PlannedJob(at_s=0.5, name="b", script="visits.py", steps=56, workers="1"),
