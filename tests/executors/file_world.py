@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,11 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import FileMessage, FilePart
+from swell.executors.hosts.file_messages import FileMessage, FilePart, FilesKept
 from swell.executors.local.agent.job_files import JobPlace, Opening, OpeningRefusal, SharedFiles
 from swell.executors.local.agent.joined_files import JoinedFiles
+from swell.executors.local.files.forwarded_log import ForwardedLog, LogName
 from swell.executors.local.files.head_files import HeadFiles
-from swell.executors.local.files.log_forwarding import LogName
 from swell.executors.local.logs.files import job_folder
 from swell.model.event import Outcome
 from swell.wire.checkpoint_files import checkpoint_name, checkpoints_in, is_whole
@@ -52,10 +52,21 @@ class Turns:
     def drop(self, queue: str) -> None:
         self._queues.pop(queue, None)
 
-    def background(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """See `Background`: each piece of work is a queue of its own."""
+    def background(self, work: Callable[[], T], then: Callable[[T], None], of: str = "hosts") -> None:
+        """See `Background`: each piece of work is a queue of its own. `of`: whose it is."""
         self._num_works += 1
-        self.add(f"work {self._num_works}", lambda: then(work()))
+        self.add(f"work of {of} {self._num_works}", lambda: then(work()))
+
+    def work(self) -> None:
+        """Whatever is to be done on disks is done; nothing is heard of what that brings."""
+        while works := [name for name in self._queues if name.startswith("work ")]:
+            for name in works:
+                self.empty(name)
+
+    def drop_work(self, of: str) -> None:
+        """It will never be done."""
+        for name in [name for name in self._queues if name.startswith(f"work of {of} ")]:
+            self.drop(name)
 
     def take(self, choose: Choose) -> bool:
         """Whether something happened."""
@@ -87,6 +98,7 @@ class HostSide:
     name: str
     state_dir: Path
     files: JoinedFiles
+    is_recalled: bool = False  #: the controller believes what it has kept
     warnings: list[h.OwnerWarned] = field(default_factory=list)
 
 
@@ -95,13 +107,19 @@ class FileWorld:
         self.now_s = 0.0
         self.turns = Turns()
         self.head_dir = folder / "head"
-        self.head = HeadFiles(self.head_dir, Conduct(), self.turns.background)
+        self._num_heads = 0
+        self.head = self._new_head()
         self.hosts: dict[str, HostSide] = {}
         self.own = SharedFiles(self.head_dir, partial(self.head.when_settled, "local"))
         self.told: list[tuple[str, h.ToHost | h.FromHost]] = []
         self.corrupt: Callable[[FilePart], FilePart] = lambda part: part
         for name in names:
             self.join(name, folder / name)
+
+    def _new_head(self) -> HeadFiles:
+        self._num_heads += 1
+        of = f"head {self._num_heads}"
+        return HeadFiles(self.head_dir, Conduct(), partial(self.turns.background, of=of))
 
     def submit(self, job_id: str) -> Path:
         folder = job_folder(self.head_dir, job_id)
@@ -120,7 +138,7 @@ class FileWorld:
         run = self.note_open(host, log.job_id, log.is_trial)
         self.head.note_told(host, h.StartWorker(run=run, worker=log.worker, devices=(), environ={}))
 
-    def join(self, name: str, state_dir: Path) -> HostSide:
+    def join(self, name: str, state_dir: Path, left_logs: Iterable[ForwardedLog] = ()) -> HostSide:
         def answer(message: h.FromHost) -> None:
             self.told.append((name, message))
             if isinstance(message, h.OwnerWarned):
@@ -128,14 +146,17 @@ class FileWorld:
             elif self.hosts.get(name) is side:
                 self.turns.add(f"from {name}", lambda: self._to_head(side, message))
 
-        def tell(message: h.ToHost) -> None:
-            self.told.append((name, message))
-            self.turns.add(f"to {name}", lambda: self._to_host(side, message))
-
-        files = JoinedFiles(state_dir, name, answer, lambda: self.now_s, self.turns.background)
+        files = JoinedFiles(state_dir, name, answer, lambda: self.now_s, self.turns.background, left_logs)
         self.hosts[name] = side = HostSide(name, state_dir, files)
-        self.head.join(name, tell)
+        self._join_head(side)
         return side
+
+    def _join_head(self, side: HostSide) -> None:
+        def tell(message: h.ToHost) -> None:
+            self.told.append((side.name, message))
+            self.turns.add(f"to {side.name}", lambda: self._to_host(side, message))
+
+        self.head.join(side.name, str(side.state_dir), tell)
 
     def lose(self, name: str) -> None:
         """With what is on its way from there, and to it."""
@@ -144,20 +165,34 @@ class FileWorld:
         self.turns.drop(f"to {name}")
         self.head.lose(name)
 
-    def replace_controller(self, name: str) -> None:
-        """As the host sees it. What is on its way there, and from there, is lost."""
-        side = self.hosts[name]
+    def replace_controller(self) -> None:
+        """What is on its way there, and from there, is lost, and so is what it was about to write."""
+        self.turns.drop_work(f"head {self._num_heads}")
+        self.head = self._new_head()
+        self.own = SharedFiles(self.head_dir, partial(self.head.when_settled, "local"))
+        for name, side in self.hosts.items():
+            self.turns.drop(f"from {name}")
+            self.turns.drop(f"to {name}")
+            self._join_head(side)
+            side.is_recalled = True
+            side.files.controller_replaced()
+
+    def begin_term(self, name: str) -> None:
+        """The lease of the host has ended, and its workers with it; it has another one now."""
+        former = self.hosts.pop(name)
         self.turns.drop(f"from {name}")
         self.turns.drop(f"to {name}")
         self.head.lose(name)
-        self.head.join(
-            name, lambda message: self.turns.add(f"to {name}", lambda: self._to_host(side, message))
-        )
+        side = self.join(name, former.state_dir, former.files.close())
+        side.is_recalled = former.is_recalled
         side.files.controller_replaced()
 
     def _to_head(self, side: HostSide, message: h.FromHost) -> None:
         message = CODEC[1].decode(msgspec.json.encode(message))
         assert isinstance(message, FileMessage)
+        if isinstance(message, FilesKept) and not side.is_recalled:
+            return  # the door does not believe it
+        side.is_recalled = side.is_recalled and not isinstance(message, FilesKept)
         if self.hosts.get(side.name) is side:
             self.head.hear(side.name, self._on_wire(message))
 

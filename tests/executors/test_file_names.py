@@ -12,7 +12,7 @@ from tests.executors.test_file_transfer import JOB, order
 from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts import messages as h
-from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.forwarded_log import LogName
 from swell.executors.local.files.places import place_of
 from swell.model.event import Outcome
 from swell.wire.checkpoint_files import checkpoint_name
@@ -78,7 +78,7 @@ def test_a_host_can_write_and_look_nowhere_but_in_folders_of_jobs(world: FileWor
     (found,) = said_to(world, "a", request)
     assert isinstance(found, files.JobFilesFound) and found.why_not
     said_to(world, "a", files.LogPiece(job_id=job_id, worker=0, is_trial=False, content=b"x", is_last=True))
-    said_to(world, "a", files.LeaderNoted(job_id=job_id, worker=0))
+    said_to(world, "a", files.LogPiece(job_id=job_id, worker=0, is_trial=False, is_leading=True))
     numbers = WorkerNumbers(world.head_dir)
     numbers.note(job_id, 3)
     assert numbers.next_number(job_id) == 3

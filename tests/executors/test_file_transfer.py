@@ -347,7 +347,7 @@ def test_another_controller_is_offered_what_the_former_one_had_not_taken() -> No
     with world("a") as made:
         name = made.save("a", JOB, 1, b"x" * 3 * PART)
         made.turns.take(lambda num: 0)
-        made.replace_controller("a")
+        made.replace_controller()
         made.settle()
         assert held(made.head_dir, JOB) == [name]
 
@@ -363,7 +363,7 @@ def test_another_controller_opens_a_run_whatever_was_under_way_to_the_former_one
         made.open("a", order())
         for _ in range(num_turns):
             made.turns.take(lambda num: 0)
-        made.replace_controller("a")
+        made.replace_controller()
         answer = made.open("a", order())
         made.settle(lambda num: num - 1 if is_oldest_last else 0)
         assert answer.place is not None

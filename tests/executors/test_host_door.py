@@ -18,6 +18,7 @@ from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, WorkerLog
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES
@@ -51,7 +52,7 @@ class FakeController:
     def await_hosts(self, names: Collection[str]) -> None:
         self.awaited |= set(names)
 
-    def join_host(self, name: str, host: h.NodeHost) -> None:
+    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
         assert name not in self.hosts, "it was lost before"
         self.hosts[name] = host
 
@@ -76,10 +77,12 @@ class FakeInside:
     answer: Callable[[h.FromHost], None]
     term: int
     has_worker: bool = False
+    offers: bool = True
     killed_s: float | None = None
 
     def offer(self) -> None:
-        self.answer(h.DevicesOffered(devices={}, num_cores=1))
+        if self.offers:
+            self.answer(h.DevicesOffered(devices={}, num_cores=1))
 
     def tell(self, message: h.ToHost) -> None:
         assert isinstance(message, h.ReadUsage) and self.killed_s is None
@@ -691,6 +694,33 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     world.pass_time(1.0)
     world.controller.heard.clear()
     assert world.host.terms.term == 2 and not say()
+
+
+def test_of_a_lease_that_is_over_a_new_controller_believes_what_was_printed_until_all_is_told(
+    world: World,
+) -> None:
+    log = WorkerLog(job_id="job-7", worker=3, is_trial=False)
+    name = JobCheckpoint(job_id="job-7", name="any")
+    kept = FilesKept(checkpoints=(name,), logs=(log,))
+
+    def heard() -> list[h.FromHost]:
+        """By the controller."""
+        world.controller.heard.clear()
+        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=kept))
+        world.carry()
+        return [message for message in world.controller.heard if isinstance(message, FilesKept)]
+
+    assert heard() == [], "this controller knows what it may send"
+    world.cut_or_mend()
+    world.pass_time(TIMES.wait_s, until=lambda: not world.running)
+    world.start_controller()
+    world.cut_or_mend()
+    world.host.insides[-1].offers = False
+    world.pass_time(1.0)
+    assert world.host.terms.term == 2 and world.is_joined()
+    assert heard() == [FilesKept(checkpoints=(), logs=(log,))]
+    world.host.insides[-1].answer(h.DevicesOffered(devices={}, num_cores=1))
+    assert heard() == []
 
 
 def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stopped(world: World) -> None:

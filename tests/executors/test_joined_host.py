@@ -28,6 +28,7 @@ from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
+from swell.executors.local.logs.files import job_folder, log_path
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.local.protocol import ExaminationEnded, ExaminationMessage, HostExamined
 from swell.executors.node.introduction import ask_to_join
@@ -62,9 +63,9 @@ class ControllerWithFiles(FakeController):
         self.background = ThreadBackground()
         self._files = HeadFiles(folder, Conduct(), self.background)
 
-    def join_host(self, name: str, host: h.NodeHost) -> None:
-        self._files.join(name, host.tell)
-        super().join_host(name, NotedHost(name, host, self._files))
+    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
+        self._files.join(name, machine, host.tell)
+        super().join_host(name, NotedHost(name, host, self._files), machine)
 
     def lose_host(self, name: str, why: str) -> None:
         super().lose_host(name, why)
@@ -130,6 +131,20 @@ class JoinedWorld:
         self.door = self._new_door("next head")
         former.close_lines()
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
+
+    def freeze_head_while(self, is_so: Callable[[], bool]) -> None:
+        """It does nothing. Its kernel takes what comes."""
+        (host,) = self.door._hosts.values()
+        line = host.conversation._line
+        assert line is not None and line._transport is not None
+        line._transport.pause_reading()
+
+        async def come() -> None:
+            while is_so():
+                await asyncio.sleep(0.01)
+
+        self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
+        line._transport.resume_reading()
 
     def start_host(self) -> None:
         self.options = options = NodeOptions(
@@ -266,6 +281,35 @@ def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_the
     world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=world.make_job()))
     begin(world, world.wait(h.RunOpened, 2).first_worker)
     assert world.wait(h.WorkerForked, 2).pid != pid
+
+
+@pytest.mark.parametrize("ends_itself", [True, False], ids=["ends", "killed"])
+def test_no_line_is_lost_nor_doubled_if_the_head_is_frozen_for_longer_than_the_lease(
+    world: JoinedWorld, tmp_path: Path, ends_itself: bool
+) -> None:
+    until = tmp_path / "until"
+    spec = make_spec(entry="counts_aloud.py", workdir=str(tmp_path), args=(str(until),))
+    (tmp_path / "head" / "jobs" / RUN).mkdir(parents=True)
+    world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=spec))
+    worker = begin(world, world.wait(h.RunOpened).first_worker)
+    log, copy = (
+        log_path(job_folder(folder, RUN), "worker", worker) for folder in (world.state_dir, tmp_path / "head")
+    )
+    world.wait_until(lambda: copy.exists() and b"20\n" in copy.read_bytes())
+
+    def is_first_term() -> bool:
+        if ends_itself and len(log.read_bytes()) > len(copy.read_bytes()) + 100:
+            until.touch()
+        return (world.state_dir / "term").read_text() == "1\n"
+
+    world.freeze_head_while(is_first_term)
+    assert not is_alive(world.wait(h.WorkerForked).pid)
+    whole = log.read_bytes()
+    assert len(whole) > len(copy.read_bytes()), "some came after the head was frozen"
+    world.wait(h.DevicesOffered, 2)
+    world.wait_until(lambda: copy.read_bytes() == whole)
+    numbers = whole.splitlines()[1:]
+    assert numbers == [b"%d" % number for number in range(len(numbers))]
 
 
 def test_a_revoked_token_ends_the_host_and_its_workers(world: JoinedWorld) -> None:

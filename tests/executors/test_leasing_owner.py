@@ -44,7 +44,7 @@ class Machines:
     # ------------------------------------------------------------ the controller
     def await_hosts(self, names: Collection[str]) -> None: ...
 
-    def join_host(self, name: str, host: h.NodeHost) -> None:
+    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
         self.host = host
 
     def lose_host(self, name: str, why: str) -> None:
@@ -72,7 +72,7 @@ class Machines:
 
     def join(self, *kept: h.RunKept, num_free: int = 2) -> None:
         self.read(num_free)
-        self.owner.join_host("n1", self)
+        self.owner.join_host("n1", self, "machine")
         for run in kept:
             self.owner.hear("n1", run)
         bindings = dict.fromkeys(DEVICES, DeviceBinding(torch_device="cpu", kind="cpu"))
@@ -286,7 +286,7 @@ def test_a_node_that_ray_has_no_longer_or_has_anew_is_dead() -> None:
 
 def test_a_machine_that_is_not_rays_has_its_devices_without_leases() -> None:
     m = Machines()
-    m.owner.join_host("by-hand", m)
+    m.owner.join_host("by-hand", m, "another")
     assert m.host is m, "the controller has it as it is"
     devices = {"by-hand/0": DeviceBinding(torch_device="cpu", kind="cpu")}
     node = Node(name="by-hand", devices=("by-hand/0",), kind="cpu")

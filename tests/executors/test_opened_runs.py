@@ -13,7 +13,7 @@ from tests.executors.test_file_transfer import JOB, order
 
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts import messages as h
-from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.forwarded_log import LogName
 from swell.executors.local.files.opened_runs import MAX_LATE_LOGS, OpenedRuns
 from swell.model.event import Outcome
 from swell.store.code_store import CodeStore
@@ -63,7 +63,7 @@ def test_a_host_writes_into_folders_of_its_own_jobs_only(world: FileWorld) -> No
         files.LogPiece(job_id=OTHER, worker=0, is_trial=False, content=b"lies"),
         files.LogPiece(job_id=JOB, worker=1, is_trial=False, content=b"of no worker there"),
         files.LogPiece(job_id=JOB, worker=0, is_trial=True, content=b"of no trial run there"),
-        files.LeaderNoted(job_id=OTHER, worker=0),
+        files.LogPiece(job_id=OTHER, worker=0, is_trial=False, is_leading=True),
     ):
         (answer,) = said_to(world, "a", log)
         assert isinstance(answer, files.LogTaken), "or it would wait with all that follows"
@@ -118,7 +118,8 @@ def test_output_follows_a_run_that_is_closed_until_its_end() -> None:
     last = files.LogPiece(job_id=JOB, worker=3, is_trial=False, content=b"bye", is_last=True)
     assert not opened.why_not(last)
     opened.note_said(last)
-    assert opened.why_not(last)
+    assert not opened.why_not(last), "it comes again if the host did not hear that it was taken"
+    assert opened.logs == ()
 
 
 def test_silent_workers_of_trial_runs_are_not_remembered_for_ever() -> None:
@@ -134,7 +135,7 @@ def test_silent_workers_of_trial_runs_are_not_remembered_for_ever() -> None:
 def test_a_new_controller_takes_what_the_former_one_had_not(world: FileWorld) -> None:
     """Of a run that was closed meanwhile, too: no other message tells of it."""
     name = world.save("a", JOB, 2, b"last")
-    world.replace_controller("a")
+    world.replace_controller()
     world.settle()
     assert held(world.head_dir, JOB)[0] == name
 

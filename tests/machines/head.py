@@ -36,8 +36,8 @@ def say(*words: object) -> None:
 
 
 class PrintingController(Controller):
-    def join_host(self, name: str, host: NodeHost) -> None:
-        super().join_host(name, host)
+    def join_host(self, name: str, host: NodeHost, machine: str = "") -> None:
+        super().join_host(name, host, machine)
         say("joined", name)
 
     def hear(self, host: str, message: FromHost) -> None:

@@ -123,9 +123,12 @@ class Controller:
         """
         self._succession.takeover.awaited.update(names)
 
-    def join_host(self, name: str, host: NodeHost) -> None:
-        """From now on it is told what to do. Its first message names its devices."""
-        self._inputs.handle(lambda: self._join_host(name, host))
+    def join_host(self, name: str, host: NodeHost, machine: str = "") -> None:
+        """From now on it is told what to do. Its first message names its devices.
+
+        `machine`: another one of the same name has another; empty: the controller's own.
+        """
+        self._inputs.handle(lambda: self._join_host(name, host, machine))
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
@@ -186,9 +189,9 @@ class Controller:
             case _:
                 self._runs.hear(host, message)
 
-    def _join_host(self, name: str, host: NodeHost) -> None:
+    def _join_host(self, name: str, host: NodeHost, machine: str) -> None:
         if self._files is not None:
-            self._files.join(name, host.tell)
+            self._files.join(name, machine, host.tell)
             host = NotedHost(name, host, self._files)
         self._hosts.join(name, host)
 

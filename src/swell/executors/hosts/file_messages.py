@@ -13,7 +13,7 @@ for its parts, a few at a time, and so decides how much is on its way::
     PartRequest                    ->
                                    <-           FilePart (or NoFile)
     CheckpointTaken                ->                              whole and safe there, or not
-                                   <-           LogPiece, LeaderNoted
+                                   <-           LogPiece
     LogTaken                       ->                              the next one may come
 
 A host may ask for files of runs that were opened on it, and send such, and no others. What it has yet to send
@@ -108,7 +108,10 @@ class CheckpointTaken(FileMessage, frozen=True, kw_only=True):
 
 
 class LogTaken(FileMessage, frozen=True, kw_only=True):
-    """The answer to `LogPiece` and `LeaderNoted`."""
+    """The answer to `LogPiece`."""
+
+    number: int
+    end: int  #: of the log there, in bytes
 
 
 # ---------------------------------------------------------------- host -> controller
@@ -146,18 +149,16 @@ class CheckpointOffered(FileMessage, frozen=True, kw_only=True):
 
 
 class LogPiece(FileMessage, frozen=True, kw_only=True):
-    """What a worker has printed, in order."""
+    """What a worker has printed, in order. One that is said again has the same place in the log."""
 
     job_id: str
     worker: int
     is_trial: bool
+    number: int = 0  #: in the present term
+    at: int = 0  #: its position in all that is said of this log, in bytes
+    #: When the controller had taken the log up to the first of these positions, the log there had its end at
+    #: the second one: they differ if the disk was full there.
+    since: tuple[int, int] = (0, 0)
     content: bytes = b""
-    num_dropped: int = 0  #: bytes before it that are no longer kept
+    is_leading: bool = False  #: from here on it is the job's, see `logs/files.py`
     is_last: bool = False  #: the worker has ended
-
-
-class LeaderNoted(FileMessage, frozen=True, kw_only=True):
-    """What the worker prints from here on is the job's, see `logs/files.py`."""
-
-    job_id: str
-    worker: int

@@ -39,7 +39,6 @@ from swell.executors.hosts.file_messages import (
     FilesKept,
     JobFilesFound,
     JobFilesRequest,
-    LeaderNoted,
     LogPiece,
     LogTaken,
     NoFile,
@@ -329,7 +328,6 @@ FromHost = (
     | JobFilesRequest
     | CheckpointOffered
     | LogPiece
-    | LeaderNoted
 )
 
 

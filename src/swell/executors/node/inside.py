@@ -12,6 +12,7 @@ import msgspec
 from swell.executors.hosts.messages import ToHost
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.devices import LocalNode
+from swell.executors.local.files.forwarded_log import ForwardedLog
 from swell.executors.local.lines import LineLink
 from swell.wire.messages import Hello
 
@@ -62,6 +63,11 @@ class LocalInside:
             self._offer()
             log.info("modules are imported: the devices of this host are offered")
             self._offered(self)
+
+    @property
+    def left_logs(self) -> tuple[ForwardedLog, ...]:
+        """See `LocalHost.left_logs`."""
+        return self._host.left_logs
 
     @property
     def is_needed(self) -> bool:

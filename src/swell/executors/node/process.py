@@ -223,7 +223,9 @@ class HostProcess:
             joined_as=self._options.name,
         )
         boot_id = f"{self._session}-{self._num_insides}"
-        host = LocalHost(options, boot_id, self._lock_fd, answer, self._handshakes.listen_at)
+        left = () if self._inside is None else self._inside.left_logs
+        listen_at = self._handshakes.listen_at
+        host = LocalHost(options, boot_id, self._lock_fd, answer, listen_at, left_logs=left)
         host.start(self._address)
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
         self._inside = LocalInside(host, self._node, lacks, self._warn_again)

@@ -109,15 +109,15 @@ class LeasingOwner:
     def await_hosts(self, names: Collection[str]) -> None:
         self._owner.await_hosts(names)
 
-    def join_host(self, name: str, host: NodeHost) -> None:
+    def join_host(self, name: str, host: NodeHost, machine: str) -> None:
         self._told_ends.pop(name, None)
         if not self._is_by_ray(name):
             self._others.add(name)
-            self._owner.join_host(name, host)
+            self._owner.join_host(name, host, machine)
             return
         leases = self._leases_of(name)
         mine = self._hosts[name] = _Host(name, host, leases)
-        self._owner.join_host(name, _LeasedHost(self, mine))
+        self._owner.join_host(name, _LeasedHost(self, mine), machine)
 
     def lose_host(self, name: str, why: str) -> None:
         self._owner.lose_host(name, why)

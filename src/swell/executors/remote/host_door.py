@@ -55,7 +55,7 @@ class HostsOwner(Protocol):
 
     def await_hosts(self, names: Collection[str]) -> None: ...
 
-    def join_host(self, name: str, host: NodeHost) -> None: ...
+    def join_host(self, name: str, host: NodeHost, machine: str) -> None: ...
 
     def lose_host(self, name: str, why: str) -> None: ...
 
@@ -257,7 +257,10 @@ class HostDoor:
 
     def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
         """What a host had kept is believed if it can have: it could claim the gang of any job by that."""
-        is_kept = isinstance(said.message, RunKept | EndKept | FilesKept)
+        if isinstance(said.message, FilesKept):
+            self._hear_files_kept(host, said.message)
+            return
+        is_kept = isinstance(said.message, RunKept | EndKept)
         if is_kept and not self._book.is_recalled(host.name, host.machine, said.term):
             what = type(said.message).__name__
             why = (
@@ -266,10 +269,21 @@ class HostDoor:
             self._tell_seldom(f"refused host {host.name}: {why}")
             return
         if isinstance(said.message, DevicesOffered):
+            self._book.note_told(host.name)
             host.offered = said.message
             self._owner.hear(host.name, _remarked(said.message, host.remarks))
         else:
             self._owner.hear(host.name, said.message)
+
+    def _hear_files_kept(self, host: JoinedHost, kept: FilesKept) -> None:
+        """After the lease of a former controller there may be logs of then. Of a host that this controller
+        had before it is known what it may send.
+        """
+        term = host.term
+        if term is not None and self._book.is_recalled(host.name, host.machine, term):
+            self._owner.hear(host.name, kept)
+        elif term is not None and self._book.follows_recalled(host.name, host.machine, term):
+            self._owner.hear(host.name, msgspec.structs.replace(kept, checkpoints=()))
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
         """A message of the moment: the host asks for its lease, or answers what it has."""
@@ -300,7 +314,8 @@ class HostDoor:
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
             host.term, host.offered = answer.term, None
             here = partial(self._owner.hear, host.name)
-            self._owner.join_host(host.name, HostInTerm(host.conversation, answer.term, here))
+            in_term = HostInTerm(host.conversation, answer.term, here)
+            self._owner.join_host(host.name, in_term, host.machine)
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.conversation.say_aside(answer)
 

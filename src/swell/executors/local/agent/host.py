@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from swell.executors.local.agent.options import LOOPBACK, CrewOptions
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.files.background import ThreadBackground
+from swell.executors.local.files.forwarded_log import ForwardedLog
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER, read_tail
@@ -73,12 +74,14 @@ class LocalHost:
         answer: Callable[[FromHost], None],
         listen_at: Callable[[Path], Awaitable[asyncio.Server]],
         when_settled: WhenSettled = at_once,
+        left_logs: Iterable[ForwardedLog] = (),
     ) -> None:
         """
         Args:
             answer: takes what the controller is told.
             listen_at: opens the door for workers at a path.
             when_settled: of the controller's state folder, where this host shares it.
+            left_logs: of the term before.
         """
         self._options = options
         self._hear = answer
@@ -88,7 +91,8 @@ class LocalHost:
         self.bindings: dict[str, DeviceBinding] = {}
         self._runs: dict[str, HostedRun] = {}
         self._background = ThreadBackground()
-        self._files = self._new_files(when_settled)
+        self._files = self._new_files(when_settled, left_logs)
+        self.left_logs: tuple[ForwardedLog, ...] = ()  #: after `shut_down`: of which there is more to send
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._dropped_output = DroppedOutput(options.state_dir)
         callbacks = Callbacks(
@@ -110,12 +114,12 @@ class LocalHost:
             listen_at,
         )
 
-    def _new_files(self, when_settled: WhenSettled) -> JobFiles:
+    def _new_files(self, when_settled: WhenSettled, left_logs: Iterable[ForwardedLog]) -> JobFiles:
         options = self._options
         if not options.joined_as:
             return SharedFiles(options.state_dir, when_settled)
         return JoinedFiles(
-            options.state_dir, options.joined_as, self._answer, self._clock.now_s, self._background
+            options.state_dir, options.joined_as, self._answer, self._clock.now_s, self._background, left_logs
         )
 
     # ------------------------------------------------------------ life
@@ -150,7 +154,7 @@ class LocalHost:
         await self._zygotes.shut_down(reap_s)
         self._limits.close()
         self._scratch.end()
-        self._files.close()
+        self.left_logs = self._files.close()
         self._background.close()
 
     def tick(self) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import OpenRun
 from swell.executors.local.agent.job_code import drop_code, place_code
-from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.forwarded_log import ForwardedLog, LogName
 from swell.executors.local.files.places import CHECKPOINTS
 from swell.executors.local.logs.files import TRIAL, WORKER, job_folder, next_number
 from swell.model.event import Outcome
@@ -84,8 +84,8 @@ class JobFiles(Protocol):
     def controller_replaced(self) -> None:
         """Another controller is there now, which knows nothing."""
 
-    def close(self) -> None:
-        """No worker is left."""
+    def close(self) -> tuple[ForwardedLog, ...]:
+        """No worker is left. Returns the logs of which the controller may not have all."""
 
 
 #: Takes a job, and what to do once no host is about to send a checkpoint of it to the controller's folder.
@@ -157,8 +157,8 @@ class SharedFiles:
     def controller_replaced(self) -> None:
         """It has the same folder."""
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> tuple[ForwardedLog, ...]:
+        return ()  # they are where they are to be
 
 
 def lack_of_needs(spec: JobSpec, host: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from swell.executors.hosts import file_messages as files
@@ -12,8 +12,9 @@ from swell.executors.local.agent.job_files import Opening
 from swell.executors.local.agent.run_opening import RunOpening
 from swell.executors.local.files.background import Background
 from swell.executors.local.files.fetches import Fetches
+from swell.executors.local.files.forwarded_log import ForwardedLog, LogName
 from swell.executors.local.files.host_checkpoints import HostCheckpoints
-from swell.executors.local.files.log_forwarding import LogForwarder, LogName
+from swell.executors.local.files.log_forwarding import LogForwarder
 from swell.executors.local.files.outgoing import OutgoingFiles
 from swell.executors.local.logs.files import job_folder
 
@@ -28,17 +29,19 @@ class JoinedFiles:
         answer: Callable[[FromHost], None],
         now_s: Callable[[], float],
         background: Background,
+        left_logs: Iterable[ForwardedLog] = (),
     ) -> None:
         """
         Args:
             host: what people call this machine.
             answer: takes what the controller is told.
+            left_logs: of the term before.
         """
         self._state_dir, self._host, self._answer, self._background = state_dir, host, answer, background
         self._fetches = Fetches(state_dir, answer, background)
         self._outgoing = OutgoingFiles(state_dir, answer, background)
         self._checkpoints = HostCheckpoints(self._outgoing, answer, self._warn)
-        self._logs = LogForwarder(answer, now_s, background)
+        self._logs = LogForwarder(answer, now_s, background, left_logs)
         self._openings: dict[str, RunOpening] = {}  #: by run
 
     def open(self, order: OpenRun, opening: Opening) -> None:
@@ -65,7 +68,7 @@ class JoinedFiles:
             case files.CheckpointTaken():
                 self._checkpoints.taken(message)
             case files.LogTaken():
-                self._logs.taken()
+                self._logs.taken(message)
             case files.JobFilesFound(run=key):
                 if (run := self._openings.get(key)) is not None:
                     run.found(message)
@@ -108,8 +111,9 @@ class JoinedFiles:
         if self._checkpoints.untaken or logs:
             self._answer(files.FilesKept(checkpoints=self._checkpoints.untaken, logs=logs))
 
-    def close(self) -> None:
+    def close(self) -> tuple[ForwardedLog, ...]:
         self._outgoing.close()
+        return self._logs.leave()
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(OwnerWarned(job_id=job_id, about=about, message=message))

@@ -15,7 +15,7 @@ from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
 from swell.executors.local.agent.job_code import written_beside
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.forwarded_log import LogName
 from swell.executors.local.files.places import CHECKPOINTS
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.local.files.background import Background
+from swell.executors.local.files.forwarded_log import LogName
 from swell.executors.local.files.head_checkpoints import HeadCheckpoints
 from swell.executors.local.files.head_logs import HeadLogs
 from swell.executors.local.files.opened_runs import OpenedRuns, foreign
@@ -23,6 +24,8 @@ from swell.wire.checkpoint_files import checkpoints_in
 
 #: Refusals are told so often of each host: it could fill the log.
 TELL_EVERY_S = 60.0
+#: Of so many hosts that are lost it is known which logs they may have yet to send.
+MAX_LOST_HOSTS = 1000
 
 log = logging.getLogger("swell.hosts")
 
@@ -31,10 +34,10 @@ log = logging.getLogger("swell.hosts")
 class _HostEnd:
     """What is under way with one host."""
 
+    machine: str
     tell: Callable[[ToHost], None]
     outgoing: OutgoingFiles
-    logs: HeadLogs
-    opened: OpenedRuns = field(default_factory=OpenedRuns)
+    opened: OpenedRuns
     num_refused: int = 0
     told_s: float = float("-inf")  #: when a refusal was told last
 
@@ -43,13 +46,16 @@ class HeadFiles:
     """See `controller.file_store.FileStore`. Disks are touched in the background only."""
 
     def __init__(self, state_dir: Path, conduct: Conduct, background: Background) -> None:
-        self._state_dir, self._conduct, self._background = state_dir, conduct, background
+        self._state_dir, self._background = state_dir, background
         num_kept = conduct.worker_settings.keep_checkpoints
         self._checkpoints = HeadCheckpoints(state_dir, num_kept, background)
         self._contents = SnapshotContents(state_dir)
+        self._logs = HeadLogs(state_dir, conduct.logs, background)
         self._hosts: dict[str, _HostEnd] = {}
+        #: Logs of which hosts that are lost may have more: by name and machine, the latest last.
+        self._unsent: dict[tuple[str, str], tuple[LogName, ...]] = {}
 
-    def join(self, host: str, tell: Callable[[ToHost], None]) -> None:
+    def join(self, host: str, machine: str, tell: Callable[[ToHost], None]) -> None:
         """See `FileStore`. A former host of this name is lost."""
         self.lose(host)
         end: _HostEnd
@@ -59,15 +65,19 @@ class HeadFiles:
                 tell(message)
 
         outgoing = OutgoingFiles(self._state_dir, say, self._background)
-        limits = self._conduct.logs
-        logs = HeadLogs(self._state_dir, limits, self._background, lambda: say(files.LogTaken()))
-        self._hosts[host] = end = _HostEnd(say, outgoing, logs)
+        opened = OpenedRuns(self._unsent.pop((host, machine), ()))
+        self._hosts[host] = end = _HostEnd(machine, say, outgoing, opened)
 
     def lose(self, host: str) -> None:
         """See `FileStore`."""
         end = self._hosts.pop(host, None)
         if end is not None:
-            end.logs.close()
+            unsent = end.opened.logs
+            self._logs.leave(unsent)
+            if unsent:
+                self._unsent[host, end.machine] = unsent
+            for oldest in list(self._unsent)[:-MAX_LOST_HOSTS]:
+                del self._unsent[oldest]
             self._checkpoints.lose(host)
 
     def note_told(self, host: str, message: ToHost) -> None:
@@ -98,8 +108,8 @@ class HeadFiles:
                 self._checkpoints.take(host, message, end.tell)
             case files.JobFilesRequest():
                 self._find(host, end, message)
-            case files.LogPiece() | files.LeaderNoted():
-                end.logs.hear(message)
+            case files.LogPiece(number=number):
+                self._logs.hear(message, lambda at: end.tell(files.LogTaken(number=number, end=at)))
 
     def when_settled(self, host: str, job_id: str, then: Callable[[], None]) -> None:
         """See `HeadCheckpoints.when_settled`."""
@@ -132,8 +142,8 @@ class HeadFiles:
                 end.tell(files.JobFilesFound(run=run, checkpoint="", first_worker=0, why_not=why))
             case files.CheckpointOffered(job_id=job_id, name=name):
                 end.tell(files.CheckpointTaken(job_id=job_id, name=name, why_not=why))
-            case files.LogPiece() | files.LeaderNoted():
-                end.tell(files.LogTaken())
+            case files.LogPiece(number=number, since=(_, at)):
+                end.tell(files.LogTaken(number=number, end=at))
 
     def _find(self, host: str, end: _HostEnd, request: files.JobFilesRequest) -> None:
         def find() -> None:

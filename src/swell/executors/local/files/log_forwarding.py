@@ -1,76 +1,64 @@
 """What workers of this host print, on its way to the controller's state folder.
 
 One piece at a time is under way, of the logs in turn, and not more than `RATE_BYTES_PER_S` on average. What
-is rotated away before its turn comes is missing there; a line says how much.
+is rotated away before its turn comes is missing there; a line says how much. When a worker has ended and the
+controller takes nothing, the rest is put on the way before the end is told. What no controller has taken is
+said again to the next one, or in the next term of the lease: it knows by the positions what it has.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
-from swell.executors.hosts.file_messages import LeaderNoted, LogPiece
+import msgspec
+
+from swell.executors.hosts.file_messages import LogPiece, LogTaken
 from swell.executors.local.files.background import Background
-from swell.executors.local.logs.pieces import begins_of, read_range
+from swell.executors.local.files.forwarded_log import (
+    PIECE_BYTES,
+    ForwardedLog,
+    LogName,
+    ReadPiece,
+    read_piece,
+    read_rest,
+)
 
-PIECE_BYTES = 256 << 10
 RATE_BYTES_PER_S = 4 << 20
 #: So much may follow at once after a quiet time.
 BURST_BYTES = 8 << 20
-#: The end of a worker is told when its last words are at the head, but no later than so long after it.
+#: The end of a worker waits so long until its last words are at the head; then they go on their way unasked.
 LAST_WORDS_S = 2.0
-
-LogMessage = LogPiece | LeaderNoted
-
-
-class LogName(NamedTuple):
-    job_id: str
-    worker: int
-    is_trial: bool
-
-
-@dataclass(slots=True)
-class _Log:
-    name: LogName
-    path: Path
-    sent: int = 0  #: position up to which it was sent
-    leads_from: deque[int] = field(default_factory=deque)  #: positions, not told yet
-    is_new: bool = True  #: nothing was said of it; its number is taken at the head, too, once something is
-    is_ended: bool = False
-    is_done: bool = False  #: the last piece was sent
-    told: Callable[[], None] | None = None  #: waits for that
-    told_by_s: float = 0.0
-
-
-class _Found(NamedTuple):
-    """What a log has to tell next."""
-
-    log: _Log
-    message: LogMessage | None  #: None: nothing now
-    sent: int
-    is_last: bool = False
+#: So many of them, in bytes. What is above that comes after the end was told.
+LAST_WORDS_BYTES = 1 << 20
 
 
 class LogForwarder:
-    """Of one host. All methods but the reading of logs take no time."""
+    """Of one host in one term. All methods but the reading of logs take no time."""
 
     def __init__(
-        self, say: Callable[[LogMessage], None], now_s: Callable[[], float], background: Background
+        self,
+        say: Callable[[LogPiece], None],
+        now_s: Callable[[], float],
+        background: Background,
+        left: Iterable[ForwardedLog] = (),
     ) -> None:
-        """`say`: tells the controller, which answers each message by `LogTaken`."""
+        """
+        Args:
+            say: tells the controller, which answers each message by `LogTaken`.
+            left: see `leave`.
+        """
         self._say, self._now_s, self._background = say, now_s, background
-        self._logs: dict[LogName, _Log] = {}  #: the one whose turn it is first
-        self._is_looking = self._is_untaken = False
-        self._untaken_lead: tuple[_Log, int] | None = None
+        self._logs = {log.name: log for log in left}  #: the one whose turn it is first
+        self._under_way: dict[int, ReadPiece] = {}  #: said and not taken, by number
+        self._num_said = self._num_restarts = 0
+        self._is_looking = self._is_closed = False
         self._may_send = float(BURST_BYTES)
         self._seen_s = now_s()
 
     def begin(self, name: LogName, path: Path) -> None:
         """A worker is about to print."""
-        self._logs[name] = _Log(name, path)
+        self._logs[name] = ForwardedLog(name, path)
         self.tick()
 
     def lead(self, name: LogName, position: int) -> None:
@@ -80,7 +68,7 @@ class LogForwarder:
             self.tick()
 
     def end(self, name: LogName, told: Callable[[], None]) -> None:
-        """The worker is gone. `told` is called once its last words are at the head, or cannot be soon."""
+        """The worker is gone. `told` is called once its last words are at the head, or on their way."""
         log = self._logs.get(name)
         if log is None:
             told()
@@ -88,12 +76,15 @@ class LogForwarder:
         log.is_ended, log.told, log.told_by_s = True, told, self._now_s() + LAST_WORDS_S
         self.tick()
 
-    def taken(self) -> None:
-        """The controller has what was said last."""
-        self._is_untaken, self._untaken_lead = False, None
-        for log in [log for log in self._logs.values() if log.is_done]:
-            del self._logs[log.name]
-            self._tell(log)
+    def taken(self, message: LogTaken) -> None:
+        """The controller has this piece."""
+        piece = self._under_way.pop(message.number, None)
+        if piece is None:
+            return
+        log = piece.log
+        log.taken, log.since = piece.mark, (piece.mark.at, message.end)
+        if piece.mark.is_over:
+            self._finish(log)
         self.tick()
 
     @property
@@ -102,14 +93,24 @@ class LogForwarder:
         return tuple(self._logs)
 
     def restart(self) -> None:
-        """Another controller is there now. Output that was under way to the former one may be missing."""
+        """Another controller is there now, or another term: what was not taken is said again."""
+        self._num_restarts += 1
+        self._under_way.clear()
         for log in self._logs.values():
-            log.is_new, log.is_done = True, False
-        if self._untaken_lead is not None:  # nothing has followed it: told twice it says the same
-            log, position = self._untaken_lead
-            log.leads_from.appendleft(position)
-        self._is_untaken, self._untaken_lead = False, None
+            log.go_back()
         self.tick()
+
+    def leave(self) -> tuple[ForwardedLog, ...]:
+        """No worker is left, and the controller hears nothing more of this term.
+
+        Returns:
+            Logs of which it may not have all: for the forwarder of the next term.
+        """
+        self._is_closed = True
+        for log in self._logs.values():
+            log.go_back()
+            log.is_ended, log.told = True, None
+        return tuple(self._logs.values())
 
     def tick(self) -> None:
         """Send what there is. To be called several times a second."""
@@ -117,65 +118,64 @@ class LogForwarder:
         self._may_send += RATE_BYTES_PER_S * (now_s - self._seen_s)
         self._may_send = min(self._may_send, float(BURST_BYTES))
         self._seen_s = now_s
-        for log in [log for log in self._logs.values() if log.told is not None and log.told_by_s <= now_s]:
-            self._tell(log)
-        if self._is_looking or self._is_untaken or self._may_send < PIECE_BYTES or not self._logs:
+        if self._is_looking or self._is_closed or not self._logs:
             return
-        self._is_looking = True
-        logs = [log for log in self._logs.values() if not log.is_done]
-        self._background(lambda: _look(logs), self._found)
+        logs = list(self._logs.values())
+        due = [log for log in logs if log.told is not None and log.told_by_s <= now_s]
+        if due:
+            self._look(lambda: _rest_of(due), lambda pieces: self._say_rest(due, pieces))
+        elif not self._under_way and self._may_send >= PIECE_BYTES:
+            self._look(lambda: _first_of(logs), self._say_all)
 
-    def _tell(self, log: _Log) -> None:
+    def _look(self, read: Callable[[], list[ReadPiece]], found: Callable[[list[ReadPiece]], None]) -> None:
+        """Read in the background. What was read before a restart is read again."""
+        self._is_looking, num_restarts = True, self._num_restarts
+
+        def settle(pieces: list[ReadPiece]) -> None:
+            self._is_looking = False
+            if num_restarts != self._num_restarts:
+                self.tick()
+            elif not self._is_closed:
+                found(pieces)
+
+        self._background(read, settle)
+
+    def _say_rest(self, logs: list[ForwardedLog], pieces: list[ReadPiece]) -> None:
+        """Of logs whose workers have ended, before that is told."""
+        self._say_all(pieces)
+        for log in logs:
+            self._tell(log)
+
+    def _say_all(self, pieces: list[ReadPiece]) -> None:
+        for piece in pieces:
+            log = piece.log
+            log.said = piece.mark
+            self._logs[log.name] = self._logs.pop(log.name)
+            if piece.message is None:
+                self._finish(log)
+                continue
+            self._may_send -= len(piece.message.content)
+            self._num_said += 1
+            self._under_way[self._num_said] = piece
+            self._say(msgspec.structs.replace(piece.message, number=self._num_said))
+        if pieces and not self._under_way:
+            self.tick()
+
+    def _finish(self, log: ForwardedLog) -> None:
+        """Nothing of it is left to be said."""
+        self._logs.pop(log.name, None)
+        self._tell(log)
+
+    def _tell(self, log: ForwardedLog) -> None:
         told, log.told = log.told, None
         if told is not None:
             told()
 
-    def _found(self, found: _Found | None) -> None:
-        self._is_looking = False
-        if found is None:
-            return
-        log = found.log
-        log.sent, log.is_new, log.is_done = found.sent, False, found.is_last
-        self._logs[log.name] = self._logs.pop(log.name)
-        if found.message is None:  # it has ended, and nothing need be told of it
-            self._is_untaken = False
-            self.taken()
-            return
-        if isinstance(found.message, LeaderNoted):
-            self._untaken_lead = log, log.leads_from.popleft()
-        else:
-            self._may_send -= len(found.message.content)
-        self._is_untaken = True
-        self._say(found.message)
+
+def _first_of(logs: list[ForwardedLog]) -> list[ReadPiece]:
+    """Of the first that has something to tell."""
+    return next(([piece] for log in logs if (piece := read_piece(log, log.said)) is not None), [])
 
 
-def _look(logs: list[_Log]) -> _Found | None:
-    """The first that has something to tell."""
-    return next((found for log in logs if (found := _next_of(log)) is not None), None)
-
-
-def _next_of(log: _Log) -> _Found | None:
-    is_ended, name = log.is_ended, log.name  # asked first: nothing is written after the end
-    limit = PIECE_BYTES
-    if log.leads_from:
-        if log.sent >= log.leads_from[0] and not log.is_new:
-            return _Found(log, LeaderNoted(job_id=name.job_id, worker=name.worker), log.sent)
-        limit = max(0, min(limit, log.leads_from[0] - log.sent))
-    begins = begins_of(log.path)
-    begin, content = read_range(log.path, begins, log.sent, limit)
-    if begins_of(log.path) != begins:
-        return None  # it was rotated meanwhile
-    is_last = is_ended and not content and not log.leads_from
-    if not content and not is_last and (name.is_trial or not log.is_new):
-        return None
-    if is_last and name.is_trial and log.is_new:
-        return _Found(log, None, log.sent, is_last=True)
-    piece = LogPiece(
-        job_id=name.job_id,
-        worker=name.worker,
-        is_trial=name.is_trial,
-        content=content,
-        num_dropped=begin - log.sent,
-        is_last=is_last,
-    )
-    return _Found(log, piece, begin + len(content), is_last)
+def _rest_of(logs: list[ForwardedLog]) -> list[ReadPiece]:
+    return [piece for log in logs for piece in read_rest(log, LAST_WORDS_BYTES)]

@@ -19,27 +19,38 @@ from swell.executors.hosts.messages import (
     StartWorker,
     ToHost,
 )
-from swell.executors.local.files.log_forwarding import LogName
+from swell.executors.local.files.forwarded_log import LogName
 from swell.executors.local.files.places import shown
 
 #: Of workers whose runs are closed, so many may have something to say yet. Trial workers that were silent
 #: never say that they have ended.
 MAX_LATE_LOGS = 1000
+#: The ends of so many logs may come again.
+MAX_ENDED_LOGS = 1000
 
 
 class OpenedRuns:
     """On one host, in its present term. Pure: its owner hands on what the host is told, and what it says."""
 
-    def __init__(self) -> None:
+    def __init__(self, logs: Iterable[LogName] = ()) -> None:
+        """`logs`: of workers that it had in earlier terms."""
         self._runs: dict[str, OpenRun] = {}
         self._logs: dict[str, set[LogName]] = {}  #: that are not at their end, by run
         self._late_logs: dict[LogName, None] = {}  #: the same of runs that are closed, the oldest first
+        self._ended_logs: dict[LogName, None] = {}  #: the host may not have heard that it was taken
         self._kept: set[files.JobCheckpoint] = set()  #: not sent to the controller before
+        self._expect_late(logs)
 
     @property
     def codes(self) -> frozenset[str]:
         """Digests of the snapshots of these runs."""
         return frozenset(order.spec.code for order in self._runs.values() if order.spec.code)
+
+    @property
+    def logs(self) -> tuple[LogName, ...]:
+        """Of which something may come yet."""
+        of_runs = (name for names in self._logs.values() for name in sorted(names))
+        return tuple(dict.fromkeys([*self._late_logs, *of_runs]))
 
     # ------------------------------------------------------------ what goes there, and comes from there
     def note_told(self, message: ToHost) -> None:
@@ -75,14 +86,13 @@ class OpenedRuns:
             self._logs.setdefault(key, set()).update(names)
 
     def _expect_late(self, names: Iterable[LogName]) -> None:
-        self._late_logs.update(dict.fromkeys(names))
-        for oldest in list(islice(self._late_logs, max(0, len(self._late_logs) - MAX_LATE_LOGS))):
-            del self._late_logs[oldest]
+        _note(self._late_logs, names, MAX_LATE_LOGS)
 
     def _end_log(self, name: LogName) -> None:
         self._late_logs.pop(name, None)
         for names in self._logs.values():
             names.discard(name)
+        _note(self._ended_logs, [name], MAX_ENDED_LOGS)
 
     # ------------------------------------------------------------ what follows
     def why_not(self, message: files.FileMessage) -> str:
@@ -105,8 +115,6 @@ class OpenedRuns:
                 return "" if is_its_own else foreign(f"it offered {shown(file)}")
             case files.LogPiece(is_trial=is_trial):
                 return self._why_no_log(LogName(message.job_id, message.worker, is_trial))
-            case files.LeaderNoted():
-                return self._why_no_log(LogName(message.job_id, message.worker, False))
         return ""
 
     def _has_job(self, job_id: str) -> bool:
@@ -114,10 +122,17 @@ class OpenedRuns:
         return any(order.job_id == job_id and not order.is_trial for order in self._runs.values())
 
     def _why_no_log(self, name: LogName) -> str:
-        is_expected = name in self._late_logs or any(name in names for names in self._logs.values())
-        return (
-            "" if is_expected else foreign(f"it sent output of worker {name.worker} of job {name.job_id!r}")
-        )
+        is_closed = name in self._late_logs or name in self._ended_logs
+        if is_closed or any(name in names for names in self._logs.values()):
+            return ""
+        return foreign(f"it sent output of worker {name.worker} of job {name.job_id!r}")
+
+
+def _note(names: dict[LogName, None], news: Iterable[LogName], limit: int) -> None:
+    """The latest last; of too many the oldest are forgotten."""
+    names.update(dict.fromkeys(news))
+    for oldest in list(islice(names, max(0, len(names) - limit))):
+        del names[oldest]
 
 
 def foreign(what: str) -> str:

@@ -15,6 +15,12 @@ RETRY_S = 0.2
 NEWLINE = ord("\n")
 
 
+def gap_line(num_bytes: int, why: str, is_line_begun: bool) -> bytes:
+    """What stands in a log in place of so many bytes of it."""
+    begin = "\n" if is_line_begun else ""
+    return f"{begin}[swell: {num_bytes} bytes of output were dropped here: {why}]\n".encode()
+
+
 class LogWriter:
     """Appends to a log. No call fails because of the disk.
 
@@ -52,6 +58,11 @@ class LogWriter:
         return bool(self.why)
 
     @property
+    def end(self) -> int:
+        """The position behind the last byte that was written."""
+        return self._begin + self._size
+
+    @property
     def is_gone(self) -> bool:
         """The folder was removed: there is nothing to say any more, and no place to say it."""
         return not self._path.parent.is_dir()
@@ -85,12 +96,6 @@ class LogWriter:
         self.num_dropped, self.why = 0, ""
         return True
 
-    def note_gap(self, num_bytes: int, why: str) -> None:
-        """So many bytes are missing here, through no fault of the disk."""
-        self.num_dropped += num_bytes
-        self.why = self.why or why
-        self.try_again(at_once=True)
-
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -106,9 +111,7 @@ class LogWriter:
         descriptor = self._open()
         if not self.num_dropped:
             return
-        begin = b"" if self._ends_line else b"\n"
-        told = f"[swell: {self.num_dropped} bytes of output were dropped here: {self.why}]\n"
-        line = rest = begin + told.encode()
+        line = rest = gap_line(self.num_dropped, self.why, not self._ends_line)
         size = os.fstat(descriptor).st_size
         try:
             while rest:
