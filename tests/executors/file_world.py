@@ -63,6 +63,11 @@ class Turns:
             for name in works:
                 self.empty(name)
 
+    @property
+    def newest_work(self) -> str:
+        """What was handed over last."""
+        return next(name for name in reversed(self._queues) if name.startswith("work "))
+
     def drop_work(self, of: str) -> None:
         """It will never be done."""
         for name in [name for name in self._queues if name.startswith(f"work of {of} ")]:
@@ -185,6 +190,8 @@ class FileWorld:
         self.head.lose(name)
         side = self.join(name, former.state_dir, former.files.close())
         side.is_recalled = former.is_recalled
+        side.files.begin()
+        self.turns.empty(self.turns.newest_work)  # a lease takes longer than that
         side.files.controller_replaced()
 
     def _to_head(self, side: HostSide, message: h.FromHost) -> None:

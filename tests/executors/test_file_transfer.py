@@ -18,10 +18,12 @@ from tests.executors.puppets import make_spec
 from tests.full_disk import fill, mounted
 
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import PART_BYTES, FilePart, JobCheckpoint
+from swell.executors.hosts.file_messages import PART_BYTES, CheckpointsHeld, FilePart, JobCheckpoint
 from swell.executors.local.files import incoming, outgoing
 from swell.executors.local.files.host_checkpoints import COPY
+from swell.executors.local.logs.files import job_folder
 from swell.model.event import Outcome
+from swell.wire.checkpoint_files import order_in
 
 PART = 16
 JOB = "job-1"
@@ -92,6 +94,43 @@ def test_a_job_whose_host_is_lost_goes_on_from_what_was_whole(
         assert newest in (one, two)
         assert held(made.hosts["b"].state_dir, JOB)[:1] == [newest]
         assert not leftovers(made.head_dir) and not leftovers(made.hosts["b"].state_dir)
+
+
+@settings(deadline=None)
+@given(CONTENTS, CONTENTS, st.integers(0, 20), st.booleans(), st.data())
+def test_a_host_that_comes_back_with_a_newer_checkpoint_brings_it(
+    first: bytes, second: bytes, num_turns: int, is_told: bool, data: st.DataObject
+) -> None:
+    """Its lease was over before that one was copied: the job goes on elsewhere from it all the same."""
+    choose = lambda num: data.draw(st.integers(0, num - 1))  # noqa: E731
+    with world() as made:
+        made.save("a", JOB, 1, first)
+        made.settle(choose)
+        made.save("a", JOB, 2, second)
+        for _ in range(num_turns):
+            made.turns.take(choose)
+        if is_told:
+            made.replace_controller()
+        made.begin_term("a")
+        made.settle(choose)
+        answer = made.open("b", order())
+        made.settle(choose)
+        assert answer.place is not None
+        assert order_in(Path(held(made.hosts["b"].state_dir, JOB)[0])) == (2, 2)
+        assert not made.hosts["a"].warnings
+
+
+def test_a_host_brings_no_checkpoint_of_a_job_that_it_has_not_had() -> None:
+    with world() as made:
+        made.submit("job-2")
+        write_checkpoint(
+            job_folder(made.hosts["a"].state_dir, "job-2") / "checkpoints", 9, b"of another platform"
+        )
+        made.note_open("a", "job-2", is_trial=True)
+        made.begin_term("a")
+        made.settle()
+        assert any(isinstance(message, CheckpointsHeld) for _, message in made.told)
+        assert not held(made.head_dir, "job-2") and not made.hosts["a"].warnings
 
 
 @settings(deadline=None)

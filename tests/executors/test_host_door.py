@@ -696,7 +696,7 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     assert world.host.terms.term == 2 and not say()
 
 
-def test_of_a_lease_that_is_over_a_new_controller_believes_what_was_printed_until_all_is_told(
+def test_of_a_lease_that_is_over_a_new_controller_believes_which_files_there_are_until_all_is_told(
     world: World,
 ) -> None:
     log = WorkerLog(job_id="job-7", worker=3, is_trial=False)
@@ -712,13 +712,13 @@ def test_of_a_lease_that_is_over_a_new_controller_believes_what_was_printed_unti
 
     assert heard() == [], "this controller knows what it may send"
     world.cut_or_mend()
-    world.pass_time(TIMES.wait_s, until=lambda: not world.running)
+    world.pass_time(TIMES.wait_s, until=lambda: world.host.terms.term == 2)
     world.start_controller()
     world.cut_or_mend()
     world.host.insides[-1].offers = False
     world.pass_time(1.0)
     assert world.host.terms.term == 2 and world.is_joined()
-    assert heard() == [FilesKept(checkpoints=(), logs=(log,))]
+    assert heard() == [kept]
     world.host.insides[-1].answer(h.DevicesOffered(devices={}, num_cores=1))
     assert heard() == []
 

@@ -119,7 +119,7 @@ def test_output_follows_a_run_that_is_closed_until_its_end() -> None:
     assert not opened.why_not(last)
     opened.note_said(last)
     assert not opened.why_not(last), "it comes again if the host did not hear that it was taken"
-    assert opened.logs == ()
+    assert opened.left.logs == ()
 
 
 def test_silent_workers_of_trial_runs_are_not_remembered_for_ever() -> None:

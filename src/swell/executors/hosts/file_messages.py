@@ -9,6 +9,7 @@ for its parts, a few at a time, and so decides how much is on its way::
                                    <-           PartRequest        of the code, of a checkpoint
     FilePart (or NoFile)           ->
                                                                    ... RunOpened
+                                   <-           CheckpointsHeld    once in a term, and to each controller
                                    <-           CheckpointOffered  at once when it is saved
     PartRequest                    ->
                                    <-           FilePart (or NoFile)
@@ -128,6 +129,20 @@ class FilesKept(FileMessage, frozen=True, kw_only=True):
 
     checkpoints: tuple[JobCheckpoint, ...]
     logs: tuple[WorkerLog, ...]
+
+
+class HeldCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One that lies on the host."""
+
+    job_id: str
+    name: str
+    num_bytes: int
+
+
+class CheckpointsHeld(FileMessage, frozen=True, kw_only=True):
+    """The newest of each job that was there when the term began; the controller asks for what it lacks."""
+
+    checkpoints: tuple[HeldCheckpoint, ...]
 
 
 class JobFilesRequest(FileMessage, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.records import GangRecord
 from swell.executors.hosts.file_messages import (
     CheckpointOffered,
+    CheckpointsHeld,
     CheckpointTaken,
     FilePart,
     FilesKept,
@@ -327,6 +328,7 @@ FromHost = (
     | FilesKept
     | JobFilesRequest
     | CheckpointOffered
+    | CheckpointsHeld
     | LogPiece
 )
 

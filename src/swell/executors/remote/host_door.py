@@ -276,14 +276,12 @@ class HostDoor:
             self._owner.hear(host.name, said.message)
 
     def _hear_files_kept(self, host: JoinedHost, kept: FilesKept) -> None:
-        """After the lease of a former controller there may be logs of then. Of a host that this controller
-        had before it is known what it may send.
+        """It may be of a lease of a former controller that is over. Of a host that this controller has had
+        before it is known what it may send.
         """
-        term = host.term
-        if term is not None and self._book.is_recalled(host.name, host.machine, term):
+        who = host.name, host.machine, host.term or 0
+        if self._book.is_recalled(*who) or self._book.follows_recalled(*who):
             self._owner.hear(host.name, kept)
-        elif term is not None and self._book.follows_recalled(host.name, host.machine, term):
-            self._owner.hear(host.name, msgspec.structs.replace(kept, checkpoints=()))
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
         """A message of the moment: the host asks for its lease, or answers what it has."""

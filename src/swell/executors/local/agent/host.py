@@ -127,6 +127,7 @@ class LocalHost:
         """Warm the zygote up. `address`: where workers call."""
         self._address = address
         self._scratch.begin()
+        self._files.begin()
         self._zygotes.start()
 
     @property

@@ -53,6 +53,9 @@ class Opening:
 class JobFiles(Protocol):
     """What differs between a host that shares the controller's state folder and one that does not."""
 
+    def begin(self) -> None:
+        """No worker is here yet."""
+
     def open(self, order: OpenRun, opening: Opening) -> None:
         """Make ready for workers of the run. Answered at once, or later."""
 
@@ -105,6 +108,9 @@ class SharedFiles:
 
     def __init__(self, state_dir: Path, when_settled: WhenSettled = at_once) -> None:
         self._state_dir, self._when_settled = state_dir, when_settled
+
+    def begin(self) -> None:
+        """The controller sees what is there."""
 
     def open(self, order: OpenRun, opening: Opening) -> None:
         if order.is_trial or order.is_joining:  # it begins from nothing, or from what its gang has

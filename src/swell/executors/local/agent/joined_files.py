@@ -13,6 +13,7 @@ from swell.executors.local.agent.run_opening import RunOpening
 from swell.executors.local.files.background import Background
 from swell.executors.local.files.fetches import Fetches
 from swell.executors.local.files.forwarded_log import ForwardedLog, LogName
+from swell.executors.local.files.held_checkpoints import held_checkpoints
 from swell.executors.local.files.host_checkpoints import HostCheckpoints
 from swell.executors.local.files.log_forwarding import LogForwarder
 from swell.executors.local.files.outgoing import OutgoingFiles
@@ -43,6 +44,16 @@ class JoinedFiles:
         self._checkpoints = HostCheckpoints(self._outgoing, answer, self._warn)
         self._logs = LogForwarder(answer, now_s, background, left_logs)
         self._openings: dict[str, RunOpening] = {}  #: by run
+        self._held: tuple[files.HeldCheckpoint, ...] = ()
+        self._has_controller = False
+
+    def begin(self) -> None:
+        self._background(lambda: held_checkpoints(self._state_dir), self._found_held)
+
+    def _found_held(self, held: tuple[files.HeldCheckpoint, ...]) -> None:
+        self._held = held
+        if self._has_controller:
+            self._tell_kept()
 
     def open(self, order: OpenRun, opening: Opening) -> None:
         """A run that is about to be opened already is opened for the newer order only."""
@@ -99,6 +110,7 @@ class JoinedFiles:
     def controller_replaced(self) -> None:
         self._openings.clear()  # the new one asks again
         self._fetches.give_up("another controller is there now")
+        self._has_controller = True
         self._tell_kept()
         self._checkpoints.restart()
         self._logs.restart()
@@ -108,8 +120,12 @@ class JoinedFiles:
             files.WorkerLog(job_id=log.job_id, worker=log.worker, is_trial=log.is_trial)
             for log in self._logs.unsent
         )
-        if self._checkpoints.untaken or logs:
-            self._answer(files.FilesKept(checkpoints=self._checkpoints.untaken, logs=logs))
+        held = (files.JobCheckpoint(job_id=held.job_id, name=held.name) for held in self._held)
+        checkpoints = tuple(dict.fromkeys([*self._checkpoints.untaken, *held]))
+        if checkpoints or logs:
+            self._answer(files.FilesKept(checkpoints=checkpoints, logs=logs))
+        if self._held:
+            self._answer(files.CheckpointsHeld(checkpoints=self._held))
 
     def close(self) -> tuple[ForwardedLog, ...]:
         self._outgoing.close()

@@ -12,10 +12,9 @@ from swell.executors.gang.gang_settings import Conduct
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.local.files.background import Background
-from swell.executors.local.files.forwarded_log import LogName
 from swell.executors.local.files.head_checkpoints import HeadCheckpoints
 from swell.executors.local.files.head_logs import HeadLogs
-from swell.executors.local.files.opened_runs import OpenedRuns, foreign
+from swell.executors.local.files.opened_runs import FormerRuns, OpenedRuns, foreign
 from swell.executors.local.files.outgoing import OutgoingFiles
 from swell.executors.local.files.places import checkpoint_folder, shown
 from swell.executors.local.files.snapshot_contents import SnapshotContents
@@ -24,7 +23,7 @@ from swell.wire.checkpoint_files import checkpoints_in
 
 #: Refusals are told so often of each host: it could fill the log.
 TELL_EVERY_S = 60.0
-#: Of so many hosts that are lost it is known which logs they may have yet to send.
+#: Of so many hosts that are lost it is known what they may have yet to send.
 MAX_LOST_HOSTS = 1000
 
 log = logging.getLogger("swell.hosts")
@@ -52,8 +51,7 @@ class HeadFiles:
         self._contents = SnapshotContents(state_dir)
         self._logs = HeadLogs(state_dir, conduct.logs, background)
         self._hosts: dict[str, _HostEnd] = {}
-        #: Logs of which hosts that are lost may have more: by name and machine, the latest last.
-        self._unsent: dict[tuple[str, str], tuple[LogName, ...]] = {}
+        self._lost: dict[tuple[str, str], FormerRuns] = {}  #: hosts, by name and machine, the latest last
 
     def join(self, host: str, machine: str, tell: Callable[[ToHost], None]) -> None:
         """See `FileStore`. A former host of this name is lost."""
@@ -65,19 +63,18 @@ class HeadFiles:
                 tell(message)
 
         outgoing = OutgoingFiles(self._state_dir, say, self._background)
-        opened = OpenedRuns(self._unsent.pop((host, machine), ()))
+        opened = OpenedRuns(self._lost.pop((host, machine), None))
         self._hosts[host] = end = _HostEnd(machine, say, outgoing, opened)
 
     def lose(self, host: str) -> None:
         """See `FileStore`."""
         end = self._hosts.pop(host, None)
         if end is not None:
-            unsent = end.opened.logs
-            self._logs.leave(unsent)
-            if unsent:
-                self._unsent[host, end.machine] = unsent
-            for oldest in list(self._unsent)[:-MAX_LOST_HOSTS]:
-                del self._unsent[oldest]
+            left = end.opened.left
+            self._logs.leave(left.logs)
+            self._lost[host, end.machine] = left
+            for oldest in list(self._lost)[:-MAX_LOST_HOSTS]:
+                del self._lost[oldest]
             self._checkpoints.lose(host)
 
     def note_told(self, host: str, message: ToHost) -> None:
@@ -106,6 +103,8 @@ class HeadFiles:
                 self._checkpoints.hear(host, message)
             case files.CheckpointOffered():
                 self._checkpoints.take(host, message, end.tell)
+            case files.CheckpointsHeld():
+                self._take_held(host, end, message)
             case files.JobFilesRequest():
                 self._find(host, end, message)
             case files.LogPiece(number=number):
@@ -114,6 +113,13 @@ class HeadFiles:
     def when_settled(self, host: str, job_id: str, then: Callable[[], None]) -> None:
         """See `HeadCheckpoints.when_settled`."""
         self._checkpoints.when_settled(host, job_id, then)
+
+    def _take_held(self, host: str, end: _HostEnd, message: files.CheckpointsHeld) -> None:
+        """Those of jobs that it has had, if they are newer. The others may be of another platform."""
+        for held in message.checkpoints:
+            if end.opened.may_hold(files.JobCheckpoint(job_id=held.job_id, name=held.name)):
+                offer = files.CheckpointOffered(job_id=held.job_id, name=held.name, num_bytes=held.num_bytes)
+                self._checkpoints.take(host, offer, end.tell)
 
     def _send_content(self, host: str, end: _HostEnd, request: files.PartRequest, digest: str) -> None:
         """If it is of the code of a run there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import NamedTuple, TypeVar
 
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts.messages import (
@@ -27,19 +28,33 @@ from swell.executors.local.files.places import shown
 MAX_LATE_LOGS = 1000
 #: The ends of so many logs may come again.
 MAX_ENDED_LOGS = 1000
+#: Of so many jobs a host may hold checkpoints.
+MAX_JOBS = 1000
+
+T = TypeVar("T")
+
+
+class FormerRuns(NamedTuple):
+    """Of a host in its earlier terms."""
+
+    logs: tuple[LogName, ...]  #: of which something may come yet
+    jobs: tuple[str, ...]  #: of which there may be checkpoints
 
 
 class OpenedRuns:
     """On one host, in its present term. Pure: its owner hands on what the host is told, and what it says."""
 
-    def __init__(self, logs: Iterable[LogName] = ()) -> None:
-        """`logs`: of workers that it had in earlier terms."""
+    def __init__(self, former: FormerRuns | None = None) -> None:
+        """`former`: what it had in earlier terms."""
         self._runs: dict[str, OpenRun] = {}
         self._logs: dict[str, set[LogName]] = {}  #: that are not at their end, by run
         self._late_logs: dict[LogName, None] = {}  #: the same of runs that are closed, the oldest first
         self._ended_logs: dict[LogName, None] = {}  #: the host may not have heard that it was taken
         self._kept: set[files.JobCheckpoint] = set()  #: not sent to the controller before
-        self._expect_late(logs)
+        self._jobs: dict[str, None] = {}  #: whose gangs it has or had, the latest last
+        if former is not None:
+            self._expect_late(former.logs)
+            _note(self._jobs, former.jobs, MAX_JOBS)
 
     @property
     def codes(self) -> frozenset[str]:
@@ -47,17 +62,17 @@ class OpenedRuns:
         return frozenset(order.spec.code for order in self._runs.values() if order.spec.code)
 
     @property
-    def logs(self) -> tuple[LogName, ...]:
-        """Of which something may come yet."""
+    def left(self) -> FormerRuns:
+        """What may come in its next term."""
         of_runs = (name for names in self._logs.values() for name in sorted(names))
-        return tuple(dict.fromkeys([*self._late_logs, *of_runs]))
+        return FormerRuns(tuple(dict.fromkeys([*self._late_logs, *of_runs])), tuple(self._jobs))
 
     # ------------------------------------------------------------ what goes there, and comes from there
     def note_told(self, message: ToHost) -> None:
         """To be noted before the host has it."""
         match message:
             case OpenRun():
-                self._runs[message.run] = message
+                self._open(message)
             case StartWorker(run=key, worker=worker):
                 self._expect(key, [worker])
             case CloseRun(run=key):
@@ -70,7 +85,7 @@ class OpenedRuns:
         """Of what it has kept it is to be believed; see `HostDoor`."""
         match message:
             case RunKept(order=order):
-                self._runs[order.run] = order
+                self._open(order)
                 self._expect(order.run, (worker.number for worker in message.workers))
             case files.FilesKept():
                 self._kept.update(message.checkpoints)
@@ -79,6 +94,11 @@ class OpenedRuns:
                 self._runs.pop(key, None)
             case files.LogPiece(is_last=True):
                 self._end_log(LogName(message.job_id, message.worker, message.is_trial))
+
+    def _open(self, order: OpenRun) -> None:
+        self._runs[order.run] = order
+        if not order.is_trial:
+            _note(self._jobs, [order.job_id], MAX_JOBS)
 
     def _expect(self, key: str, workers: Iterable[int]) -> None:
         if (order := self._runs.get(key)) is not None:
@@ -117,6 +137,10 @@ class OpenedRuns:
                 return self._why_no_log(LogName(message.job_id, message.worker, is_trial))
         return ""
 
+    def may_hold(self, file: files.JobCheckpoint) -> bool:
+        """Whether it may have saved this, in its present term or before."""
+        return file.job_id in self._jobs or file in self._kept
+
     def _has_job(self, job_id: str) -> bool:
         """Whether its gang may have workers there; a trial run has no checkpoints."""
         return any(order.job_id == job_id and not order.is_trial for order in self._runs.values())
@@ -128,7 +152,7 @@ class OpenedRuns:
         return foreign(f"it sent output of worker {name.worker} of job {name.job_id!r}")
 
 
-def _note(names: dict[LogName, None], news: Iterable[LogName], limit: int) -> None:
+def _note(names: dict[T, None], news: Iterable[T], limit: int) -> None:
     """The latest last; of too many the oldest are forgotten."""
     names.update(dict.fromkeys(news))
     for oldest in list(islice(names, max(0, len(names) - limit))):
