@@ -22,6 +22,7 @@ from swell.model.event import (
     NodeLost,
     NodeWarned,
     Outcome,
+    ProfilingFailed,
     Woke,
     WorkersLost,
 )
@@ -196,6 +197,39 @@ def test_a_launch_that_is_lost_with_its_node_is_no_fault_of_the_job_however_ofte
         told = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
         assert told and told[-1].endswith("and waits to go on from its last checkpoint: n0 is lost")
         launch = only(bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8))), LaunchGang)
+
+
+def test_a_trial_run_that_others_are_quicker_than_waits_however_often() -> None:
+    bench = Bench()
+    [command] = bench.submit("a")
+    waits_s = []
+    for _ in range(2 * MAX_SETBACKS):
+        assert isinstance(command, ProfileJob)
+        taken = ProfilingFailed(
+            at_s=bench.now_s,
+            job_id="a",
+            message="another user of Ray has taken device n0.0",
+            outcome=Outcome.LOST,
+            attempt=command.attempt,
+            is_taken=True,
+        )
+        begun_s = bench.now_s
+        bench.say(taken)
+        assert bench.say(taken) == [] and bench.phase() is Phase.QUEUED
+        assert "that others have: another user of Ray has taken device n0.0" in bench.job().reason
+        while not (commands := bench.say(Woke(at_s=bench.now_s))):
+            pass
+        waits_s.append(bench.now_s - begun_s)
+        [command] = commands
+    assert waits_s == sorted(waits_s) and waits_s[-1] > 30.0, "it asks less and less often"
+    lost = ProfilingFailed(at_s=bench.now_s, job_id="a", message="killed", outcome=Outcome.LOST)
+    for num in range(1, MAX_SETBACKS + 1):
+        assert isinstance(command, ProfileJob)
+        bench.say(msgspec.structs.replace(lost, at_s=bench.now_s, attempt=command.attempt))
+        assert (bench.phase() is Phase.FAILED) == (num == MAX_SETBACKS), "races do not count, losses do"
+        while num < MAX_SETBACKS and not (commands := bench.say(Woke(at_s=bench.now_s))):
+            pass
+        [command] = commands
 
 
 def test_a_warning_outlives_the_daemon_and_ends_with_the_node_or_at_a_word() -> None:

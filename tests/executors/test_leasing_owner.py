@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from tests.executors.puppets import make_spec
 
-from swell.executors.exit_status import NOT_STARTED
+from swell.executors.exit_status import NOT_LEASED
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.hosts import messages as h
@@ -147,7 +147,7 @@ def test_a_race_that_is_lost_is_told_after_the_smaller_pool() -> None:
     assert m.pools == [DEVICES, ("n1/0",)]
     assert isinstance(m.heard[-2], h.DevicesOffered)
     exited = m.heard[-1]
-    assert isinstance(exited, h.WorkerExited) and (exited.worker, exited.status) == (1, NOT_STARTED)
+    assert isinstance(exited, h.WorkerExited) and (exited.worker, exited.status) == (1, NOT_LEASED)
     assert "another user of Ray has taken device n1/1" in exited.log_tail
     m.read(1)
     assert m.pools[-1] == DEVICES, "it is free again"
@@ -201,7 +201,7 @@ def test_while_ray_is_silent_a_start_is_answered_at_once_and_a_held_device_is_us
         m.owner.tick()
     assert m.pools[-1:] == [("n1/0",)]
     m.start(1, "n1/1")
-    assert m.exits == [(1, NOT_STARTED)]
+    assert m.exits == [(1, NOT_LEASED)]
     m.start(2, "n1/0")
     assert len(m.told) == 2 and len(m.exits) == 1
     m.exit(0)

@@ -215,7 +215,7 @@ def _apply_to(event: JobEvent, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
-    record.backoff.num_setbacks, record.backoff.until_s = 0, 0.0
+    record.backoff.num_setbacks, record.backoff.num_races, record.backoff.until_s = 0, 0, 0.0
     record.backoff.go_on()
     record.learn_length(event.profile)
     if record.progress.total_steps is None:
@@ -236,6 +236,10 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.FAILED, "failed", f"failed in its trial run; {_where(record)}")
     elif state.lacks_nodes(record):  # what it waits for is told instead
         record.is_profiling = False
+    elif event.is_taken:
+        record.is_profiling = False
+        record.backoff.note_race(state.now_s)
+        state.explain(record, "trial_lost", record.backoff.told_of_race(state.now_s))
     elif record.backoff.is_last_loss:
         text = f"its trial run was lost {MAX_SETBACKS} times in a row, through no fault of the script"
         state.end(record, Phase.FAILED, "failed", f"{text}; {_where(record)}")

@@ -21,6 +21,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     until_s: float = 0.0
     num_setbacks: int = 0  #: losses of the gang without a finished step, or of the trial run
+    num_races: int = 0  #: trial runs, in a row, of which others had the devices first
     num_failed_changes: int = 0  #: resizes and suspends that the gang could not do
     num_over_memory: int = 0  #: losses by the memory limit since a later step than `saved_steps` was saved
     saved_steps: int = 0  #: as far as was known at such a loss
@@ -37,6 +38,16 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
         """The gang was lost, or the trial run."""
         self.until_s = now_s + _delay_s(self.num_setbacks)
         self.num_setbacks += 1
+
+    @property
+    def num_trials(self) -> int:
+        """Trial runs that came to nothing, in a row: the number of the next one."""
+        return self.num_setbacks + self.num_races
+
+    def note_race(self, now_s: float) -> None:
+        """The devices of the trial run were others' first. That ends no job, however often."""
+        self.until_s = now_s + _delay_s(self.num_races)
+        self.num_races += 1
 
     def note_loss_by_memory(self, now_s: float, saved_steps: int) -> None:
         """The gang was lost to the job's memory limit. Steps that the next one has to do again count nothing.
@@ -79,6 +90,10 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
         is_known = num_before > 0 and _is_same_cause(self.cause, message)
         self.cause = message
         return "for the same reason as before" if is_known else message
+
+    def told_of_race(self, now_s: float) -> str:
+        """Of a job whose trial run has to wait for devices."""
+        return f"waits {span(max(self.until_s - now_s, 1.0))} for devices that others have: {self.cause}"
 
     def told(self, now_s: float) -> str:
         """Of a job that has no gang: how long it waits, and why."""

@@ -55,7 +55,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if record.phase.is_end:
         return True
     if isinstance(event, JobProfiled | ProfilingFailed):
-        return not record.is_profiling or event.attempt != record.backoff.num_setbacks
+        return not record.is_profiling or event.attempt != record.backoff.num_trials
     if isinstance(event, CancelRequested | DeadlineChangeAsked):
         return record.is_cancelled
     if isinstance(event, ScriptDistributed):

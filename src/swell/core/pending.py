@@ -17,7 +17,7 @@ def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
         spec=record.spec,
         sizes=tuple((powers if powers.size else sizes).tolist()),
         device_kind=nodes[0].kind if nodes else "",
-        attempt=record.backoff.num_setbacks,
+        attempt=record.backoff.num_trials,
         avoid=tuple(sorted(state.warned_devices.union(_barred_devices(state, record)))),
     )
 

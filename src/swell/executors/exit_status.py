@@ -8,3 +8,5 @@ OVER_MEMORY = -1001
 UNFIT = -1002
 #: Likewise: nothing is known of it any more, because its host is gone.
 HOST_LOST = -1003
+#: Likewise: there never was one, because others have its devices, or whoever lends them does not answer.
+NOT_LEASED = -1004

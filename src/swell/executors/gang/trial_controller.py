@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
-from swell.executors.exit_status import UNFIT
+from swell.executors.exit_status import NOT_LEASED, UNFIT
 from swell.executors.gang.allreduce import (
     GroupTimes,
     allreduce_s,
@@ -67,6 +67,7 @@ class TrialPart:
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
     is_unformed: bool = False  #: its workers were there, and did not become a group
+    is_taken: bool = False  #: others had its devices first
     failure: str = ""
     is_fault: bool = False  #: of the script
 
@@ -240,6 +241,7 @@ class Trial:
         if is_fault and part.size is None:
             part.fail(self._left(member, status, log_tail), is_fault=True)
         else:
+            part.is_taken |= status == NOT_LEASED and not part.failure
             self._give_up(part, describe_exit(member, status, log_tail))
 
     def _left(self, member: Member, status: int, log_tail: str) -> str:
@@ -427,6 +429,7 @@ class Trial:
             message=message,
             outcome=Outcome.FAILED if part.is_fault else Outcome.LOST,
             attempt=self._command.attempt,
+            is_taken=part.is_taken,
         )
         self._effects.append(Report(event))
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.exit_status import NOT_STARTED
+from swell.executors.exit_status import NOT_LEASED
 from swell.executors.hosts.messages import (
     DevicesOffered,
     FromHost,
@@ -51,7 +51,7 @@ DRAINED_BY_RAY = "Ray drains it"
 OTHERS = "other users of Ray have all its devices"
 UNANSWERED = "Ray does not answer, so its devices cannot be leased until it does: see `ray status`"
 #: Why a worker was not started.
-NOT_LEASED = "Ray does not answer, so no device can be leased"
+UNANSWERED_ORDER = "Ray does not answer, so no device can be leased"
 
 #: Signals after which a worker that waits for its devices is not started.
 ENDING = (signal.SIGKILL, signal.SIGTERM)
@@ -210,7 +210,7 @@ class LeasingOwner:
         """Ray is silent. The pool is smaller before the controller hears of it."""
         self._offer(host)
         for holder in list(host.waiting):
-            self._call_off(host, holder, NOT_STARTED, NOT_LEASED)
+            self._call_off(host, holder, NOT_LEASED, UNANSWERED_ORDER)
 
     # ------------------------------------------------------------ Ray
     def connected(self, message: Connected) -> None:
@@ -246,7 +246,7 @@ class LeasingOwner:
             log.warning("worker %s of %s is ended: %s", worker, run, why)
             host.far.tell(SignalWorker(run=run, worker=worker, signal=signal.SIGKILL))
         for holder in losers - running:
-            self._call_off(host, holder, NOT_STARTED, why)
+            self._call_off(host, holder, NOT_LEASED, why)
 
     def returned(self, message: DeviceReturned) -> None:
         self._leases_of(message.node).returned(message.device)
