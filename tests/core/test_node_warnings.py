@@ -232,6 +232,44 @@ def test_a_trial_run_that_others_are_quicker_than_waits_however_often() -> None:
         [command] = commands
 
 
+CAUSES = st.sampled_from(["drained", "Ray drains it", "its owner needs it"])
+
+
+@given(
+    st.lists(
+        st.tuples(CAUSES, st.none() | st.floats(10.0, 1000.0)) | st.tuples(CAUSES, st.just("clear")),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_of_several_who_have_a_node_left_the_earliest_end_holds_and_all_are_told(
+    told: list[tuple[str, float | str | None]], is_reborn: bool
+) -> None:
+    core = core_of()
+    core.handle([NodeJoined(at_s=1.0, node=node("n0"))])
+    standing: dict[str, float | None] = {}
+    for why, word in told:
+        if isinstance(word, str):
+            standing.pop(why, None)
+            core.handle([NodeCleared(at_s=2.0, name="n0", why=why)])
+        else:
+            standing[why] = word
+            core.handle([NodeWarned(at_s=2.0, name="n0", until_s=word, why=why)])
+        if is_reborn:
+            saved = core.save()
+            core = core_of()
+            core.load(saved)
+        if not standing:
+            assert not core.warned
+            continue
+        warned = core.warned["n0"]
+        ends = [end_s for end_s in standing.values() if end_s is not None]
+        assert warned.until_s == min(ends, default=None)
+        assert set(warned.why.split("; ")) == standing.keys()
+    core.handle([NodeCleared(at_s=3.0, name="n0")])
+    assert not core.warned, "a user's word ends all of them"
+
+
 def test_a_warning_outlives_the_daemon_and_ends_with_the_node_or_at_a_word() -> None:
     core = core_of()
     core.handle([NodeJoined(at_s=1.0, node=node("n0"))])

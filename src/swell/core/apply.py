@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from swell.core import leaving_nodes
 from swell.core.admission import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.clock_steps import follow
@@ -122,7 +123,7 @@ def _(event: NodeLost, state: HeadState) -> None:
     else:
         state.away.pop(event.name, None)
         state.readmit(event.name)
-        state.warned.pop(event.name, None)
+        leaving_nodes.forget(state, event.name)
     if event.cause:
         state.note_lost_node(event)
     state.set_cluster(state.cluster.without_node(event.name))
@@ -130,15 +131,15 @@ def _(event: NodeLost, state: HeadState) -> None:
 
 @_apply.register
 def _(event: NodeWarned, state: HeadState) -> None:
-    state.warned[event.name] = event
+    leaving_nodes.warn(state, event)
     state.measure_cluster()
 
 
 @_apply.register
 def _(event: NodeCleared, state: HeadState) -> None:
-    del state.warned[event.name]
-    state.readmit(event.name)
-    state.measure_cluster()
+    if leaving_nodes.clear(state, event):
+        state.readmit(event.name)
+        state.measure_cluster()
 
 
 @_apply.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.core.gang import BrokenSavingGang, SavingGang
+from swell.core.leaving_nodes import causes_of
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
@@ -44,7 +45,8 @@ def _is_history_of_node(state: HeadState, event: Event) -> bool:
         case NodeWarned(name=name):
             return name not in state.away and not state.cluster.has_node(name)
         case NodeCleared(name=name, why=why):
-            return name not in state.warned or (bool(why) and state.warned[name].why != why)
+            causes = [cause.why for cause in causes_of(state, name)]
+            return not causes or (bool(why) and why not in causes)
         case NodeJoined(node=node):
             return node.name in state.warned and node in state.cluster.nodes
     return False

@@ -199,7 +199,10 @@ class NodeJoined(Event, frozen=True, kw_only=True):
 
 
 class NodeWarned(Event, frozen=True, kw_only=True):
-    """A node is to be left: nothing is placed on it any more, and what is there moves to other nodes."""
+    """A node is to be left: nothing is placed on it any more, and what is there moves to other nodes.
+
+    Those with other causes stay in force beside it; one with the same cause is replaced.
+    """
 
     name: str
     until_s: float | None = None  #: when it will be gone, in head time; None: it stays, without work
@@ -207,10 +210,12 @@ class NodeWarned(Event, frozen=True, kw_only=True):
 
 
 class NodeCleared(Event, frozen=True, kw_only=True):
-    """What a `NodeWarned` said of a node is no longer so: jobs may have its devices again."""
+    """What a `NodeWarned` said of a node is no longer so: jobs may have its devices again, if no other one
+    stands.
+    """
 
     name: str
-    why: str = ""  #: of the warning that is meant; empty: whatever it was
+    why: str = ""  #: of the warning that is meant; empty: all of them
 
 
 class NodeLost(Event, frozen=True, kw_only=True):

@@ -1,0 +1,56 @@
+"""Why nodes are to be left. Several may say so of one node: the earliest end that one of them names holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from swell.core.state import HeadState
+from swell.model.event import NodeCleared, NodeWarned
+
+
+def causes_of(state: HeadState, name: str) -> Sequence[NodeWarned]:
+    """Each one that stands, in the order in which they came."""
+    if name in state.leave_causes:
+        return state.leave_causes[name]
+    return [state.warned[name]] if name in state.warned else []
+
+
+def warn(state: HeadState, event: NodeWarned) -> None:
+    """What the same one said before is replaced."""
+    others = [cause for cause in causes_of(state, event.name) if cause.why != event.why]
+    _keep(state, event.name, [*others, event])
+
+
+def clear(state: HeadState, event: NodeCleared) -> bool:
+    """Whether nothing stands any more."""
+    rest = [cause for cause in causes_of(state, event.name) if event.why and cause.why != event.why]
+    _keep(state, event.name, rest)
+    return not rest
+
+
+def forget(state: HeadState, name: str) -> None:
+    """The node is lost, with all that was said of it."""
+    _keep(state, name, [])
+
+
+def _keep(state: HeadState, name: str, causes: list[NodeWarned]) -> None:
+    if causes:
+        state.warned[name] = _together(causes)
+    else:
+        state.warned.pop(name, None)
+    if len(causes) > 1:
+        state.leave_causes[name] = causes
+    else:
+        state.leave_causes.pop(name, None)
+
+
+def _together(causes: Sequence[NodeWarned]) -> NodeWarned:
+    """As one warning, for people and plans."""
+    ends = [cause.until_s for cause in causes if cause.until_s is not None]
+    return msgspec.structs.replace(
+        causes[0],
+        until_s=min(ends, default=None),
+        why="; ".join(cause.why for cause in causes if cause.why),
+    )
