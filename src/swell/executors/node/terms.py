@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -26,9 +25,6 @@ from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, T
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
-
-#: Far less often than messages come, so that what a thousand hosts say is not doubled.
-ACKNOWLEDGE_EVERY_S = 5.0
 
 log = logging.getLogger("swell.node")
 _decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
@@ -95,7 +91,6 @@ class HostTerms:
         self._inside: Inside | None = None  #: the first is made when there is a line
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
-        self._acknowledged_s = float("-inf")
         self._obstacle = ""  #: to the next term
 
     @property
@@ -137,10 +132,7 @@ class HostTerms:
             self._end_term()
         elif self._was_open and (asked := self._lease.ask(self._now_s())) is not None:
             self.conversation.say_aside(asked)
-        self.conversation.advance()
-        if time.monotonic() >= self._acknowledged_s + ACKNOWLEDGE_EVERY_S:
-            self._acknowledged_s = time.monotonic()
-            self.conversation.acknowledge()
+        self.conversation.tick()
 
     def _note_line(self) -> None:
         if self.conversation.is_open and not self._was_open:

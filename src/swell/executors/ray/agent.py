@@ -38,7 +38,8 @@ from swell.executors.remote.join_token import InvalidToken, parse_token, read_to
 TOKEN = "ray"  # noqa: S105 - its name
 #: Of this one, and of those that came after it was revoked.
 _TOKENS = re.compile(rf"{TOKEN}(-[0-9]+)?")
-_ID_CHARACTERS = 12
+#: Of the fingerprint of a platform, enough to tell it from others on the cluster.
+_PLATFORM_CHARACTERS = 12
 
 
 class RayDoor:
@@ -52,7 +53,7 @@ class RayDoor:
         # The address is Ray's, which is not known before there is a bridge.
         listen = options.listen or str(HostAddress("0.0.0.0", DEFAULT_PORT))  # noqa: S104
         self._hosts = ListeningDoor(self._owner, replace(options, listen=listen), session)
-        self._bridge = BridgeClient(self._hosts.fingerprint[:_ID_CHARACTERS], ray, self._hear)
+        self._bridge = BridgeClient(self._hosts.fingerprint[:_PLATFORM_CHARACTERS], ray, self._hear)
         self._start = StartHosts(join="", token="")
 
     async def open(self) -> str:

@@ -10,7 +10,7 @@ from swell.executors.remote.host_door import RESERVED
 
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_CHARACTERS = 40
-_ID_CHARACTERS = 6
+_SUFFIX_CHARACTERS = 6
 
 
 class NodeNames:
@@ -37,4 +37,4 @@ class NodeNames:
             name = f"ray-{name}"
         if name not in self._names.values():
             return name
-        return f"{name[: _MAX_CHARACTERS - _ID_CHARACTERS - 1]}-{node.id[:_ID_CHARACTERS]}"
+        return f"{name[: _MAX_CHARACTERS - _SUFFIX_CHARACTERS - 1]}-{node.id[:_SUFFIX_CHARACTERS]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 import msgspec
@@ -16,6 +17,9 @@ from swell.wire.lines import NO_MESSAGE
 #: What is around a body, with the longest number.
 FRAME_BYTES = 64
 MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
+
+#: Far less often than messages come, so that what a thousand hosts say is not doubled.
+ACKNOWLEDGE_EVERY_S = 5.0
 
 _decoder = msgspec.json.Decoder(OnLine | JoinRefused)
 
@@ -45,6 +49,7 @@ class Conversation:
         self._listener = listener
         self._line: MachineLine | None = None
         self._why = ""
+        self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
 
     def __len__(self) -> int:
         """Messages that the other side may not have; they are kept in memory."""
@@ -81,15 +86,23 @@ class Conversation:
             self._line.send_encoded(msgspec.json.encode(Aside(body=msgspec.Raw(body))))
 
     def advance(self) -> None:
-        """Send what the line takes; to be called several times a second."""
+        """Send what the line takes."""
         while self._line is not None and self._line.is_open and not self._line.is_full:
             message = self._stream.next_message()
             if message is None:
                 return
             self._line.send_encoded(msgspec.json.encode(message))
 
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+        now_s = time.monotonic()
+        if now_s >= self._acknowledged_s + ACKNOWLEDGE_EVERY_S:
+            self._acknowledged_s = now_s
+            self.acknowledge()
+        self.advance()
+
     def acknowledge(self) -> None:
-        """Tell what has come; to be called about once a second."""
+        """Tell what has come."""
         received = self._stream.acknowledge()
         if received is not None and self._line is not None:
             self._line.send_encoded(msgspec.json.encode(received))

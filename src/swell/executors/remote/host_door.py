@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,15 +30,12 @@ from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
 from swell.executors.remote.remarks import Probe, about_clock, about_way, no_probe
+from swell.executors.told_seldom import ToldSeldom
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
-#: Each host by itself: a thousand at once would hold up what others say.
-ACKNOWLEDGE_EVERY_S = 5.0
-#: What hosts do wrong, or what cannot be written, is told so often.
-TELL_EVERY_S = 60.0
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
@@ -69,7 +65,6 @@ class JoinedHost:
     join: Join  #: of its line, or of its last one; without the secret
     conversation: Conversation
     term: int | None = None  #: in which it is the controller's; None: it is not
-    acknowledged_s: float = field(default_factory=time.monotonic)
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
 
@@ -111,7 +106,7 @@ class HostDoor:
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_conversations = 0
-        self._told_s = float("-inf")
+        self._faults = ToldSeldom()  #: what hosts do wrong, or what cannot be written
         self._is_closing = False
         self._awaited = set(book.unheard)
         owner.await_hosts(self._awaited)
@@ -331,20 +326,15 @@ class HostDoor:
         host.conversation.refuse(f"host {host.name!r} said what is no message ({error}); the line is closed")
 
     def _tell_seldom(self, what: str) -> None:
-        if time.monotonic() >= self._told_s + TELL_EVERY_S:
-            self._told_s = time.monotonic()
+        if self._faults.take():
             log.warning("%s", what)
 
     # ------------------------------------------------------------ time
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
         self._lose_ended("it has not renewed its lease")
-        now_s = time.monotonic()
         for host in list(self._hosts.values()):
-            if now_s >= host.acknowledged_s + ACKNOWLEDGE_EVERY_S:
-                host.acknowledged_s = now_s
-                host.conversation.acknowledge()
-            host.conversation.advance()
+            host.conversation.tick()
         self._examinations.pass_time()
 
     def _lose_ended(self, why: str) -> None:

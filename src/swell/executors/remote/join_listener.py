@@ -20,6 +20,7 @@ from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, why_not_understood
 from swell.executors.remote.token_list import TokenList, revoked
+from swell.executors.told_seldom import ToldSeldom
 from swell.wire.lines import NO_MESSAGE
 
 #: From the connection to the end of the first line, TLS and all.
@@ -30,8 +31,6 @@ MAX_UNIDENTIFIED = 128
 #: For the other side to agree that the line is closed.
 SHUTDOWN_S = 5.0
 BACKLOG = 1024
-#: Refusals are told at most so often: a stranger could fill the log.
-TELL_EVERY_S = 60.0
 #: When the process has no descriptor left for another connection.
 ACCEPT_AGAIN_S = 1.0
 
@@ -64,7 +63,7 @@ class JoinListener:
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._lines: dict[MachineLine, str] = {}  #: of hosts, with the names of their tokens
         self._accepting: asyncio.Task[None] | None = None
-        self._told_s = self._deaf_told_s = float("-inf")
+        self._refusals, self._deafness = ToldSeldom(), ToldSeldom()
         self._num_refused = 0
 
     async def listen(self, host: str, port: int = 0) -> int:
@@ -169,16 +168,12 @@ class JoinListener:
 
     def _tell(self, address: str, why: str) -> None:
         self._num_refused += 1
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._told_s + TELL_EVERY_S:
+        if self._refusals.take():
             log.warning("refused %s: %s; %d since the start", address, why, self._num_refused)
-            self._told_s = now_s
 
     def _tell_deaf(self, error: OSError) -> None:
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._deaf_told_s + TELL_EVERY_S:
+        if self._deafness.take():
             log.warning("no host can join: connections cannot be accepted: %s; trying again", error)
-            self._deaf_told_s = now_s
 
 
 class _UnidentifiedLine(MachineLine):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell.executors.gang.gang_settings import Conduct
@@ -19,10 +18,9 @@ from swell.executors.local.files.outgoing import OutgoingFiles
 from swell.executors.local.files.places import checkpoint_folder, shown
 from swell.executors.local.files.snapshot_contents import SnapshotContents
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
+from swell.executors.told_seldom import ToldSeldom
 from swell.wire.checkpoint_files import checkpoints_in
 
-#: Refusals are told so often of each host: it could fill the log.
-TELL_EVERY_S = 60.0
 #: Of so many hosts that are lost it is known what they may have yet to send.
 MAX_LOST_HOSTS = 1000
 
@@ -38,7 +36,7 @@ class _HostEnd:
     outgoing: OutgoingFiles
     opened: OpenedRuns
     num_refused: int = 0
-    told_s: float = float("-inf")  #: when a refusal was told last
+    refusals: ToldSeldom = field(default_factory=ToldSeldom)
 
 
 class HeadFiles:
@@ -138,8 +136,7 @@ class HeadFiles:
     def _refuse(self, host: str, end: _HostEnd, message: files.FileMessage, why: str) -> None:
         """Nothing is read or written; the host need not wait for an answer."""
         end.num_refused += 1
-        if time.monotonic() >= end.told_s + TELL_EVERY_S:
-            end.told_s = time.monotonic()
+        if end.refusals.take():
             log.warning("refused host %s: %s; %d refusals since it joined", host, why, end.num_refused)
         match message:
             case files.PartRequest(file=file):
