@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.told_seldom import ToldSeldom
 
 #: A connection must identify itself so soon, and in so short a line.
 HELLO_S = 10.0
@@ -21,8 +22,6 @@ MAX_UNIDENTIFIED = 128
 #: Taken from the kernel at a time, before those beyond the limit are closed, of the many that may wait there.
 ACCEPT_AT_ONCE = 32
 BACKLOG = 1024
-#: Refusals are told at most so often: a stranger could fill the log.
-TELL_EVERY_S = 60.0
 
 log = logging.getLogger("swell.agent")
 
@@ -33,7 +32,7 @@ class Handshakes:
     def __init__(self, identify: Callable[[LineLink, bytes], None]) -> None:
         self._identify = identify
         self._unidentified: dict[LineLink, asyncio.TimerHandle] = {}  # the oldest first
-        self._told_s = float("-inf")
+        self._refusals = ToldSeldom()
         self._num_refused = 0
 
     async def listen(self, host: str) -> int:
@@ -53,10 +52,8 @@ class Handshakes:
         """Close it without a word."""
         link.close()
         self._num_refused += 1
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._told_s + TELL_EVERY_S:
+        if self._refusals.take():
             log.warning("refused a connection (%s), %d since the start", why, self._num_refused)
-            self._told_s = now_s
 
     def _new_link(self) -> LineLink:
         return LineLink(self._hear_first, self._forget, opened=self._admit, max_line_bytes=FIRST_LINE_BYTES)
