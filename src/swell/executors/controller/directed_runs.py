@@ -229,12 +229,11 @@ class DirectedRuns:
             self._hosts.tell(host, messages.KeepRecord(run=run.key, record=record))
 
     def _spawn(self, run: DirectedRun, spawn: Spawn) -> None:
-        hosts = {self._hosts.host_of.get(device, "") for device in spawn.devices}
-        host = hosts.pop()
+        host, *others = sorted({self._hosts.host_of.get(device, "") for device in spawn.devices})
         run.workers[spawn.worker] = host
-        if hosts or host not in run.checkpoint_dirs:
-            why = "its devices are of several hosts" if hosts else "its host is gone"
-            status = NOT_STARTED if hosts else HOST_LOST
+        if others or host not in run.checkpoint_dirs:
+            why = "its devices are of several hosts" if others else "its host is gone"
+            status = NOT_STARTED if others else HOST_LOST
             exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
             self._hear_later(host, exited)
             return

@@ -227,7 +227,7 @@ class KnownGangs:
             if device not in self._hosts:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
         wanted = frozenset(command.target.devices)
-        for job_id in self._claims.of(wanted) - {command.job_id}:
+        for job_id in sorted(self._claims.of(wanted) - {command.job_id}):
             gang = self._gangs.get(job_id)
             if gang is not None and (shared := wanted.intersection(gang.devices)):
                 return f"device {min(shared)!r} is still held by workers of job {job_id!r}"

@@ -102,7 +102,7 @@ class DeviceLeases:
 
     def drop_all(self) -> None:
         """No worker is left on the node."""
-        for holder in {holder for slot in self._slots.values() for holder in slot.holders}:
+        for holder in sorted({holder for slot in self._slots.values() for holder in slot.holders}):
             self.drop(holder)
 
     # ------------------------------------------------------------ what Ray says
@@ -123,7 +123,7 @@ class DeviceLeases:
             return set()
         losers, slot.holders, slot.state = slot.holders, set(), LeaseState.FREE
         self._num_free = 0
-        for holder in losers:
+        for holder in sorted(losers):
             self.drop(holder)
         self._measure()
         return losers
@@ -154,7 +154,7 @@ class DeviceLeases:
     def recall(self, held: Mapping[str, tuple[str, ...]]) -> None:
         """Ray has leased these, and no others, to us. Orders that were not answered are void."""
         self._orders.clear()
-        for device in held.keys() - self._slots.keys():
+        for device in sorted(held.keys() - self._slots.keys()):
             self._slots[device] = _Slot()
         for device, slot in self._slots.items():
             if device in held:

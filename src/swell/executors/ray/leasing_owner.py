@@ -1,7 +1,8 @@
 """Between the door for hosts and the controller: a worker is started once Ray has leased its devices.
 
-The controller sees hosts whose number of devices changes. It asks for a worker as ever; the order waits here
-until each device of the worker is leased, and a device that no worker needs any more is given back at once.
+The controller sees hosts whose number of devices changes (`told_nodes`). It asks for a worker as ever; the
+order waits until each device of the worker is leased (`held_orders`), and a device that no worker needs any
+more is given back at once.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
-
-import msgspec
 
 from swell.executors.exit_status import NOT_LEASED
 from swell.executors.hosts.messages import (
@@ -23,11 +23,11 @@ from swell.executors.hosts.messages import (
     RunKept,
     SignalWorker,
     StartWorker,
-    TellWorker,
     ToHost,
     WorkerExited,
 )
-from swell.executors.ray.device_leases import DeviceLeases, Holder
+from swell.executors.ray.device_leases import DeviceLeases
+from swell.executors.ray.held_orders import HeldOrders
 from swell.executors.ray.messages import (
     AcquireDevice,
     Connected,
@@ -40,21 +40,15 @@ from swell.executors.ray.messages import (
     ReturnDevice,
     ToBridge,
 )
+from swell.executors.ray.told_nodes import ToldEnds, ToldNode
 from swell.executors.remote.host_door import HostsOwner
-from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
+from swell.model.event import AnyEvent
 
 #: Of nodes nothing is known any more after so long without a word of Ray.
 SILENT_S = 5.0
 
-#: Why a node has no devices, for people.
-DRAINED_BY_RAY = "Ray drains it"
-OTHERS = "other users of Ray have all its devices"
-UNANSWERED = "Ray does not answer, so its devices cannot be leased until it does: see `ray status`"
 #: Why a worker was not started.
 UNANSWERED_ORDER = "Ray does not answer, so no device can be leased"
-
-#: Signals after which a worker that waits for its devices is not started.
-ENDING = (signal.SIGKILL, signal.SIGTERM)
 
 log = logging.getLogger("swell.ray")
 
@@ -72,10 +66,8 @@ class _Host:
     name: str
     far: NodeHost
     leases: DeviceLeases
-    offered: DevicesOffered | None = None  #: as it said itself
-    told: DevicesOffered | None = None  #: as the controller was told
-    waiting: dict[Holder, list[StartWorker | TellWorker | SignalWorker]] = field(default_factory=dict)
-    is_warned: bool = False
+    orders: HeldOrders
+    told: ToldNode = field(default_factory=ToldNode)
     node_id: str = ""  #: of Ray; empty: not seen yet
 
 
@@ -103,20 +95,21 @@ class LeasingOwner:
         self._nodes: dict[str, RayNode] = {}
         self._read_s: float | None = None  #: None: nothing is known
         self._is_silent = False  #: Ray has not answered for long
-        self._told_ends: dict[str, str] = {}  #: why the host of a node ended, which has not joined since
+        self._ends = ToldEnds()
 
     # ------------------------------------------------------------ the door
     def await_hosts(self, names: Collection[str]) -> None:
         self._owner.await_hosts(names)
 
     def join_host(self, name: str, host: NodeHost, machine: str) -> None:
-        self._told_ends.pop(name, None)
+        self._ends.joined(name)
         if not self._is_by_ray(name):
             self._others.add(name)
             self._owner.join_host(name, host, machine)
             return
         leases = self._leases_of(name)
-        mine = self._hosts[name] = _Host(name, host, leases)
+        orders = HeldOrders(host, leases, partial(self._owner.hear, name), partial(self._send_orders, name))
+        mine = self._hosts[name] = _Host(name, host, leases, orders)
         self._owner.join_host(name, _LeasedHost(self, mine), machine)
 
     def lose_host(self, name: str, why: str) -> None:
@@ -137,7 +130,7 @@ class LeasingOwner:
                 self._adopt(mine, message)
                 self._owner.hear(host, message)
             case DevicesOffered():
-                mine.offered = message
+                mine.told.offered = message
                 for node in message.nodes:
                     mine.leases.name(node.devices)
                 self._offer(mine)
@@ -162,55 +155,15 @@ class LeasingOwner:
     # ------------------------------------------------------------ the controller
     def tell(self, host: _Host, message: ToHost) -> None:
         """What the controller says to a host."""
-        match message:
-            case StartWorker():
-                self._start(host, message)
-            case TellWorker(run=run, worker=worker) | SignalWorker(run=run, worker=worker) if (
-                run,
-                worker,
-            ) in host.waiting:
-                if isinstance(message, SignalWorker) and message.signal in ENDING:
-                    self._call_off(host, (run, worker), -message.signal, "")
-                else:
-                    host.waiting[run, worker].append(message)
-            case _:
-                host.far.tell(message)
-
-    def _start(self, host: _Host, order: StartWorker) -> None:
-        holder = (order.run, order.worker)
-        host.leases.want(holder, order.devices)
-        host.waiting[holder] = [order]
-        self._start_leased(host, {holder})
-        self._send_orders(host.name)
-        if self._is_silent:
+        host.orders.tell(message)
+        if isinstance(message, StartWorker) and self._is_silent:
             self._call_off_all(host)
-
-    def _start_leased(self, host: _Host, holders: Collection[Holder]) -> None:
-        for holder in holders:
-            if holder not in host.waiting or not host.leases.has(holder):
-                continue
-            for message in host.waiting.pop(holder):
-                if isinstance(message, StartWorker):
-                    message = _on_gpus(message, host.leases.gpus_of(holder, message.devices))
-                host.far.tell(message)
-
-    def _call_off(self, host: _Host, holder: Holder, status: int, why: str) -> None:
-        """A worker that waits for its devices will not be started.
-
-        The controller may kill others of its gang while it hears that, and so call them off first.
-        """
-        if host.waiting.pop(holder, None) is None:
-            return
-        host.leases.drop(holder)
-        run, worker = holder
-        self._send_orders(host.name)
-        self._owner.hear(host.name, WorkerExited(run=run, worker=worker, status=status, log_tail=why))
 
     def _call_off_all(self, host: _Host) -> None:
         """Ray is silent. The pool is smaller before the controller hears of it."""
         self._offer(host)
-        for holder in list(host.waiting):
-            self._call_off(host, holder, NOT_LEASED, UNANSWERED_ORDER)
+        for holder in list(host.orders.waiting):
+            host.orders.call_off(holder, NOT_LEASED, UNANSWERED_ORDER)
 
     # ------------------------------------------------------------ Ray
     def connected(self, message: Connected) -> None:
@@ -225,12 +178,12 @@ class LeasingOwner:
             else:
                 self._leases[name] = self._new_leases(held)
             if (host := self._hosts.get(name)) is not None:
-                self._start_leased(host, list(host.waiting))
+                host.orders.start_leased(list(host.orders.waiting))
 
     def acquired(self, message: DeviceAcquired) -> None:
         holders = self._leases_of(message.node).acquired(message.device, message.gpus)
         if (host := self._hosts.get(message.node)) is not None:
-            self._start_leased(host, holders)
+            host.orders.start_leased(holders)
 
     def taken(self, message: DeviceTaken) -> None:
         """The pool is smaller before the controller hears that the worker is not there."""
@@ -239,14 +192,15 @@ class LeasingOwner:
         host = self._hosts.get(message.node)
         if host is None:
             return
-        running = losers - host.waiting.keys()  # before the controller hears of it, and kills some that wait
+        # Before the controller hears of it, and kills some that wait.
+        running = losers.difference(host.orders.waiting)
         self._offer(host)
         why = f"another user of Ray has taken device {message.device}"
-        for run, worker in running:  # it was leased once, and Ray has forgotten that
+        for run, worker in sorted(running):  # it was leased once, and Ray has forgotten that
             log.warning("worker %s of %s is ended: %s", worker, run, why)
             host.far.tell(SignalWorker(run=run, worker=worker, signal=signal.SIGKILL))
-        for holder in losers - running:
-            self._call_off(host, holder, NOT_LEASED, why)
+        for holder in sorted(losers - running):
+            host.orders.call_off(holder, NOT_LEASED, why)
 
     def returned(self, message: DeviceReturned) -> None:
         self._leases_of(message.node).returned(message.device)
@@ -267,7 +221,8 @@ class LeasingOwner:
             else:
                 host.node_id = seen.id
                 self._offer(host)
-                self._warn(host, seen)
+                for event in host.told.drains(seen):
+                    self._owner.report(event)
         self._forget_gone()
 
     def _forget_gone(self) -> None:
@@ -275,7 +230,7 @@ class LeasingOwner:
         for name in self._leases.keys() - self._nodes.keys() - self._hosts.keys():
             if self._leases[name].is_idle:
                 del self._leases[name]
-        self._told_ends = {name: why for name, why in self._told_ends.items() if name in self._nodes}
+        self._ends.keep(self._nodes)
 
     def node_ids(self, host: str) -> list[str]:
         """Of the node of Ray on which this host is now; none: it is on no such node."""
@@ -289,15 +244,10 @@ class LeasingOwner:
             else "has left; `swell up` brings it back"
         )
         log.warning("the host of Ray's node %s %s", message.node, why)
-        if (
-            message.node in self._hosts.keys() | self._others
-            or self._told_ends.get(message.node) == message.why
-        ):
+        if message.node in self._hosts.keys() | self._others:
             return
-        self._told_ends[message.node] = message.why
-        if message.why:
-            now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-            self._owner.report(NodeLost(at_s=now_s, name=message.node, cause=f"its host {why}"))
+        if (lost := self._ends.note(message, why)) is not None:
+            self._owner.report(lost)
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -329,27 +279,10 @@ class LeasingOwner:
 
     def _offer(self, host: _Host) -> None:
         """Tell the controller which devices the host has, if that is news."""
-        if host.offered is None:
-            return
-        offered = _restricted(host.offered, host.leases.pool, self._nodes.get(host.name))
-        if not offered.nodes:
-            offered = msgspec.structs.replace(offered, why_none=OTHERS if self._read_s else UNANSWERED)
-        if offered != host.told:
-            host.told = offered
+        seen = self._nodes.get(host.name)
+        offered = host.told.offer(host.leases.pool, seen, is_answering=bool(self._read_s))
+        if offered is not None:
             self._owner.hear(host.name, offered)
-
-    def _warn(self, host: _Host, node: RayNode) -> None:
-        if host.told is None or not host.told.nodes or node.is_leaving == host.is_warned:
-            return
-        host.is_warned = node.is_leaving
-        now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        for told in host.told.nodes:
-            if node.is_leaving:
-                until_s = None if node.leaves_s is None else now_s + node.leaves_s
-                event = NodeWarned(at_s=now_s, name=told.name, until_s=until_s, why=DRAINED_BY_RAY)
-                self._owner.report(event)
-            else:
-                self._owner.report(NodeCleared(at_s=now_s, name=told.name, why=DRAINED_BY_RAY))
 
 
 class _LeasedHost:
@@ -364,22 +297,3 @@ class _LeasedHost:
 
     def tell(self, message: ToHost) -> None:
         self._owner.tell(self._host, message)
-
-
-def _on_gpus(order: StartWorker, gpus: tuple[str, ...]) -> StartWorker:
-    """The GPUs that Ray has leased, which are not those that the host would choose."""
-    if not gpus:
-        return order
-    environ = {**order.environ, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
-    return msgspec.structs.replace(order, environ=environ)
-
-
-def _restricted(offered: DevicesOffered, pool: Collection[str], seen: RayNode | None) -> DevicesOffered:
-    """What a host has, without the devices that other users of Ray have."""
-    rack = {} if seen is None or not seen.rack else {"rack": seen.rack}
-    nodes = tuple(
-        msgspec.structs.replace(node, devices=tuple(d for d in node.devices if d in pool), **rack)
-        for node in offered.nodes
-    )
-    devices = {device: binding for device, binding in offered.devices.items() if device in pool}
-    return msgspec.structs.replace(offered, devices=devices, nodes=tuple(n for n in nodes if n.devices))

@@ -122,7 +122,7 @@ class RunOpening:
         self._missing = set(lacking)
         if not lacking:
             self._place()
-        for file in lacking:
+        for file in sorted(lacking, key=repr):
             self._fetches.fetch(file, lambda failure, file=file: self._content_came(file, failure))  # type: ignore[misc]
 
     def _content_came(self, file: NamedFile, failure: TransferFailure | None) -> None:
