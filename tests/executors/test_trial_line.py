@@ -395,6 +395,21 @@ def test_a_trial_whose_device_others_had_first_says_so(calibrated: Machines, sta
     assert event.outcome is Outcome.LOST and event.is_taken == (status == NOT_LEASED)
 
 
+def test_a_trial_that_waits_on_a_host_whose_devices_others_have_taken_holds_nothing_up(
+    calibrated: Machines,
+) -> None:
+    for number in range(NUM_DEVICES + 1):
+        calibrated.add(f"j{number}")
+    bindings, calibrated.bindings = calibrated.bindings, {}
+    calibrated.pass_time(1.0)
+    (event,) = (event for event in calibrated.events if isinstance(event, ProfilingFailed))
+    assert (event.job_id, event.outcome, event.is_taken) == (f"j{NUM_DEVICES}", Outcome.LOST, True)
+    calibrated.bindings = bindings
+    calibrated.measure("j0")
+    calibrated.add("later")
+    assert calibrated.scripts("later")
+
+
 def test_a_silent_trial_is_lost_and_a_slow_one_is_the_scripts_fault(calibrated: Machines) -> None:
     calibrated.add("silent")
     calibrated.add("slow")

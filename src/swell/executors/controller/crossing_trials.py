@@ -82,7 +82,7 @@ class CrossingTrials:
             machine = replace(self._runner.machine(host), avoid=command.avoid)
             devices = machine.idlest(command.device_kind, 1)
             has_others = any(device in machine.bindings for device in is_taken)
-            if not has_others and machine.is_idle(devices):
+            if devices and not has_others and machine.is_idle(devices):
                 idle[host] = devices[0]
         return idle
 

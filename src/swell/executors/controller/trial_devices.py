@@ -44,9 +44,14 @@ class Machine:
         return [device for device, binding in bindings if binding.kind == kind and device not in self.avoid]
 
     def idlest(self, kind: str, num: int) -> tuple[str, ...]:
-        """So many devices of the kind, those with the fewest processes first; some twice if it has fewer."""
+        """So many devices of the kind, those with the fewest processes first; some twice if it has fewer.
+
+        Empty if it has none.
+        """
         pool = self._of(kind)
         pool.sort(key=lambda device: self.in_use.get(device, 0))
+        if not pool:
+            return ()
         return tuple(pool[place % len(pool)] for place in range(num))
 
     def is_idle(self, devices: Collection[str]) -> bool:

@@ -149,6 +149,11 @@ class Trials:
                 return crosses
         others = self._others(begun)
         machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
+        if not machine.num_of(kind):  # its host is kept, and has none for now
+            why = f"host {begun.host!r} has no device of kind {kind!r} any more"
+            self._give_up(begun.command, Outcome.LOST, why, is_taken=True)
+            self._runner.do(begun.run, trial.stop(self._runner.now_s()))
+            return True
         for size in self._parts(begun, shares):
             num = trial.num_devices(size)
             devices = allot(machine, kind, num, size is not None, others)
@@ -214,7 +219,7 @@ class Trials:
             self._openings.begin(host, command)
         else:
             why = f"no device of kind {command.device_kind!r} is on this machine; see `swell nodes`"
-            self._give_up(command, Outcome.LOST, why)
+            self._give_up(command, Outcome.LOST, why, is_taken=True)
 
     def job_of(self, run: str) -> str:
         """Whose trial run a host makes ready for; empty if it is none."""
@@ -234,8 +239,8 @@ class Trials:
             self._give_up(opening.command, outcome, why)
             self.advance()
 
-    def _give_up(self, command: ProfileJob, outcome: Outcome, why: str) -> None:
-        self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome)
+    def _give_up(self, command: ProfileJob, outcome: Outcome, why: str, is_taken: bool = False) -> None:
+        self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome, is_taken)
 
     def opened(self, host: str, opened: RunOpened) -> None:
         """Workers of the run can be started on this host."""
@@ -321,9 +326,14 @@ class Trials:
         self._runner.report(event)
         return True
 
-    def _fail(self, command: ProfileJob, message: str, outcome: Outcome) -> None:
+    def _fail(self, command: ProfileJob, message: str, outcome: Outcome, is_taken: bool = False) -> None:
         self._runner.report(
             ProfilingFailed(
-                at_s=0.0, job_id=command.job_id, message=message, outcome=outcome, attempt=command.attempt
+                at_s=0.0,
+                job_id=command.job_id,
+                message=message,
+                outcome=outcome,
+                attempt=command.attempt,
+                is_taken=is_taken,
             )
         )
