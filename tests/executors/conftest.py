@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.executors.agents import CALL
+from tests.executors.contract import JOB, ExecutorWorld, MakeJob
 from tests.executors.listening import Listener
-from tests.executors.puppets import make_spec
+from tests.executors.puppets import devices, make_spec
 from tests.executors.zygotes import Zygote
 
 from swell.executors.local.devices import parse_devices
@@ -17,11 +18,13 @@ from swell.executors.local.zygote.forking import Warm
 from swell.model.job import JobSpec
 
 
-@pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def importable() -> Iterator[None]:
     """Workers find the fake ones, and the code that is tested."""
     root = Path(__file__).parents[2]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), str(root / "src")]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(root), str(root / "src")]))
+        yield
 
 
 @pytest.fixture
@@ -47,12 +50,12 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def make_job(tmp_path: Path) -> Callable[..., JobSpec]:
-    """Jobs of the fake workers, with what these are to do."""
+def make_job(tmp_path: Path) -> MakeJob:
+    """Jobs of the fake workers, with what these are to do. Their script is there, as hosts want it to be."""
 
     def make(**args: object) -> JobSpec:
         settings = tuple(f"{name}={value}" for name, value in args.items())
-        return make_spec(workdir=str(tmp_path), args=settings)
+        return make_spec(entry=__file__, workdir=str(tmp_path), args=settings)
 
     return make
 
@@ -75,3 +78,23 @@ def listener(executor: LocalExecutor) -> Listener:
     listener = Listener()
     executor.start(listener.put)
     return listener
+
+
+@pytest.fixture
+def device_ids() -> tuple[str, ...]:
+    """Of `new_executor`."""
+    return devices(*range(8))
+
+
+@pytest.fixture
+def job_id() -> str:
+    """Of the contract's job. A platform of several tests has to have another one in each."""
+    return JOB
+
+
+@pytest.fixture
+def world(
+    executor: LocalExecutor, listener: Listener, make_job: MakeJob, device_ids: tuple[str, ...], job_id: str
+) -> ExecutorWorld:
+    """Of the contract, made of what other fixtures give."""
+    return ExecutorWorld(executor, listener, make_job, device_ids, job_id)

@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
 import socket
@@ -31,6 +32,7 @@ import msgspec
 
 from swell.wire import environ
 from swell.wire import messages as m
+from swell.wire.checkpoint_files import checkpoint_name, newest_whole
 
 STEP_S = 0.01
 HOLD_S = 7
@@ -185,9 +187,11 @@ class Worker:
             order, self.order = self.order, None
         if isinstance(order, m.Suspend):
             if self.regroup and self.regroup.rank == 0:
-                path = Path(self.welcome.checkpoint_dir, "latest")
+                content = str(self.steps)
+                digest = hashlib.sha256(content.encode()).hexdigest()
+                path = Path(self.welcome.checkpoint_dir, checkpoint_name(self.steps, self.steps, digest))
                 try:
-                    path.write_text(str(self.steps))
+                    path.write_text(content)
                 except OSError as error:
                     self.agent.say(m.SaveFailed(steps=self.steps, message=str(error)))
                     return True
@@ -212,9 +216,9 @@ class Worker:
     def join(self, order: m.Regroup) -> None:
         self.part()
         self.regroup = None
-        latest = Path(self.welcome.checkpoint_dir, "latest")
-        if order.source is None and latest.exists():
-            self.steps = int(latest.read_text())
+        newest = newest_whole(Path(self.welcome.checkpoint_dir))
+        if order.source is None and newest is not None:
+            self.steps = int(newest.read_text())
         if order.rank == 0:
             with socket.create_server(("127.0.0.1", 0)) as server:
                 self.agent.say(

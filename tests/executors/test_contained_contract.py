@@ -9,7 +9,6 @@ import pytest
 from tests.executors.contained import contained_job, engine_params, executors, started
 from tests.executors.container_engines import TestedEngine
 from tests.executors.contract import ExecutorContract
-from tests.executors.puppets import devices
 
 from swell.executors.local.link import LocalExecutor
 from swell.model.job import JobSpec
@@ -30,11 +29,6 @@ def executor(tmp_path: Path, engine: TestedEngine) -> Iterator[LocalExecutor]:
 @pytest.fixture
 def make_job(tmp_path: Path, engine: TestedEngine) -> Callable[..., JobSpec]:
     return lambda **args: contained_job(engine, tmp_path, **args)
-
-
-@pytest.fixture
-def device_ids() -> tuple[str, ...]:
-    return devices(*range(8))
 
 
 class TestContainedJobs(ExecutorContract):

@@ -52,7 +52,7 @@ from swell.model.job import JobSpec
 
 LOOPBACK = "127.0.0.1"
 NAME = "n1"
-SETTINGS = PlatformSettings(preload=("msgspec",))
+SETTINGS = PlatformSettings(preload=("msgspec",), call=CALL)
 
 
 class ControllerWithFiles(FakeController):
@@ -154,7 +154,6 @@ class JoinedWorld:
             name=NAME,
             devices="paced:2@400",
             advertise=LOOPBACK,
-            call=CALL,
         )
         state = HostState(self.state_dir)
         self.process = HostProcess(options, options.node(), self._token, state, self._lock_fd)
@@ -240,6 +239,7 @@ def test_it_is_set_as_the_platform_is_and_says_what_it_lacks(
     monkeypatch.setattr("swell.executors.local.containers.engine.shutil.which", lambda name: None)
     settings = PlatformSettings(
         preload=("msgspec", "colorsys", "no_such.module"),
+        call=CALL,
         conduct=Conduct(logs=LogLimits(log_bytes=1 << 16)),
         containers=ContainerChoice.PODMAN,
     )

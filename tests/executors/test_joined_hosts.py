@@ -14,7 +14,7 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.api.logs import Whose, read_chunks
 from swell.executors.gang.gang_settings import Conduct, WorkerSettings
-from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import GangEnded, GangStarted, HostRuledOut, JobProfiled, Outcome, StepsReported
 from swell.model.job import JobSpec

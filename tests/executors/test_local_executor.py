@@ -5,28 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import pytest
 from tests.executors.contract import ExecutorContract, MakeJob, launch
 from tests.executors.listening import Listener
-from tests.executors.puppets import devices, make_spec
+from tests.executors.puppets import devices
 
 from swell.executors.local.link import LocalExecutor
 from swell.model.event import GangEnded, Outcome
-from swell.model.job import JobSpec
-
-
-@pytest.fixture
-def make_job(tmp_path: Path) -> MakeJob:
-    def make(entry: str = "/scripts/train.py", **args: object) -> JobSpec:
-        settings = tuple(f"{name}={value}" for name, value in args.items())
-        return make_spec(entry=entry, workdir=str(tmp_path), args=settings)
-
-    return make
-
-
-@pytest.fixture
-def device_ids() -> tuple[str, ...]:
-    return devices(*range(8))
 
 
 class TestLocalExecutor(ExecutorContract):

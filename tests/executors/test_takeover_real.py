@@ -20,8 +20,8 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions
-from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD, hold_lock
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, CrewOptions
+from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.lines import LineLink
 from swell.model.command import LaunchGang, StopGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost

@@ -13,7 +13,7 @@ from tests.executors.contract import is_alive
 from tests.executors.listening import eventually
 from tests.executors.zygotes import CALL, Zygote
 
-from swell.executors.local.agent.process import DEFAULT_PRELOAD
+from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.zygote.forking import Exited, Fork, Forked, Signal, Warm
 
 

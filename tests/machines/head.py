@@ -1,6 +1,6 @@
 """A controller with a door for hosts, without a daemon: a program for a machine of the tests.
 
-    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S [CHECKPOINT_INTERVAL_S]
+    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S CALL [PRELOAD ...]
 
 It reads commands, a line of JSON each, and prints lines: `token TEXT`, `joined NAME`, `offered NAME`,
 `lost NAME`, and every event as JSON. The numbers before them are seconds, by the clock by which leases are
@@ -22,13 +22,13 @@ from swell.executors.gang.gang_settings import Conduct, WorkerSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import CrewOptions
-from swell.executors.local.agent.process import DEFAULT_PRELOAD
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.remote.agent import ListeningDoor
 from swell.executors.unslewed_clocks import granter_now_s
 
 TICK_S = 0.05
+CHECKPOINT_INTERVAL_S = 1.0
 
 
 def say(*words: object) -> None:
@@ -62,10 +62,10 @@ class Printer:
             asyncio.get_running_loop().call_soon(self.controller.acknowledge, message.number)
 
 
-async def serve(listen: str, times: LeaseTimes, checkpoint_interval_s: float) -> None:
+async def serve(listen: str, times: LeaseTimes, call: str, preload: tuple[str, ...]) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
-    options = CrewOptions(state_dir=folder, preload=DEFAULT_PRELOAD, call="", listen=listen, leases=times)
-    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
+    options = CrewOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
+    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S))
     files = HeadFiles(folder, conduct, ThreadBackground())
     printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
@@ -93,4 +93,4 @@ async def perform(controller: Controller, commands: asyncio.StreamReader) -> Non
 
 if __name__ == "__main__":
     times = LeaseTimes(lease_s=float(sys.argv[2]), margin_s=float(sys.argv[3]))
-    asyncio.run(serve(sys.argv[1], times, float(sys.argv[4]) if len(sys.argv) > 4 else 1.0))
+    asyncio.run(serve(sys.argv[1], times, sys.argv[4], tuple(sys.argv[5:])))

@@ -13,6 +13,7 @@ from tests.executors.puppets import make_spec
 from tests.machines.namespaces import HOME, STATE, Network, why_not
 from tests.machines.test_joining_machines import IMPORTABLE, HeadMachine, HostMachine
 
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.event import GangEnded, GangStarted, Outcome
 from swell.wire.checkpoint_files import newest_whole, steps_in
 
@@ -46,7 +47,7 @@ def test_a_job_goes_on_on_another_machine_when_its_own_is_gone() -> None:
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
     with Network(3) as network:
-        head = HeadMachine(network[0])
+        head = HeadMachine(network[0], DEFAULT_CALL, DEFAULT_PRELOAD)
         project = network[0].outside(PROJECT)
         project.mkdir()
         text = TINY.read_text().replace(
@@ -56,7 +57,7 @@ def test_a_job_goes_on_on_another_machine_when_its_own_is_gone() -> None:
         (project / "helper.py").write_text("WORD = 'of the snapshot'\n")
         code = network[0].run(sys.executable, "-c", TAKE, PROJECT, env=IMPORTABLE).strip()
         spec = make_spec(entry=f"{PROJECT}/train.py", workdir=PROJECT, code=code, args=("0.01",))
-        hosts = {name: HostMachine(network[i], network[0], name, ()) for i, name in ((1, "n1"), (2, "n2"))}
+        hosts = {name: HostMachine(network[i], network[0], name) for i, name in ((1, "n1"), (2, "n2"))}
         for name, host in hosts.items():
             host.start(head.token)
             head.await_word("offered", host=name)

@@ -70,10 +70,10 @@ class Output:
 
 
 class HeadMachine:
-    """`tests.machines.head` on a machine."""
+    """`tests.machines.head` on a machine; by default hosts have workers that need no torch."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, call: str = CALL, preload: tuple[str, ...] = ("msgspec",)) -> None:
+        self.machine, self._workers = machine, (call, *preload)
         self.start()
 
     def start(self) -> None:
@@ -83,6 +83,7 @@ class HeadMachine:
             *words,
             str(TIMES.lease_s),
             str(TIMES.margin_s),
+            *self._workers,
             env=IMPORTABLE,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -123,16 +124,10 @@ class HeadMachine:
 
 
 class HostMachine:
-    """`swell node` on a machine; by default with workers that need no torch."""
+    """`swell node` on a machine."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        head: Machine,
-        name: str = "n1",
-        workers: tuple[str, ...] = ("--preload", "msgspec", "--call", CALL),
-    ) -> None:
-        self.machine, self._head, self._name, self._workers = machine, head, name, workers
+    def __init__(self, machine: Machine, head: Machine, name: str = "n1") -> None:
+        self.machine, self._head, self._name = machine, head, name
 
     def start(self, token: str) -> None:
         path = self.machine.outside(TOKEN_FILE)
@@ -144,7 +139,6 @@ class HostMachine:
             sys.executable,
             *words,
             *more,
-            *self._workers,
             env=IMPORTABLE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -328,9 +322,7 @@ def test_two_machines_cannot_have_one_name(machines: tuple[HeadMachine, HostMach
     path.mkdir()
     words = ("-m", "swell.executors.node.process", "--state", f"{HOME}/twin", "--token-file", TOKEN_FILE)
     more = ("--join", f"{head.machine.address}:{PORT}", "--name", "n1", "--devices", "cpu:1")
-    done = twin.machine.popen(
-        sys.executable, *words, *more, "--preload", "msgspec", env=IMPORTABLE, stderr=subprocess.PIPE
-    )
+    done = twin.machine.popen(sys.executable, *words, *more, env=IMPORTABLE, stderr=subprocess.PIPE)
     _, complaint = done.communicate()
     assert done.returncode == 1
     assert "node 'n1' is another machine; no two nodes have one name" in complaint

@@ -31,7 +31,7 @@ ENVIRON = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 _RAY = (sys.executable, "-m", "ray.scripts.scripts")
-_STORE_BYTES = 80 << 20  # Ray takes no less than 75 MiB
+STORE_BYTES = 80 << 20  # Ray takes no less than 75 MiB
 _LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108
 
 
@@ -116,7 +116,7 @@ class RayNode:
     def begin_to_start(self) -> None:
         """The raylet only; a machine that was killed has to be started before."""
         address = f"--node-ip-address={self.machine.address}"
-        store = f"--object-store-memory={_STORE_BYTES}"
+        store = f"--object-store-memory={STORE_BYTES}"
         words = (*_RAY, "start", "--disable-usage-stats", address, store, *self._words)
         self._starting = self.machine.popen(
             *words, env=ENVIRON, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -205,6 +205,10 @@ class RayCluster:
         """The same, which has not started yet: see `RayNode.await_start`."""
         return self._begin(self.network.add(), offer)
 
+    def unstarted(self, offer: NodeOffer) -> RayNode:
+        """Another node, whose machine runs and which Ray does not know yet."""
+        return self._node(self.network.add(), offer)
+
     def user(self) -> RayUser:
         """A user of Ray on the head's machine, who has connected."""
         words = (sys.executable, "-m", "tests.ray.driver", self.address)
@@ -218,10 +222,13 @@ class RayCluster:
         self.network.close()
 
     def _begin(self, machine: Machine, offer: NodeOffer) -> RayNode:
-        node = RayNode(machine, (f"--address={self.address}", *offer.words))
+        node = self._node(machine, offer)
         node.begin_to_start()
-        self.nodes.append(node)
         return node
+
+    def _node(self, machine: Machine, offer: NodeOffer) -> RayNode:
+        self.nodes.append(RayNode(machine, (f"--address={self.address}", *offer.words)))
+        return self.nodes[-1]
 
 
 def _program_of(pid: int) -> str:

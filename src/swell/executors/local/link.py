@@ -26,7 +26,7 @@ from swell.executors.controller.protocol import (
 )
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.process import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.launch import (

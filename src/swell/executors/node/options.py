@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.local.agent.process import DEFAULT_CALL
 from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
@@ -34,8 +33,6 @@ class NodeOptions:
     advertise: str  #: address at which workers of other hosts reach those of this one
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM until it has to be gone
-    preload: tuple[str, ...] = ()  #: in place of the platform's; none: as the platform has it
-    call: str = DEFAULT_CALL
 
     def node(self) -> LocalNode:
         """This machine, by its name among the nodes; its devices are NAME/0, NAME/1, ...
@@ -110,8 +107,6 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
     )
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
-    parser.add_argument("--preload", action="append", default=[], help="a module that workers find imported")
-    parser.add_argument("--call", default=DEFAULT_CALL, help="what a worker runs, with entry and arguments")
     arguments = parser.parse_args(words)
     head = parse_address(arguments.join)
     return NodeOptions(
@@ -124,6 +119,4 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,
-        preload=tuple(arguments.preload),
-        call=arguments.call,
     )

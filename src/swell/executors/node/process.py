@@ -24,7 +24,7 @@ from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import LOOPBACK, CrewOptions, PlatformSettings
-from swell.executors.local.agent.process import DEFAULT_PRELOAD, AgentRunning, hold_lock
+from swell.executors.local.agent.process import AgentRunning, hold_lock
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing
@@ -83,7 +83,7 @@ class HostProcess:
         self._inside: LocalInside | None = None
         self._address = ""
         self._num_insides = self._probe_port = 0
-        self._settings = PlatformSettings(preload=DEFAULT_PRELOAD)
+        self._settings = PlatformSettings()
         self._is_told_to_leave = asyncio.Event()
         self._keeper = LeaseKeeper(options.state_dir)
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
@@ -193,7 +193,7 @@ class HostProcess:
 
     def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now; `lost` is set when the line is closed."""
-        settings = accepted.settings or PlatformSettings(preload=DEFAULT_PRELOAD)
+        settings = accepted.settings or PlatformSettings()
         if settings != self._settings:
             self._settings = settings
             if not terms.renew():
@@ -210,12 +210,12 @@ class HostProcess:
 
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalInside:
         self._num_insides += 1
-        preload = self._options.preload or self._settings.preload
+        preload = self._settings.preload
         modules = there_of(preload)
         options = CrewOptions(
             state_dir=self._options.state_dir,
             preload=modules,
-            call=self._options.call,
+            call=self._settings.call,
             conduct=self._settings.conduct,
             containers=self._settings.containers,
             sharing=self._options.sharing,

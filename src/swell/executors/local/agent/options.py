@@ -15,12 +15,22 @@ from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 
 LOOPBACK = "127.0.0.1"
+DEFAULT_PRELOAD = (
+    "torch",
+    "torch.distributed",
+    "torch._dynamo",
+    "swell.train",
+    "swell.train.runtime.runner",
+    "swell.train.collective.peer_names",
+)
+DEFAULT_CALL = "swell.train.runtime.runner:run_entry"
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the platform was told and all its hosts have, so that a job behaves alike on each of them."""
 
-    preload: tuple[str, ...]  #: modules that workers find imported
+    preload: tuple[str, ...] = DEFAULT_PRELOAD  #: modules that workers find imported
+    call: str = DEFAULT_CALL  #: as in `CrewOptions`
     conduct: Conduct = msgspec.field(default_factory=Conduct)
     containers: ContainerChoice = ContainerChoice.AUTO
 
@@ -42,7 +52,9 @@ class CrewOptions:
     @property
     def of_platform(self) -> PlatformSettings:
         """What hosts that join are told."""
-        return PlatformSettings(preload=self.preload, conduct=self.conduct, containers=self.containers)
+        return PlatformSettings(
+            preload=self.preload, call=self.call, conduct=self.conduct, containers=self.containers
+        )
 
 
 def advertised_by(listen: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import CrewOptions, advertised_by
+from swell.executors.local.agent.options import DEFAULT_CALL, CrewOptions, advertised_by
 from swell.executors.local.agent.supervisor import Crew, NewDoor
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
@@ -31,15 +31,6 @@ from swell.wire.whole_files import write_whole
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
 LOCK_WAIT_S = 10.0
-DEFAULT_PRELOAD = (
-    "torch",
-    "torch.distributed",
-    "torch._dynamo",
-    "swell.train",
-    "swell.train.runtime.runner",
-    "swell.train.collective.peer_names",
-)
-DEFAULT_CALL = "swell.train.runtime.runner:run_entry"
 
 log = logging.getLogger("swell.agent")
 

@@ -1,0 +1,71 @@
+"""An agent whose hosts are dear to start, for several tests: each has an executor and a job of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from tests.executors.contract import ExecutorWorld, MakeJob, eventually
+from tests.executors.listening import Listener
+
+from swell.executors.local.launch import find_agent, stop_agent
+from swell.executors.local.link import LocalExecutor
+from swell.model.command import StopGang
+from swell.model.event import AnyEvent, GangEnded, NodeJoined
+
+#: Later than all that a test has.
+LAST_GENERATION = 1000
+
+
+class SharedPlatform:
+    """Of one state folder."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        new_executor: Callable[[], LocalExecutor],
+        devices: tuple[str, ...],
+        bring_hosts: Callable[[], None],
+        within_s: float,
+    ) -> None:
+        """
+        Args:
+            bring_hosts: called when there is an agent, and has no effect if its hosts are there.
+            devices: that all hosts together offer.
+            within_s: for hosts to join.
+        """
+        self.state_dir, self._devices = state_dir, devices
+        self._new_executor, self._bring_hosts, self._within_s = new_executor, bring_hosts, within_s
+        self._names = (f"job-{number}" for number in count())
+
+    @contextmanager
+    def world(self, make_job: MakeJob) -> Iterator[ExecutorWorld]:
+        """With a job that there was not before, which is stopped afterwards."""
+        executor, listener, job_id = self._new_executor(), Listener(), next(self._names)
+
+        def hear(event: AnyEvent) -> None:
+            """What other tests have not acknowledged is told again."""
+            if getattr(event, "job_id", job_id) == job_id:
+                listener.put(event)
+
+        try:
+            running = executor.start(hear)
+            self._bring_hosts()
+            there = {device for node in running.nodes for device in node.devices}
+
+            def are_there() -> bool:
+                joined = [event.node for event in listener.events if isinstance(event, NodeJoined)]
+                return set(self._devices) <= there.union(*(node.devices for node in joined))
+
+            eventually(are_there, self._within_s)
+            yield ExecutorWorld(executor, listener, make_job, self._devices, job_id)
+            if find_agent(self.state_dir) is not None:
+                executor.perform(StopGang(job_id=job_id, generation=LAST_GENERATION))
+                listener.wait(GangEnded, LAST_GENERATION)
+        finally:
+            executor.close()
+
+    def close(self) -> None:
+        stop_agent(self.state_dir)

@@ -1,0 +1,70 @@
+"""The executor owes the same on the hosts of a Ray cluster, two nodes on one machine.
+
+Twenty seconds on an idle machine, most of them for the start of Ray. One cluster and one platform are for all
+tests. The contract of gangs takes as long again: `make test-soak`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.executors.agents import CALL
+from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
+from tests.executors.executor_gangs import ExecutorGangs
+from tests.executors.shared_platform import SharedPlatform
+from tests.gang_contract import GangContract
+from tests.ray.one_machine import OneMachine, why_not
+
+from swell.executors.local.link import LocalExecutor
+
+HOSTS = ("a", "b")
+NUM_DEVICES = 3
+WITHIN_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OneMachine]:
+    if why_not():
+        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    try:
+        with OneMachine(folder, HOSTS, NUM_DEVICES) as made, made.network():
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def platform(
+    tmp_path_factory: pytest.TempPathFactory, cluster: OneMachine, importable: None
+) -> Iterator[SharedPlatform]:
+    state_dir = tmp_path_factory.mktemp("on-ray") / "state"
+
+    def new_executor() -> LocalExecutor:
+        return LocalExecutor(state_dir, [], engine=cluster.engine, base_preload=("msgspec",), call=CALL)
+
+    devices = tuple(f"{name}/{number}" for number in range(NUM_DEVICES) for name in HOSTS)
+    made = SharedPlatform(state_dir, new_executor, devices, lambda: None, WITHIN_S)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
+    with platform.world(make_job) as world:
+        yield world
+
+
+class TestRayHosts(ExecutorContract):
+    pass
+
+
+@pytest.mark.soak
+class TestRayGangs(GangContract):
+    @pytest.fixture
+    def world(self, world: ExecutorWorld) -> ExecutorGangs:
+        return ExecutorGangs(world)

@@ -1,0 +1,136 @@
+"""Several nodes of Ray on this machine, which share its files and processes: quick to start, and in reach.
+
+    with OneMachine(Path(short), names=("a", "b"), num_cpus=3) as ray, ray.network():
+        LocalExecutor(..., engine=ray.engine)
+
+They have a network of their own, which nothing else reaches, for Ray lets anyone run code who does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import msgspec
+from tests.machines.namespaces import Network
+from tests.ray import cluster
+from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES
+
+from swell.executors.local.processes.parent_death import die_with_parent
+from swell.executors.ray.options import DeviceResource, RayOptions
+from swell.namespaces.entry import FLAGS
+
+WITHIN_S = 60.0
+
+
+def why_not() -> str:
+    """Why it cannot be had here; empty: it can."""
+    return cluster.why_not() or ("" if os.geteuid() == 0 else "only root may enter the network of a machine")
+
+
+class OneMachine:
+    """All of it ends with the `with`, or with the thread that has begun it.
+
+    Args:
+        folder: new, and with a short name, for its sockets.
+        names: of the nodes.
+        num_cpus: of each; one is a device.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str], num_cpus: int) -> None:
+        self._folder, self._num_cpus = folder, num_cpus
+        self._nodes: list[subprocess.Popen[bytes]] = []
+        self._network = Network(1)
+        try:
+            with self.network():
+                self._start(names)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for node in self._nodes:
+            node.kill()  # the kernel ends what it has started
+        for node in self._nodes:
+            node.wait()
+        self._network.close()
+
+    @property
+    def engine(self) -> str:
+        """For an executor."""
+        resource = DeviceResource(name="CPU", form="paced@400")
+        return msgspec.json.encode(RayOptions(address=self._address, resource=resource)).decode()
+
+    @contextmanager
+    def network(self) -> Iterator[None]:
+        """The thread that is in it, and what it starts, can reach Ray, and nothing else."""
+        own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        theirs = os.open(f"/proc/{self._network[0].pid}/ns/net", os.O_RDONLY)
+        try:
+            _enter(theirs)
+            yield
+        finally:
+            _enter(own)
+            os.close(own)
+            os.close(theirs)
+
+    @property
+    def _address(self) -> str:
+        return f"{self._network[0].address}:{PORT}"
+
+    def _start(self, names: Sequence[str]) -> None:
+        first, *others = names
+        self._begin(
+            first, "--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={self._folder}"
+        )
+        self._await_gcs()
+        for name in others:
+            self._begin(name, f"--address={self._address}")
+
+    def _begin(self, name: str, *words: str) -> None:
+        address = f"--node-ip-address={self._network[0].address}"
+        offer = (f"--num-cpus={self._num_cpus}", "--num-gpus=0", f"--object-store-memory={STORE_BYTES}")
+        command = (sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats")
+        with (self._folder / f"{name}.out").open("wb") as out:
+            self._nodes.append(
+                subprocess.Popen(
+                    [*command, address, *offer, f"--node-name={name}", *words],
+                    env={**os.environ, **ENVIRON, "TMPDIR": str(self._folder)},
+                    preexec_fn=partial(die_with_parent, os.getpid()),
+                    stdout=out,
+                    stderr=out,
+                )
+            )
+
+    def _await_gcs(self) -> None:
+        deadline_s = time.monotonic() + WITHIN_S
+        while True:
+            try:
+                socket.create_connection((self._network[0].address, PORT), WITHIN_S).close()
+                return
+            except OSError:
+                printed = "".join(path.read_text() for path in self._folder.glob("*.out"))
+                assert self._nodes[0].poll() is None and time.monotonic() < deadline_s, printed
+                time.sleep(0.02)
+
+
+def _enter(network: int) -> None:
+    """Of this thread; those that it starts inherit it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(network, FLAGS["net"]):
+        raise OSError(ctypes.get_errno(), "the network of the machine cannot be entered")
