@@ -1,4 +1,7 @@
-"""A platform over several machines, as its user has it: `swell up` on one, `swell node` on the others."""
+"""A platform over several machines, as its user has it: `swell up` on one, `swell node` on the others.
+
+Where Ray brings the hosts, `ray_fleet.py` has what is different.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -47,9 +50,13 @@ SETTINGS = (
 class Head:
     """The daemon and its agent, on a machine without devices."""
 
-    def __init__(self, machine: Machine, folder: Path) -> None:
-        """`folder`: where what it prints is kept."""
-        self.machine = machine
+    def __init__(self, machine: Machine, folder: Path, hosts: Sequence[str]) -> None:
+        """
+        Args:
+            folder: where what it prints is kept.
+            hosts: options of `swell up` that say how hosts come.
+        """
+        self.machine, self._hosts = machine, hosts
         self._log = folder / "head.log"
 
     @property
@@ -62,8 +69,8 @@ class Head:
             self._daemon = self.machine.popen(
                 sys.executable,
                 *("-P", "-m", "swell.cli.main", "up", "--foreground"),
-                *("--listen", f"{self.machine.address}:{HOSTS_PORT}"),
-                *("--devices", "none", *words),
+                *self._hosts,
+                *words,
                 env=IMPORTABLE,
                 stdout=log,
                 stderr=log,
@@ -76,6 +83,13 @@ class Head:
     def swell(self, *words: str) -> str:
         """What a command prints that must succeed."""
         return self.machine.run(sys.executable, "-P", "-m", "swell.cli.main", *words, env=IMPORTABLE)
+
+    def token(self) -> str:
+        """By which hosts join."""
+        path = self.state / "first.join-token"
+        if not path.exists():
+            self.swell("tokens", "add", "first", "--out", f"{STATE}/{path.name}")
+        return path.read_text()
 
     @contextmanager
     def client(self) -> Iterator[Client]:
@@ -133,11 +147,15 @@ class Host:
         self._log = folder / f"{name}.log"
         self._process: subprocess.Popen[str] | None = None
 
+    def is_named(self, node: str) -> bool:
+        """Whether a node of the platform is this host."""
+        return node == self.name
+
     def start(self) -> None:
         """The machine runs."""
         path = self.machine.outside(TOKEN_FILE)
         path.touch(mode=0o600)
-        path.write_text((self._head.state / "first.join-token").read_text())
+        path.write_text(self._head.token())
         with self._log.open("a") as log:
             self._process = self.machine.popen(
                 sys.executable,
@@ -148,6 +166,11 @@ class Host:
                 stdout=log,
                 stderr=log,
             )
+
+    @property
+    def written(self) -> Path:
+        """The folder of what it writes, as long as its machine runs."""
+        return self.machine.outside(STATE)
 
     @property
     def runs(self) -> bool:
@@ -199,16 +222,11 @@ def _is_worker(pid: int) -> bool:
 
 
 class Fleet:
-    """A head, hosts `n1`, `n2`, ..., and a machine with a store for scripts, which nothing befalls."""
+    """A head, hosts, and a machine with a store for scripts, which nothing befalls."""
 
-    def __init__(self, network: Network, folder: Path, num_hosts: int) -> None:
-        """`network`: of `num_hosts + 2` machines."""
-        self._folder = folder
-        self.head = Head(network[0], folder)
-        self.hosts = [
-            Host(network[1 + index], f"n{1 + index}", self.head, folder) for index in range(num_hosts)
-        ]
-        store = network[1 + num_hosts]
+    def __init__(self, head: Head, hosts: Sequence[Host], store: Machine, folder: Path) -> None:
+        """`folder`: for traces."""
+        self.head, self.hosts, self._folder = head, hosts, folder
         program = Path(__file__).with_name("store.py")
         store.popen(sys.executable, str(program), store.address, str(STORE_PORT))
         self.store = f"http://{store.address}:{STORE_PORT}"
@@ -216,7 +234,6 @@ class Fleet:
     def start(self) -> None:
         self.head.up()
         self.head.ensure_up()
-        self.head.swell("tokens", "add", "first", "--out", f"{STATE}/first.join-token")
         for host in self.hosts:
             host.start()
         self.await_hosts(len(self.hosts))
@@ -224,28 +241,41 @@ class Fleet:
     def joined(self) -> set[str]:
         """Names of the hosts that the platform has now."""
         cluster = self.head.cluster()
-        return set() if cluster is None else {node.name for node in cluster.nodes}
+        nodes = () if cluster is None else cluster.nodes
+        return {host.name for host in self.hosts if any(host.is_named(node.name) for node in nodes)}
 
     def await_hosts(self, num: int) -> None:
         eventually(lambda: len(self.joined()) >= num, f"{num} hosts that have joined", 2 * PATIENCE_S)
 
     def keep_traces(self) -> None:
         """What the machines have written, for the reader of a failure."""
-        for name, machine in (("head", self.head.machine), *((one.name, one.machine) for one in self.hosts)):
-            try:
-                source = machine.outside(STATE)
-            except RuntimeError:
-                continue  # it has been killed
-            for path in (*source.glob("*.log"), *source.glob("*.json"), *source.glob("jobs/*/*.log*")):
-                kept = self._folder / "traces" / name / path.relative_to(source)
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                with suppress(FileNotFoundError):  # it runs on
-                    shutil.copy(path, kept)
+        self._keep("head", self.head.state)
+        for host in self.hosts:
+            with suppress(RuntimeError):  # it has been killed
+                self._keep(host.name, host.written)
         with suppress(ApiError, OSError), self.head.client() as client:
             for view in client.jobs():
                 lines = [f"{story.at_s:.2f} {story.code}: {story.text}" for story in client.stories(view.id)]
                 (self._folder / "traces" / f"{view.id}.story").write_text("\n".join([str(view), *lines, ""]))
 
+    def _keep(self, name: str, source: Path) -> None:
+        for path in (*source.rglob("*.log*"), *source.rglob("*.json")):
+            kept = self._folder / "traces" / name / path.relative_to(source)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):  # it runs on
+                shutil.copy(path, kept)
+
     def replay_differs(self) -> object:
         """The first difference that the journal has to what was done; None: it leads to the same."""
         return json.loads(self.head.swell("replay", "--json"))["first_difference"]
+
+
+@contextmanager
+def joined_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
+    """Its hosts are `n1`, `n2`, ..."""
+    with Network(num_hosts + 2) as network:
+        own, *others, store = network
+        listen = ("--listen", f"{own.address}:{HOSTS_PORT}", "--devices", "none")
+        head = Head(own, folder, listen)
+        hosts = [Host(machine, f"n{number}", head, folder) for number, machine in enumerate(others, 1)]
+        yield Fleet(head, hosts, store, folder)

@@ -64,7 +64,7 @@ class Campaign:
                 now_s, views = client.cluster().now_s, client.jobs()
         except (ApiError, OSError):
             return 0.0, []
-        on = [v for v in views if any(device.startswith(f"{host.name}/") for device in v.devices)]
+        on = [v for v in views if any(host.is_named(device.partition("/")[0]) for device in v.devices)]
         return now_s, [self.work.every[view.id] for view in on if not view.phase.is_end]
 
     def await_loss(self, host: Host) -> None:

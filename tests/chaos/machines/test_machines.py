@@ -3,8 +3,9 @@
 At the end no job is lost. Each elastic job has told, in every step and to the last bit, what one process
 alone tells. Each sample was applied once an epoch, no device had two workers at once (they hold locks on
 their machines), no worker ran on a host that was given up, and the journal leads to the same commands again.
-`make test-chaos-machines` strikes 90 times; CHAOS_SEED is another life, CHAOS_FAULTS another number, and
-CHAOS_KINDS only some kinds, by name.
+`make test-chaos-machines` strikes 90 times, and another platform, whose hosts are nodes of Ray, 20 times:
+each of these kills whole nodes. CHAOS_SEED is another life, CHAOS_FAULTS another number, and CHAOS_KINDS only
+some kinds, by name.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 from tests.chaos.machines.changes import change, clear
-from tests.chaos.machines.fleet import PATIENCE_S, Fleet
+from tests.chaos.machines.fleet import PATIENCE_S, Fleet, joined_fleet
+from tests.chaos.machines.ray_fleet import ray_fleet
 from tests.chaos.machines.strikes import FREEZES, KILLS, PARTITIONS, Campaign
 from tests.chaos.machines.work import Work
-from tests.machines.namespaces import Network, why_not
+from tests.machines.namespaces import why_not
 from tests.platform.program import eventually
+from tests.ray import cluster
 
 from swell.model.view import JobView
 
@@ -34,8 +37,11 @@ NUM_HOSTS = 3
 #: Epochs of a job: a short life, and one of several faults.
 SHORT, LONG = (4, 12), (8, 40)
 STRIKES = KILLS | PARTITIONS | FREEZES
+Shares = Sequence[tuple[Collection[str], int]]
 #: Of each nine faults so many are of a group.
-SHARES = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2))
+OF_MACHINES: Shares = ((KILLS, 5), (PARTITIONS, 2), (FREEZES, 2))
+#: Whole nodes, with their raylets and all that these have started.
+OF_RAY_NODES: Shares = ((("kill_a_machine", "kill_two_machines", "crash_a_machine"), 1),)
 #: A strike comes at a random moment of the resize that a change has led to, this long after it at most.
 WITHIN_S = 2.0
 #: So many of the strikes wait for the begin of a resize, and come this long after it at most.
@@ -43,25 +49,26 @@ IN_RESIZE, RESIZE_S = 0.7, 0.5
 END_WITHIN_S = 1800.0
 
 
-def live(folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]) -> None:
+def live(fleet: Fleet, folder: Path, shares: Shares, num_faults: int) -> None:
+    """`num_faults`: unless CHAOS_FAULTS is another number."""
+    num_faults, seed = int(os.environ.get("CHAOS_FAULTS", num_faults)), int(os.environ.get("CHAOS_SEED", "1"))
     chance = Random(seed)
-    with Network(NUM_HOSTS + 2) as network:
-        fleet = Fleet(network, folder, NUM_HOSTS)
-        campaign = Campaign(fleet, Work(fleet, folder, chance, epochs), chance)
-        try:
-            fleet.start()
-            _strike(campaign, num_faults)
-            _check_end(campaign)
-        except BaseException:
-            _say(f"seed {seed}, after {campaign.told[-5:]}; traces in {folder}")
-            fleet.keep_traces()
-            raise
+    epochs = SHORT if num_faults < 20 else LONG
+    campaign = Campaign(fleet, Work(fleet, folder, chance, epochs), chance)
+    try:
+        fleet.start()
+        _strike(campaign, _order(chance, shares, num_faults))
+        _check_end(campaign)
+    except BaseException:
+        _say(f"seed {seed}, after {campaign.told[-5:]}; traces in {folder}")
         fleet.keep_traces()
+        raise
+    fleet.keep_traces()
 
 
-def _strike(campaign: Campaign, num_faults: int) -> None:
+def _strike(campaign: Campaign, order: list[str]) -> None:
     begun_s = time.monotonic()
-    for number, name in enumerate(_order(campaign.chance, num_faults), start=1):
+    for number, name in enumerate(order, start=1):
         campaign.fleet.head.ensure_up()
         campaign.fleet.await_hosts(campaign.chance.randint(1, NUM_HOSTS))
         campaign.work.refill()
@@ -95,13 +102,13 @@ def _has_begun(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
     return any(generation > before.get(name, generation) for name, generation in now.items())
 
 
-def _order(chance: Random, num_faults: int) -> list[str]:
+def _order(chance: Random, shares: Shares, num_faults: int) -> list[str]:
     """Every kind of a group as often as any other, as far as that goes; in any order."""
     if named := os.environ.get("CHAOS_KINDS"):
         return _draw(chance, sorted(named.split(",")), num_faults)
-    total = sum(share for _, share in SHARES)
+    total = sum(share for _, share in shares)
     drawn: list[str] = []
-    for group, share in SHARES:
+    for group, share in shares:
         drawn += _draw(chance, sorted(group), -(-num_faults * share // total))
     chance.shuffle(drawn)
     return drawn[:num_faults]
@@ -155,5 +162,15 @@ def _say(text: str) -> None:
 def test_ninety_faults_of_machines(tmp_path: Path) -> None:
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
-    num_faults, seed = int(os.environ.get("CHAOS_FAULTS", "90")), int(os.environ.get("CHAOS_SEED", "1"))
-    live(tmp_path, seed, num_faults, SHORT if num_faults < 20 else LONG)
+    with joined_fleet(tmp_path, NUM_HOSTS) as fleet:
+        live(fleet, tmp_path, OF_MACHINES, 90)
+
+
+@pytest.mark.soak
+@pytest.mark.chaos
+@pytest.mark.timeout(7200)
+def test_twenty_kills_of_ray_nodes(tmp_path: Path) -> None:
+    if cluster.why_not():
+        pytest.skip(f"no Ray cluster can be had here: {cluster.why_not()}")
+    with ray_fleet(tmp_path, NUM_HOSTS) as fleet:
+        live(fleet, tmp_path, OF_RAY_NODES, 20)

@@ -180,9 +180,10 @@ def _own_gpus() -> list[int] | list[str]:
 def _told(address: str, error: Exception) -> str:
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, RuntimeError) and "ersion mismatch" in str(error):
+        versions = " ".join(str(error).split())
         return (
-            f"Ray at {address!r} is not the Ray that Swell has here ({ray.__version__}): {first}; both must "
-            "have the same versions of Ray and of Python: install those of the cluster here"
+            f"Ray at {address!r} is not the Ray that Swell has here ({versions}); both must have the same "
+            "versions of Ray and of Python: install those of the cluster here"
         )
     return (
         f"there is no Ray to be reached at {address!r} ({first}); it must be the address of a running "

@@ -1,0 +1,47 @@
+"""The same platform on a Ray cluster, which brings the hosts: nodes of Ray on machines of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.chaos.machines.fleet import Fleet, Head, Host
+from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayNode
+from tests.ray.swell_on_ray import name_of
+
+OFFER = NodeOffer(num_cpus=2, num_gpus=0)
+RESOURCE = "CPU=paced@320"
+
+
+class RayHost(Host):
+    """Its name in the platform is its address, with an id behind it while Ray has a former node of it."""
+
+    def __init__(self, node: RayNode, head: Head, folder: Path) -> None:
+        super().__init__(node.machine, name_of(node), head, folder)
+        self._node = node
+
+    def is_named(self, node: str) -> bool:
+        return node.startswith(self.name)
+
+    def start(self) -> None:
+        """Another node, for Ray."""
+        self._node.start()
+
+    @property
+    def written(self) -> Path:
+        return self.machine.outside("/tmp")  # noqa: S108
+
+    @property
+    def runs(self) -> bool:
+        return bool(self._node.pids("raylet"))
+
+
+@contextmanager
+def ray_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
+    """With Ray's own health checks: quicker ones take the nodes of a busy machine for dead."""
+    with RayCluster([], HealthChecks()) as cluster:
+        engine = ("--engine", "ray", "--address", cluster.address, "--device-resource", RESOURCE)
+        head = Head(cluster.head.machine, folder, engine)
+        nodes = [cluster.unstarted(OFFER) for _ in range(num_hosts)]
+        yield Fleet(head, [RayHost(node, head, folder) for node in nodes], cluster.network.add(), folder)
