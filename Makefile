@@ -23,8 +23,8 @@ test-soak: $(STAMP)
 test-chaos: $(STAMP)
 	$(BIN)/python -m pytest -m chaos -s tests/chaos/test_chaos.py
 
-# 50 kills, 20 partitions and 20 freezes on a head and three hosts, which are namespaces: about half an hour.
-# CHAOS_SEED=2 is another life, CHAOS_FAULTS=10 a short one.
+# 50 kills, 20 partitions and 20 freezes on a head and three hosts, which are namespaces, and 20 kills of whole nodes
+# of Ray: about three quarters of an hour. CHAOS_SEED=2 is another life, CHAOS_FAULTS=10 a short one.
 test-chaos-machines: $(STAMP)
 	$(BIN)/python -m pytest -m chaos -s tests/chaos/machines
 

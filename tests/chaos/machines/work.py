@@ -29,7 +29,10 @@ TOLD = re.compile(r"(?:step|epoch) .*")
 #: Stories of a job that lost workers, or waited for devices that were gone.
 SETBACKS = ("requeued", "workers_lost", "lost", "at_risk")
 #: Likewise, or of one that was about to leave the host.
-LEFT = (*SETBACKS, "resized", "moved", "suspended", "succeeded", "cancelled")
+ENDED = ("succeeded", "cancelled")
+LEFT = (*SETBACKS, "resized", "moved", "suspended", *ENDED)
+#: So long before a kill a job may have ended that the head still takes for a running one.
+UNHEARD_S = 1.0
 #: From the end of workers until their job tells of it, on a machine whose cores are busy.
 TOLD_WITHIN_S = 120.0
 
@@ -160,7 +163,9 @@ class Work:
         """Each loss is told with its cause, and a promise that was not kept has one."""
         for at_s, host in job.losses:
             assert any(story.at_s >= at_s and host in story.text for story in stories), (at_s, host, told)
-        left_s = [story.at_s for story in stories if story.code in LEFT]
+        left_s = [
+            story.at_s + (UNHEARD_S if story.code in ENDED else 0.0) for story in stories if story.code in LEFT
+        ]
         for killed_s in job.killed_s:
             assert any(killed_s <= at_s < killed_s + TOLD_WITHIN_S for at_s in left_s), (killed_s, told)
         if view.is_promised and view.kept is False:
