@@ -13,9 +13,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -68,6 +69,10 @@ class HealthChecks:
 
 #: A killed raylet is known after about 1 s, a killed machine, which does not even refuse a line, after 3 s.
 QUICK = HealthChecks(initial_delay_s=0.5, period_s=0.5, timeout_s=1.0, failure_threshold=2)
+
+
+#: System configuration with which the GCS writes down what it knows.
+LASTING = {"gcs_storage": "rocksdb", "gcs_storage_path": "/tmp/gcs"}  # noqa: S108
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +213,17 @@ class RayCluster:
     def unstarted(self, offer: NodeOffer) -> RayNode:
         """Another node, whose machine runs and which Ray does not know yet."""
         return self._node(self.network.add(), offer)
+
+    def kill_gcs(self) -> Callable[[], object]:
+        """SIGKILL; what is returned starts it again. It knows what it knew if it is `LASTING`."""
+        (pid,) = self.head.pids("gcs_server")
+        words, variables = (
+            Path(f"/proc/{pid}/{name}").read_text().rstrip("\0").split("\0")
+            for name in ("cmdline", "environ")
+        )
+        environ = dict(variable.split("=", 1) for variable in variables)
+        os.kill(pid, signal.SIGKILL)
+        return lambda: self.head.machine.popen(*words, env=environ)
 
     def user(self) -> RayUser:
         """A user of Ray on the head's machine, who has connected."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayNode, why_not
+from tests.ray.cluster import LASTING, HealthChecks, NodeOffer, RayCluster, RayNode, why_not
 from tests.ray.swell_on_ray import WITHIN_S, Platform, name_of
 from tests.ray.user import RayUser, await_this
 
@@ -28,9 +28,7 @@ def cluster() -> Iterator[RayCluster]:
     with RayCluster([offer], HealthChecks()) as made:  # quick ones take busy nodes for dead
         for _ in range(2):  # one after another: Ray gives a node half a minute to start
             made.add(offer)
-        made.head.machine.outside(f"{HOME}/tiny.py").write_text(
-            TINY.read_text().replace("epochs=2", "epochs=10000")
-        )
+        made.head.machine.outside(f"{HOME}/tiny.py").write_text(_endless())
         yield made
 
 
@@ -89,3 +87,35 @@ def _tell_the_story(platform: Platform, cluster: RayCluster, user: RayUser) -> N
     print(f"the platform has given a node up {time.time() - dead_s:.2f} s after Ray has")
     await_this(lambda: platform.job("j")["phase"] == "running", WITHIN_S)
     assert platform.held(cluster[0]) + platform.held(cluster[1]) >= 2
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_a_gcs_that_is_killed_and_comes_back_with_what_it_knew_costs_no_step() -> None:
+    """It has a storage, as it has to for that; the job trains in the same processes."""
+    if why_not():
+        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
+    with RayCluster([NodeOffer(num_gpus=0)], HealthChecks(), LASTING) as cluster:
+        cluster.head.machine.outside(f"{HOME}/tiny.py").write_text(_endless())
+        platform = Platform(cluster)
+        platform.run("up", "--engine", "ray")
+        await_this(lambda: platform.num_devices == 2, WITHIN_S)
+        words = ("--global-batch", "64", "--workers", "1", "--epochs", "10000")
+        platform.run("submit", "--script", "tiny.py", "--name", "j", "--no-wait", *words, "--", str(NAP_S))
+        await_this(lambda: platform.job("j")["steps"] > 0, WITHIN_S)
+        before, raylets = platform.job("j"), cluster[0].pids("raylet")
+        start_gcs = cluster.kill_gcs()
+        await_this(lambda: platform.num_devices == 1, WITHIN_S)  # what is leased for certain
+        start_gcs()
+        await_this(lambda: platform.num_devices == 2, WITHIN_S)
+        steps = platform.job("j")["steps"]
+        await_this(lambda: platform.job("j")["steps"] > steps, WITHIN_S)
+        after = platform.job("j")
+        assert (after["generation"], after["live_pids"]) == (before["generation"], before["live_pids"])
+        assert cluster[0].pids("raylet") == raylets
+        platform.run("down")
+
+
+def _endless() -> str:
+    """A script."""
+    return TINY.read_text().replace("epochs=2", "epochs=10000")

@@ -164,7 +164,9 @@ class Work:
         for at_s, host in job.losses:
             assert any(story.at_s >= at_s and host in story.text for story in stories), (at_s, host, told)
         left_s = [
-            story.at_s + (UNHEARD_S if story.code in ENDED else 0.0) for story in stories if story.code in LEFT
+            story.at_s + (UNHEARD_S if story.code in ENDED else 0.0)
+            for story in stories
+            if story.code in LEFT
         ]
         for killed_s in job.killed_s:
             assert any(killed_s <= at_s < killed_s + TOLD_WITHIN_S for at_s in left_s), (killed_s, told)
