@@ -25,6 +25,9 @@ HOSTS = ("a", "b")
 NUM_DEVICES = 3
 WITHIN_S = 120.0
 
+#: Of which Ray's start has a part that only a busy machine needs.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OneMachine]:

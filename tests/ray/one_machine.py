@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -23,13 +22,15 @@ from typing import Self
 import msgspec
 from tests.machines.namespaces import Network
 from tests.ray import cluster
-from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES
+from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES, RayFailed
 
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.ray.options import DeviceResource, RayOptions
 from swell.namespaces.entry import FLAGS
 
-WITHIN_S = 60.0
+TRIES = 3
+#: What `ray start` prints when it has.
+STARTED = "Ray runtime started."
 
 
 def why_not() -> str:
@@ -44,6 +45,9 @@ class OneMachine:
         folder: new, and with a short name, for its sockets.
         names: of the nodes.
         num_cpus: of each; one is a device.
+
+    Raises:
+        RayFailed: Ray does not start.
     """
 
     def __init__(self, folder: Path, names: Sequence[str], num_cpus: int) -> None:
@@ -95,38 +99,38 @@ class OneMachine:
 
     def _start(self, names: Sequence[str]) -> None:
         first, *others = names
-        self._begin(
+        self._start_node(
             first, "--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={self._folder}"
         )
-        self._await_gcs()
         for name in others:
-            self._begin(name, f"--address={self._address}")
+            self._start_node(name, f"--address={self._address}")
 
-    def _begin(self, name: str, *words: str) -> None:
+    def _start_node(self, name: str, *words: str) -> None:
+        """Ray gives a node 30 s to start, which may be too few on a busy machine. Raises RayFailed."""
+        for _ in range(TRIES):
+            node = self._begin(name, *words)
+            while node.poll() is None:
+                if STARTED in self._printed(name):
+                    self._nodes.append(node)
+                    return
+                time.sleep(0.02)
+        raise RayFailed(f"no Ray node {name}: {self._printed(name)}")
+
+    def _printed(self, name: str) -> str:
+        return (self._folder / f"{name}.out").read_text()
+
+    def _begin(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         address = f"--node-ip-address={self._network[0].address}"
         offer = (f"--num-cpus={self._num_cpus}", "--num-gpus=0", f"--object-store-memory={STORE_BYTES}")
         command = (sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats")
         with (self._folder / f"{name}.out").open("wb") as out:
-            self._nodes.append(
-                subprocess.Popen(
-                    [*command, address, *offer, f"--node-name={name}", *words],
-                    env={**os.environ, **ENVIRON, "TMPDIR": str(self._folder)},
-                    preexec_fn=partial(die_with_parent, os.getpid()),
-                    stdout=out,
-                    stderr=out,
-                )
+            return subprocess.Popen(
+                [*command, address, *offer, f"--node-name={name}", *words],
+                env={**os.environ, **ENVIRON, "TMPDIR": str(self._folder)},
+                preexec_fn=partial(die_with_parent, os.getpid()),
+                stdout=out,
+                stderr=out,
             )
-
-    def _await_gcs(self) -> None:
-        deadline_s = time.monotonic() + WITHIN_S
-        while True:
-            try:
-                socket.create_connection((self._network[0].address, PORT), WITHIN_S).close()
-                return
-            except OSError:
-                printed = "".join(path.read_text() for path in self._folder.glob("*.out"))
-                assert self._nodes[0].poll() is None and time.monotonic() < deadline_s, printed
-                time.sleep(0.02)
 
 
 def _enter(network: int) -> None:
