@@ -21,6 +21,7 @@ from benchmarks.training.sides import ROOT, TRAIN, Case, LogFolder, SideFailed, 
 from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, agent_command
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, ResizeFailed, WorkersLost
 from swell.model.job import EndCondition, JobSpec
@@ -127,6 +128,8 @@ class SwellAcross:
                 sys.executable,
                 *words,
                 *map(str, numbers),
+                DEFAULT_CALL,
+                *DEFAULT_PRELOAD,
                 env=environ_across(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,6 +1,6 @@
 """A controller with a door for hosts, without a daemon: a program for a machine of the tests.
 
-    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S CALL [PRELOAD ...]
+    python -m tests.machines.head ADDRESS:PORT LEASE_S MARGIN_S CHECKPOINT_INTERVAL_S CALL [PRELOAD ...]
 
 It reads commands, a line of JSON each, and prints lines: `token TEXT`, `joined NAME`, `offered NAME`,
 `lost NAME`, and every event as JSON. The numbers before them are seconds, by the clock by which leases are
@@ -28,7 +28,6 @@ from swell.executors.remote.agent import ListeningDoor
 from swell.executors.unslewed_clocks import granter_now_s
 
 TICK_S = 0.05
-CHECKPOINT_INTERVAL_S = 1.0
 
 
 def say(*words: object) -> None:
@@ -62,10 +61,12 @@ class Printer:
             asyncio.get_running_loop().call_soon(self.controller.acknowledge, message.number)
 
 
-async def serve(listen: str, times: LeaseTimes, call: str, preload: tuple[str, ...]) -> None:
+async def serve(
+    listen: str, times: LeaseTimes, checkpoint_interval_s: float, call: str, preload: tuple[str, ...]
+) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
     options = CrewOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
-    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S))
+    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
     files = HeadFiles(folder, conduct, ThreadBackground())
     printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
@@ -93,4 +94,4 @@ async def perform(controller: Controller, commands: asyncio.StreamReader) -> Non
 
 if __name__ == "__main__":
     times = LeaseTimes(lease_s=float(sys.argv[2]), margin_s=float(sys.argv[3]))
-    asyncio.run(serve(sys.argv[1], times, sys.argv[4], tuple(sys.argv[5:])))
+    asyncio.run(serve(sys.argv[1], times, float(sys.argv[4]), sys.argv[5], tuple(sys.argv[6:])))

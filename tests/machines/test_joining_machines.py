@@ -32,6 +32,7 @@ from swell.model.target import Configuration, Target
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 TIMES = LeaseTimes(lease_s=4.0, margin_s=2.0)
+CHECKPOINT_INTERVAL_S = 1.0
 PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"
 IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
 
@@ -83,6 +84,7 @@ class HeadMachine:
             *words,
             str(TIMES.lease_s),
             str(TIMES.margin_s),
+            str(CHECKPOINT_INTERVAL_S),
             *self._workers,
             env=IMPORTABLE,
             stdin=subprocess.PIPE,
