@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-solvers bench-resize bench-throughput bench-ray \
+.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -75,6 +75,10 @@ bench-resize: $(STAMP)
 
 bench-throughput: $(STAMP)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
+
+# Two hosts, which are namespaces, on a link as it is and on one of 1 Gbit/s: about four minutes. Needs root, and `tc`.
+bench-overlap: $(STAMP)
+	$(BIN)/python -m benchmarks.training.overlap --json out/bench-overlap.json $(OPTIONS)
 
 # Ray Train's elastic mode and Swell on four Ray nodes, which are namespaces: 15 minutes, and docs/results/ray.md is
 # written anew. OPTIONS="--rounds 1" takes a third of it. The machine has to be quiet: Ray gives a node 30 s to start.

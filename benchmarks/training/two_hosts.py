@@ -158,18 +158,21 @@ class SwellAcross:
         self.await_line(lambda line: f" offered n{index}" in line)
 
     def launch(self, num_workers: int) -> None:
+        self.launch_on(devices(num_workers), TRAIN, self._case.args(Path(OUT)))
+
+    def launch_on(self, devices: tuple[str, ...], entry: Path, args: tuple[str, ...]) -> None:
         spec = JobSpec(
             name=JOB,
-            entry=str(TRAIN),
+            entry=str(entry),
             workdir=str(ROOT),
             global_batch=GLOBAL_BATCH,
-            args=self._case.args(Path(OUT)),
+            args=args,
             env=tuple(environ_across().items()),
             end=EndCondition(steps=ENDLESS),
         )
         with self._lock:
-            self._generation, self._devices = 1, devices(num_workers)
-            target = Target(devices=self._devices)
+            self._generation, self._devices = 1, devices
+            target = Target(devices=devices)
             self._perform(LaunchGang(job_id=JOB, generation=1, target=target, spec=spec, total_steps=ENDLESS))
 
     def resize(self, num_workers: int) -> None:

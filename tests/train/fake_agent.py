@@ -71,6 +71,7 @@ class FakeAgent:
         }
         self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
+        self.num_hosts = 1  #: that its workers take themselves to be on
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
         self._news = threading.Condition()
@@ -115,6 +116,7 @@ class FakeAgent:
                     has_news=has_news,
                     local_rank=members.index(worker) if worker in members else 0,
                     local_world_size=len(members),
+                    num_hosts=self.num_hosts,
                 ),
             )
         return self._generation

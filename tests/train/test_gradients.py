@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepBallot, StepTotals
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
@@ -37,9 +38,19 @@ class Alone:
 
     rank = 0
     num_workers = 1
+    num_hosts = 1
 
     def sum_all(self, tensor: torch.Tensor) -> None:
         pass
+
+    def begin_sum(self, tensor: torch.Tensor) -> None:
+        pass
+
+    def end_sums(self) -> None:
+        pass
+
+    def forsake(self) -> None:
+        raise AssertionError("there is nobody who waits")
 
     def run(self, collective: Callable[[], object]) -> None:
         raise AssertionError("there is no other to do it with")
@@ -75,7 +86,7 @@ def compute(
     """All passes of the first step but for the last one's end; returns its loss."""
     x = samples(course.num_samples)
     share = course.share(0, rank, num_workers, bound)
-    gradients.begin(share)
+    gradients.begin(share, Alone())
     for part in share.passes:
         loss: torch.Tensor = net(x[part.indices])
         loss.backward()
@@ -146,7 +157,7 @@ def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None
     share, gradients = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
     packed: list[torch.Tensor] = []
     assert share.num_local == 0
-    gradients.begin(share)
+    gradients.begin(share, Alone())
     with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # no other has a gradient
         gradients.reduce(share, torch.tensor(torch.inf), StepBallot(), Pretended(2, packed.append))
     assert not packed[0].any()
@@ -177,8 +188,8 @@ class Normed(nn.Module):
         return y.square().mean()
 
 
-Kind = type[FusedGradients | ShardedGradients]
-KINDS: list[Kind] = [FusedGradients, ShardedGradients]
+Kind = type[FusedGradients | BucketedGradients | ShardedGradients]
+KINDS: list[Kind] = [FusedGradients, BucketedGradients, ShardedGradients]
 Norm = nn.BatchNorm1d | nn.InstanceNorm1d
 NORMS: list[Norm] = [
     nn.BatchNorm1d(2),
@@ -196,7 +207,7 @@ def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
     x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
     for step in range(2):
         share = course.share(step, 0, 1, bound)
-        gradients.begin(share)
+        gradients.begin(share, Alone())
         for part in share.passes:
             net.zero_grad()
             loss = net(x[part.indices])
@@ -243,7 +254,7 @@ def test_frozen_statistics_do_not_drift(kind: Kind) -> None:
 def test_a_step_that_does_not_count_leaves_statistics_alone(kind: Kind) -> None:
     net = Normed(nn.BatchNorm1d(2))
     gradients = kind(net)
-    gradients.begin(Course(4, 4, False, False, num_shards=2).share(0, 0, 1))
+    gradients.begin(Course(4, 4, False, False, num_shards=2).share(0, 0, 1), Alone())
     net(torch.randn(4, 2, 3)).backward()
     gradients.abandon()
     assert torch.equal(net.norm.get_buffer("running_mean"), torch.zeros(2))
@@ -275,7 +286,7 @@ def test_a_buffer_that_came_with_the_state_has_not_changed() -> None:
     share = Course(4, 4, False, False, num_shards=2).share(0, 0, 1)
     gradients = ShardedGradients(net)
     net.load_state_dict({name: tensor.clone() for name, tensor in net.state_dict().items()})  # of a peer
-    gradients.begin(share)
+    gradients.begin(share, Alone())
     loss = net(torch.randn(2, 2, 3))
     loss.backward()
     gradients.add(share.passes[0], loss.detach())
@@ -286,8 +297,12 @@ def test_low_precision_is_summed_in_float32() -> None:
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(2)).to(torch.bfloat16)
     in_passes = Course(8, 8, False, False).share(0, 0, 1, 2)
     in_shards = Course(8, 8, False, False, num_shards=4).share(0, 0, 1)
-    for gradients, share in ((FusedGradients(net), in_passes), (ShardedGradients(net), in_shards)):
-        gradients.begin(share)
+    for gradients, share in (
+        (FusedGradients(net), in_passes),
+        (BucketedGradients(net), in_passes),
+        (ShardedGradients(net), in_shards),
+    ):
+        gradients.begin(share, Alone())
         expected = torch.zeros(1, 3)
         for part in share.passes:
             net.zero_grad()
@@ -307,7 +322,7 @@ def test_sparse_gradients_are_refused(kind: Kind) -> None:
     net = nn.Embedding(5, 2, sparse=True)
     share = Course(2, 2, False, False, num_shards=2).share(0, 0, 1)
     gradients = kind(net)
-    gradients.begin(share)
+    gradients.begin(share, Alone())
     net(torch.tensor([1])).sum().backward()
     with pytest.raises(TypeError, match="sparse=False"):
         gradients.add(share.passes[0], torch.tensor(0.0))

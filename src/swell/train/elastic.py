@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from swell.train.collective.gradients import FusedGradients, Gradients
+from swell.train.collective.fast import FastGradients
+from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
 from swell.train.data.place import UNBOUNDED
@@ -132,7 +133,7 @@ def elastic(
         compute_alike(model, host.device)
         gradients = ShardedGradients(model, course.needs_parts)
     else:
-        gradients = FusedGradients(model, course.needs_parts)
+        gradients = FastGradients(model, course.needs_parts)
     feed: Feed | StreamFeed
     train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course, rate)
     if isinstance(course, StreamCourse):

@@ -27,6 +27,7 @@ TRAIN_TIMEOUT_S = 1800.0
 CONNECT_TIMEOUT_S = 3.0
 POLL_S = 0.002
 BROKEN_OFF = "the agent broke the group off"
+FORSAKEN = "the script left a step whose sums had begun"
 
 
 class GroupBroken(Exception):
@@ -78,10 +79,14 @@ class Group:
         self.device = device
         self.rank = 0
         self.num_workers = 1
+        self.num_hosts = 1
         self._pulse = pulse or Pulse()
         self._laps = laps or Laps()
         self._tether = Tether()
         self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
+        self._begun: list[dist.Work] = []  # and not ended
+        self._failure: Exception | None = None  # of what could not even begin
+        self._is_forsaken = False
 
     def form(self, link: Link, regroup: messages.Regroup, rank: int, card: bytes = b"") -> list[bytes]:
         """Leave the old group, meet the members of the new one, and be in it.
@@ -107,7 +112,7 @@ class Group:
         except (RuntimeError, OSError) as error:  # includes DistBackendError, DistStoreError, NoInterface
             raise FormFailed(self._told(error) + _advice(regroup)) from error
         self._laps.note("connect")
-        self.rank, self.num_workers = rank, regroup.num_workers
+        self.rank, self.num_workers, self.num_hosts = rank, regroup.num_workers, regroup.num_hosts
         _name_in_environment(regroup, address)
         return cards
 
@@ -132,6 +137,32 @@ class Group:
         """Sum over the workers, in place. Raises GroupBroken."""
         if self.num_workers > 1:
             self.run(lambda: dist.all_reduce(tensor))
+
+    def begin_sum(self, tensor: torch.Tensor) -> None:
+        """Begin to sum over the workers, in place. What fails is told by `end_sums`."""
+        if self._is_forsaken or self._failure is not None:
+            return
+        try:
+            work = dist.all_reduce(tensor, async_op=True)
+            assert work is not None  # noqa: S101 - this process is a member
+            self._begun.append(work)
+        except RuntimeError as error:
+            self._failure = error
+
+    def end_sums(self) -> None:
+        """Wait for all that was begun. Raises GroupBroken."""
+        self.run(self._await_begun)
+
+    def forsake(self) -> None:
+        """What was begun is not ended: the next collective raises GroupBroken, then those of the peers."""
+        self._is_forsaken = True
+
+    def _await_begun(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        for work in self._begun:
+            work.wait()
+        self._begun.clear()
 
     def gather(self, number: int) -> list[int]:
         """Every worker's number, by rank. Raises GroupBroken."""
@@ -161,6 +192,9 @@ class Group:
 
     def close(self) -> None:
         """Leave, if in a group, and wait for no other."""
+        if not all(work.is_completed() for work in self._begun):
+            self._tether.part()  # the group is gone only once all has ended that was begun
+        self._begun, self._failure, self._is_forsaken = [], None, False
         self._tether.release()
         left: list[object] = [self._store]
         self._store = None
@@ -204,6 +238,8 @@ class Group:
 
     def run(self, collective: Callable[[], object]) -> None:
         """Do something that all members do together. Raises GroupBroken if that fails."""
+        if self._is_forsaken:
+            raise GroupBroken(FORSAKEN)
         try:
             with self._pulse.waiting("peers"):
                 collective()

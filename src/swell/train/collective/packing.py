@@ -38,11 +38,15 @@ class Flat:
     is `said`: votes, stops and marks, and the words of `equality`.
     """
 
-    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype, num_norms: int) -> None:
+    def __init__(
+        self, tensors: list[torch.Tensor], num_gradients: int, dtype: torch.dtype, num_norms: int
+    ) -> None:
+        """`num_gradients`: the first so many tensors are parameters."""
         sizes = [*(tensor.numel() for tensor in tensors), 1 + num_norms + len(tensors) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+        self.rest = self.numbers[sum(sizes[:num_gradients]) :]  #: all but the gradients
         self.loss = self.words[0]
         _, self.norms, self.counts, self.said = self.words.split([1, num_norms, len(tensors), NUM_SAID])
 
@@ -52,11 +56,11 @@ class Packing:
 
     def __init__(self, model: nn.Module, statistics: BatchNormStatistics, shows_parts: bool = False) -> None:
         """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
-        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._statistics = statistics
-        self._tensors: list[torch.Tensor] = [*self._parameters, *statistics.tensors]
-        is_wide = any(parameter.dtype == torch.float64 for parameter in self._parameters)
-        self._dtype = torch.float64 if is_wide else torch.float32
+        self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
+        is_wide = any(parameter.dtype == torch.float64 for parameter in self.parameters)
+        self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
         self._num_norms = 2 if shows_parts else 0
 
     @property
@@ -64,26 +68,35 @@ class Packing:
         """Bytes of a flat buffer."""
         num_words = 1 + self._num_norms + len(self._tensors) + NUM_SAID
         num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
-        return num_numbers * self._dtype.itemsize
+        return num_numbers * self.dtype.itemsize
 
     def new(self) -> Flat:
         """A buffer, not yet written to."""
-        return Flat(self._tensors, self._dtype, self._num_norms)
+        return Flat(self._tensors, len(self.parameters), self.dtype, self._num_norms)
 
     @torch.no_grad()
     def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times `weight`; where there is none, zeros. No votes."""
-        targets, sources, others = self._present(flat)
-        if others:
-            torch._foreach_zero_(others)
-        _copy_scaled(targets, sources, weight)
+        self._write(flat, range(len(self._tensors)), weight)
+        self._count(flat, weight, loss)
+
+    @torch.no_grad()
+    def write_gradients(self, flat: Flat, places: range, weight: float) -> None:
+        """As `write`, of these parameters alone."""
+        self._write(flat, places, weight)
+
+    @torch.no_grad()
+    def write_rest(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+        """As `write`, of all but the gradients."""
+        self._write(flat, range(len(self.parameters), len(self._tensors)), weight)
         self._count(flat, weight, loss)
 
     @torch.no_grad()
     def add(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
         """Add the model's gradients, times `weight`."""
-        targets, sources, _ = self._present(flat)
-        torch._foreach_add_(targets, sources, alpha=weight)
+        targets, sources, _ = self._present(flat, range(len(self._tensors)))
+        if targets:
+            torch._foreach_add_(targets, sources, alpha=weight)
         before = flat.words.clone()
         self._count(flat, weight, loss)
         flat.words += before
@@ -113,7 +126,7 @@ class Packing:
             sources.append(part)
         if targets:
             torch._foreach_copy_(targets, sources)
-        has_gradient = any(counts[: len(self._parameters)])
+        has_gradient = any(counts[: len(self.parameters)])
         num_votes, num_stops, marks = map(round, said[:NUM_VOTES])
         squared_norm, num_parts = norms or (0.0, 0.0)
         equality = said[NUM_VOTES:]
@@ -123,17 +136,26 @@ class Packing:
         )
 
     def has_gradient(self) -> bool:
-        return any(parameter.grad is not None for parameter in self._parameters)
+        return any(parameter.grad is not None for parameter in self.parameters)
 
     def drop(self) -> None:
         """Take the model's gradients away, so that the next pass does not add to them."""
-        for parameter in self._parameters:
+        for parameter in self.parameters:
             parameter.grad = None
 
-    def _present(self, flat: Flat) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+    def _write(self, flat: Flat, places: range, weight: float) -> None:
+        targets, sources, others = self._present(flat, places)
+        if others:
+            torch._foreach_zero_(others)
+        _copy_scaled(targets, sources, weight)
+
+    def _present(
+        self, flat: Flat, places: range
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
         """Parts of the buffer and the gradients or statistics for them; parts for which there is none."""
         targets, sources, others = [], [], []
-        for tensor, part in zip(self._tensors, flat.parts, strict=True):
+        for place in places:
+            tensor, part = self._tensors[place], flat.parts[place]
             source = tensor.grad if isinstance(tensor, nn.Parameter) else tensor
             if source is None:
                 others.append(part)
@@ -148,14 +170,14 @@ class Packing:
         return targets, sources, others
 
     def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
-        had_gradient = (parameter.grad is not None for parameter in self._parameters)
+        had_gradient = (parameter.grad is not None for parameter in self.parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
-        flat.counts.copy_(torch.tensor(counts, dtype=self._dtype))
+        flat.counts.copy_(torch.tensor(counts, dtype=self.dtype))
         flat.said.zero_()
         if self._num_norms:
-            flat.norms[0].copy_(weight * squared_norm(self._parameters))
+            flat.norms[0].copy_(weight * squared_norm(self.parameters))
             flat.norms[1] = 1.0
-        torch.mul(loss.to(flat.words.device, self._dtype), weight, out=flat.loss)
+        torch.mul(loss.to(flat.words.device, self.dtype), weight, out=flat.loss)
 
 
 def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:

@@ -30,7 +30,7 @@ class ShardedGradients:
     def num_bytes(self) -> int:
         return self._packing.num_bytes
 
-    def begin(self, share: Share) -> None:
+    def begin(self, share: Share, members: Members) -> None:
         self._statistics.begin()
         if not self._is_checked:
             self._bystanders = Bystanders(self._model)

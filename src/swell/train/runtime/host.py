@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 
+from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import Gradients, StepTotals
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
@@ -43,6 +44,10 @@ class Host(Protocol):
 
     @property
     def num_workers(self) -> int: ...
+
+    @property
+    def members(self) -> Members:
+        """With whom it sums."""
 
     @property
     def edition(self) -> int:

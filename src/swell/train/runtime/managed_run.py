@@ -19,6 +19,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
+from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.data.sample_schedule import Share, tighter
@@ -80,6 +81,10 @@ class Linked:
     @property
     def num_workers(self) -> int:
         return self._group.num_workers
+
+    @property
+    def members(self) -> Members:
+        return self._group
 
     def global_batch(self, own: int) -> int:
         return self._welcome.global_batch

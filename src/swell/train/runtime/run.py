@@ -214,7 +214,7 @@ class Run:
             return
         (share, batches), gradients = opened, task.gradients
         self._share = share
-        gradients.begin(share)
+        gradients.begin(share, host.members)
         self._is_within = True
         try:
             for number, batch in enumerate(batches):

@@ -34,7 +34,7 @@ class Alone:
         self.seed = seed
         self.max_local_batch = max_local_batch
         self._checkpoints = checkpoints
-        self._group = Group(device)  # of one, never formed
+        self.members = Group(device)  # of one, never formed
 
     def global_batch(self, own: int) -> int:
         return own
@@ -61,7 +61,7 @@ class Alone:
         return self._task.course.share(step, 0, 1, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        return self._task.gradients.reduce(share, loss, StepBallot(stop=stop), self._group)
+        return self._task.gradients.reduce(share, loss, StepBallot(stop=stop), self.members)
 
     def finish_step(self, tally: StepTotals) -> None:
         save_if_due(self._checkpoints, self._task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, backend_of
 from swell.train.data.sample_schedule import Share
@@ -43,6 +44,10 @@ class Torchrun:
     @property
     def num_workers(self) -> int:
         return self._group.num_workers
+
+    @property
+    def members(self) -> Members:
+        return self._group
 
     def global_batch(self, own: int) -> int:
         return own

@@ -55,7 +55,7 @@ class Profiling:
         self.device = torch.device(link.welcome.device)
         self.seed = link.welcome.seed
         self.max_local_batch = tighter(max_local_batch, link.welcome.max_local_batch)
-        self._group = Group(self.device)  # of one, never formed
+        self.members = Group(self.device)  # of one, never formed
         self.edition = 0  #: index of the batch size that is being measured
         self._link = link
         self._sizes = link.welcome.local_batches
@@ -127,7 +127,7 @@ class Profiling:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
-        return self._task.gradients.reduce(share, loss, StepBallot(), self._group)
+        return self._task.gradients.reduce(share, loss, StepBallot(), self.members)
 
     def finish_step(self, tally: StepTotals) -> None:
         if self.device.type == "cuda":
