@@ -221,41 +221,43 @@ Kind = FusedGradients | BucketedGradients
 Made = Callable[[nn.Module], Kind]
 
 
+def follow(plan: Plan, make: Made, end: End) -> list[torch.Tensor]:
+    """Losses and weights of one worker, after each step."""
+    net = Net(plan.sizes, plan.dtypes)
+    gradients = make(net)
+    course = Course(NUM_STEPS * plan.batch, plan.batch, False, False)
+    x = torch.randn(course.num_samples, generator=torch.Generator().manual_seed(7))
+    seen: list[torch.Tensor] = []
+    for step in range(NUM_STEPS):
+        share = course.share(step, end.rank, end.num_workers, plan.bounds[end.rank])
+        gradients.begin(share, end)
+        for part in share.passes:
+            loss = plan.habits[step][end.rank](net, x[part.indices], plan.used[step]).detach()
+            if part is not share.passes[-1]:
+                gradients.add(part, loss)
+        try:
+            tally = gradients.reduce(share, loss, StepBallot(vote=end.rank == 0), end)
+        except LoopError:
+            return seen  # all have dropped their gradients
+        assert tally.num_votes == 1
+        with torch.no_grad():
+            for weight in net.parameters():
+                if weight.grad is not None:
+                    weight.sub_(0.05 * weight.grad)
+        seen += [tally.loss, *(weight.detach().clone() for weight in net.parameters())]
+    return seen
+
+
 def train(make: Made, plan: Plan) -> list[list[torch.Tensor]]:
-    """Losses and weights of each worker, after each step."""
+    """What each worker sees."""
     wire = Wire(len(plan.bounds))
 
     def work(end: End) -> list[torch.Tensor]:
         try:
-            return course_of(end)
+            return follow(plan, make, end)
         except BaseException:
             wire.barrier.abort()  # the others need not wait
             raise
-
-    def course_of(end: End) -> list[torch.Tensor]:
-        net = Net(plan.sizes, plan.dtypes)
-        gradients = make(net)
-        course = Course(NUM_STEPS * plan.batch, plan.batch, False, False)
-        x = torch.randn(course.num_samples, generator=torch.Generator().manual_seed(7))
-        seen = []
-        for step in range(NUM_STEPS):
-            share = course.share(step, end.rank, end.num_workers, plan.bounds[end.rank])
-            gradients.begin(share, end)
-            for part in share.passes:
-                loss = plan.habits[step][end.rank](net, x[part.indices], plan.used[step]).detach()
-                if part is not share.passes[-1]:
-                    gradients.add(part, loss)
-            try:
-                tally = gradients.reduce(share, loss, StepBallot(vote=end.rank == 0), end)
-            except LoopError:
-                return seen  # all have dropped their gradients
-            assert tally.num_votes == 1
-            with torch.no_grad():
-                for weight in net.parameters():
-                    if weight.grad is not None:
-                        weight -= 0.05 * weight.grad
-            seen += [tally.loss, *(weight.detach().clone() for weight in net.parameters())]
-        return seen
 
     with ThreadPoolExecutor(len(wire.ends)) as threads:
         futures = [threads.submit(work, end) for end in wire.ends]
@@ -272,7 +274,7 @@ def in_buckets(num_numbers: int) -> Made:
     return Small
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(plans(), st.integers(1, 12))
 def test_bits_do_not_depend_on_what_was_begun_early(plan: Plan, num_numbers: int) -> None:
     note(repr(plan))

@@ -26,7 +26,7 @@ model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(),
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 loader = DataLoader(TensorDataset(x), batch_size=6, shuffle=True)
 run = train.elastic(model, optimizer, loader, steps=int(steps))
-begun = []  # buckets that were begun in each backward pass
+begun: list[int] = []  # buckets that were begun in each backward pass
 
 
 def go_backward(a: torch.Tensor) -> torch.Tensor:
@@ -44,9 +44,9 @@ has_looked = False
 for _ in run.epochs():
     if habit == "looks" and run.updates == AT and run.is_leader and not has_looked:
         has_looked = True
-        batches = run.batches()
-        go_backward(next(batches)[0])
-        batches.close()
+        for (a,) in run.batches():
+            go_backward(a)
+            break
     for (a,) in run.batches():
         loss = go_backward(a)
         if habit == "raises" and run.updates == AT and run.is_leader:
