@@ -76,7 +76,7 @@ bench-resize: $(STAMP)
 bench-throughput: $(STAMP)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
 
-# Two hosts, which are namespaces, on a link as it is and on one of 1 Gbit/s: about four minutes. Needs root, and `tc`.
+# Two hosts, which are namespaces, on a link as it is and on one that tc(8) slows down to 1 Gbit/s: about four minutes.
 bench-overlap: $(STAMP)
 	$(BIN)/python -m benchmarks.training.overlap --json out/bench-overlap.json $(OPTIONS)
 

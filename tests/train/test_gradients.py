@@ -163,6 +163,32 @@ def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None
     assert not packed[0].any()
 
 
+def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
+    net = Net()
+    share, gradients = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
+
+    def sum_all(flat: torch.Tensor) -> None:
+        other = Net()
+        other.main(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+        own = FusedGradients(other)
+        own_share = Course(1, 1, False, False).share(0, 1, 2)
+        with pytest.raises(PackedError):
+            own.reduce(
+                own_share, torch.tensor(1.0), StepBallot(), Pretended(2, lambda sent: give(flat, sent))
+            )
+
+    def give(flat: torch.Tensor, sent: torch.Tensor) -> None:
+        flat += sent
+        raise PackedError
+
+    gradients.begin(share, Alone())
+    net(torch.ones(1, 2, dtype=torch.float64)).backward()
+    assert net.side.grad is not None
+    gradients.reduce(share, torch.tensor(1.0), StepBallot(), Pretended(2, sum_all))
+    assert net.side.grad is None
+    assert net.main.weight.grad is not None
+
+
 def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
     net = Net()
     net.main.weight.grad = torch.ones(1, 2, dtype=torch.float64)

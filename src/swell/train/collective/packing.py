@@ -114,6 +114,8 @@ class Packing:
         sources: list[torch.Tensor] = []
         for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
             if count == 0:
+                if isinstance(tensor, nn.Parameter):
+                    tensor.grad = None  # a borrowed sample may have left one
                 continue
             if isinstance(tensor, nn.Parameter):
                 if tensor.dtype == part.dtype and tensor.is_contiguous():
