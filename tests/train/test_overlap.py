@@ -290,6 +290,7 @@ def test_buckets_are_all_numbers_from_the_last_to_the_first(sizes: list[int], fu
     places = [place for bucket in reversed(buckets) for place in bucket.parameters]
     numbers = [number for bucket in reversed(buckets) for number in range(sum(sizes))[bucket.numbers]]
     assert (places, numbers) == (list(range(len(sizes))), list(range(sum(sizes))))
+    assert all(bucket.numbers.stop > bucket.numbers.start for bucket in buckets) or not sum(sizes)
     for bucket in buckets[:-1]:
         held = [sizes[place] for place in bucket.parameters]
         assert sum(held) >= full > sum(held[1:])

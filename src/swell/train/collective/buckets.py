@@ -28,12 +28,15 @@ def cut_buckets(sizes: Sequence[int], full: int) -> list[Bucket]:
         sizes: numbers of each parameter, as they follow one another in the buffer.
         full: numbers from which on a bucket takes no further parameter.
     """
-    buckets = []
+    buckets: list[Bucket] = []
     end, stop = sum(sizes), len(sizes)
     begin = end
     for place in reversed(range(len(sizes))):
         begin -= sizes[place]
         if end - begin >= full or place == 0:
+            if begin == end and buckets:  # nothing is left but parameters without numbers
+                last = buckets.pop()
+                stop, end = last.parameters.stop, last.numbers.stop
             buckets.append(Bucket(range(place, stop), slice(begin, end)))
             end, stop = begin, place
     return buckets
