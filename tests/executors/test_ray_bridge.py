@@ -54,13 +54,14 @@ def test_each_node_with_devices_has_a_host_and_a_name_of_its_own() -> None:
     ray = FakeRay()
     ray.add("10.9.0.1", 4, labels={"ray.io/market-type": "spot", "ray.io/availability-zone": "z2"})
     ray.add("10.9.0.1", 2)
-    ray.add("node0", 1)
+    ray.add("node0", 1, labels={"kind": "a100"})
     ray.add("head", 0)
     talk = Talk(ray)
     orders = {order.name: order for order in ray.started.values()}
     assert set(orders) == {"10-9-0-1", "10-9-0-1-000002", "ray-node0"}
     assert orders["10-9-0-1"].devices == "cpu:4" and orders["10-9-0-1"].is_borrowed
     assert orders["ray-node0"].devices == "cpu:1" and not orders["ray-node0"].is_borrowed
+    assert (orders["ray-node0"].kind, orders["10-9-0-1"].kind) == ("a100", "")
     assert talk.node("10-9-0-1").rack == "z2"
 
 

@@ -47,6 +47,15 @@ def node(
             help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S.",
         ),
     ] = "auto",
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="What the devices are called that jobs ask for with --kind. Devices of one kind must be "
+            "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
+            show_default=False,
+        ),
+    ] = None,
     cores: Annotated[
         float,
         typer.Option(metavar="N", help="Cores of this machine that all workers share; 0: all."),
@@ -116,6 +125,7 @@ def node(
     words = ["--state", str(folder.resolve()), "--join", join, "--token-file", str(token_file)]
     words += ["--devices", devices, *sharing.words, "--grace", f"{_seconds('--grace', grace):g}"]
     words += ["--advertise", advertise] if advertise is not None else []
+    words += ["--kind", kind] if kind is not None else []
     words += [*(["--name", name] if name is not None else []), *(["--borrowed"] if borrowed else [])]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", HOST_MODULE, *words])  # noqa: S606

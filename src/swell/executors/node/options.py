@@ -15,6 +15,7 @@ from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
 from swell.executors.remote.join_token import NAME
+from swell.model.kind import RULE, is_kind
 from swell.model.share_mode import ShareMode
 
 
@@ -29,6 +30,7 @@ class NodeOptions:
     token_file: Path
     name: str
     devices: str = "auto"
+    kind: str = ""  #: of the devices; empty: what they are
     sharing: CoreSharing = field(default_factory=CoreSharing)
     advertise: str  #: address at which workers of other hosts reach those of this one
     is_borrowed: bool = False
@@ -46,17 +48,27 @@ class NodeOptions:
                 f"devices {self.devices!r} are {len(found)} nodes; a host that joins is one: "
                 "name one node, or start several hosts"
             )
+        kind = self.kind or found[0].node.kind
         bindings = {
-            f"{self.name}/{index}": binding for index, binding in enumerate(found[0].bindings.values())
+            f"{self.name}/{index}": msgspec.structs.replace(binding, kind=kind)
+            for index, binding in enumerate(found[0].bindings.values())
         }
         node = msgspec.structs.replace(
             found[0].node,
             name=self.name,
             devices=tuple(bindings),
+            kind=kind,
             is_borrowed=self.is_borrowed,
             address=self.advertise,
         )
         return LocalNode(node, bindings)
+
+
+def check_kind(name: str) -> str:
+    """The same name. Raises DeviceError."""
+    if not is_kind(name):
+        raise DeviceError(f"devices cannot be of kind {name!r}: a kind has {RULE}; choose one with --kind")
+    return name
 
 
 def address_towards(head: HostAddress) -> str:
@@ -93,13 +105,14 @@ def check_name(name: str) -> str:
 
 
 def read_options(words: Sequence[str]) -> NodeOptions:
-    """Of the command line. Raises InvalidAddress, InvalidHostName."""
+    """Of the command line. Raises InvalidAddress, InvalidHostName, DeviceError."""
     parser = argparse.ArgumentParser(prog="swell.executors.node.process", description="A host.")
     parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
     parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
     parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
     parser.add_argument("--name", default="", help="of the node")
     parser.add_argument("--devices", default="auto", help="as in `swell up`")
+    parser.add_argument("--kind", default="", help="of the devices")
     parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
     parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
     parser.add_argument("--advertise", default="", help="address for workers of other hosts")
@@ -115,6 +128,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         token_file=arguments.token_file,
         name=check_name(arguments.name) if arguments.name else default_name(),
         devices=arguments.devices,
+        kind=check_kind(arguments.kind) if arguments.kind else "",
         sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
         advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,

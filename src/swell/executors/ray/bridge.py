@@ -38,6 +38,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0
 #: What ends after so long is a new fault.
 STEADY_S = 60.0
 GPU = "GPU"
+#: Label that says what the devices of a node are called that jobs ask for.
+KIND_LABEL = "kind"
 #: Labels that say which nodes are near each other, the first that a node has.
 RACK_LABELS = ("rack", "ray.io/availability-zone")
 MARKET_LABEL, SPOT = "ray.io/market-type", "spot"
@@ -211,6 +213,7 @@ class Bridge:
             token=self._order.token,
             devices=self._resource.devices(self._num_devices(node)),
             is_borrowed=self._options.is_borrowed or _is_spot(node),
+            kind=node.labels.get(KIND_LABEL, ""),
         )
 
     def _look_at_host(self, name: str, host: _Host, now_s: float) -> None:

@@ -84,6 +84,7 @@ def make_folder(parent: Path, order: HostOrder) -> Path:
 def _words(order: HostOrder, folder: Path, token: Path) -> list[str]:
     words = ["--state", str(folder / "state"), "--join", order.join, "--token-file", str(token)]
     words += ["--name", order.name, "--devices", order.devices]
+    words += ["--kind", order.kind] if order.kind else []
     return [*words, "--borrowed"] if order.is_borrowed else words
 
 

@@ -39,6 +39,7 @@ class HostOrder(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     devices: str
     is_borrowed: bool
+    kind: str = ""  #: of the devices; empty: what they are
 
 
 class RayPort(Protocol):
