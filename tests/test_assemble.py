@@ -16,7 +16,7 @@ from swell.assemble import (
     replay_journal,
     unended_jobs,
 )
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
 from swell.live.command_digest import digest
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
@@ -38,7 +38,7 @@ from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 
 
-def take(core: Core, journal: SqlJournal, *batches: Sequence[AnyEvent]) -> list[AnyCommand]:
+def take(core: PlatformCore, journal: SqlJournal, *batches: Sequence[AnyEvent]) -> list[AnyCommand]:
     """As the daemon does; returns what was commanded."""
     told: list[AnyCommand] = []
     for batch in batches:
@@ -49,7 +49,7 @@ def take(core: Core, journal: SqlJournal, *batches: Sequence[AnyEvent]) -> list[
     return told
 
 
-def two_jobs(core: Core, journal: SqlJournal, **changes: int) -> None:
+def two_jobs(core: PlatformCore, journal: SqlJournal, **changes: int) -> None:
     """`a` (pid 7) and `b` (pid 8) have a device each from second 3 on."""
     arrivals = [JobSubmitted(at_s=1.0, job_id=name, spec=spec(name, **changes)) for name in "ab"]
     trials = [JobProfiled(at_s=2.0, job_id=name, profile=PROFILE) for name in "ab"]
@@ -83,7 +83,7 @@ RESTLESS = Settings(min_hold_s=0.0)
 
 
 @pytest.fixture
-def restless(tmp_path: Path) -> tuple[StateFolder, Core]:
+def restless(tmp_path: Path) -> tuple[StateFolder, PlatformCore]:
     """A journal that leads elsewhere under default settings, and the head that handled it."""
     folder = StateFolder(tmp_path)
     folder.write_options(
@@ -98,14 +98,14 @@ def restless(tmp_path: Path) -> tuple[StateFolder, Core]:
     return folder, core
 
 
-def test_a_journal_is_replayed_under_its_own_settings(restless: tuple[StateFolder, Core]) -> None:
+def test_a_journal_is_replayed_under_its_own_settings(restless: tuple[StateFolder, PlatformCore]) -> None:
     folder, _ = restless
     assert replay_journal(folder.path).is_equal
     folder.options.unlink()
     assert not replay_journal(folder.path).is_equal, "the settings made the difference"
 
 
-def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFolder, Core]) -> None:
+def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFolder, PlatformCore]) -> None:
     folder, core = restless
     journal = SqlJournal(folder.journal)
     _fold_under_last_settings(folder, journal, RESTLESS)

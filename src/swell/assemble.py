@@ -14,6 +14,7 @@ import msgspec
 
 from swell.core.core import Core
 from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
@@ -68,13 +69,17 @@ class PlatformOptions:
         return bool(self.listen) or self.ray is not None
 
 
-def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> Core:
+def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> PlatformCore:
     """A head that knows nothing yet. Raises UnknownPolicy."""
     settings = settings or Settings()
     policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}
     if policy not in policies:
         raise UnknownPolicy(policy)
-    return Core(Planner(policies[policy], BestFitPlacer(), policies), FittedBelief(), settings.core)
+
+    def of_kind() -> Core:
+        return Core(Planner(policies[policy], BestFitPlacer(), policies), FittedBelief(), settings.core)
+
+    return PlatformCore(of_kind)
 
 
 @contextmanager
@@ -291,7 +296,7 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
 
 
 @contextmanager
-def _journalled(state_dir: Path) -> Iterator[tuple[Core, Iterable[Entry]]]:
+def _journalled(state_dir: Path) -> Iterator[tuple[PlatformCore, Iterable[Entry]]]:
     """A head as of the journal's last fold, and the batches since."""
     folder = StateFolder(state_dir)
     folder.check_owner()

@@ -156,6 +156,16 @@ def test_a_retry_is_the_same_job_again(alone: Stage, script: Path) -> None:
     assert new != old and after.spec == before.spec and after.origin.continues == ""
 
 
+def test_a_retry_may_be_on_another_kind_that_the_platform_has(alone: Stage, script: Path) -> None:
+    old = end(alone, script)
+    kind = alone.platform.cluster().nodes[0].kind
+    assert alone.platform.submission(alone.client.retry(old, kind=kind)).spec.kind == kind
+    with pytest.raises(InvalidJob, match="asks for devices of kind 'a100'; the platform has cpu"):
+        alone.client.retry(old, kind="a100")
+    with pytest.raises(InvalidJob, match="cannot be a kind of device"):
+        alone.client.retry(old, kind="")
+
+
 def test_a_job_goes_on_from_its_last_sound_checkpoint(alone: Stage, script: Path) -> None:
     old = end(alone, script)
     with pytest.raises(ApiError, match=rf"no sound checkpoint .*swell retry {old}"):

@@ -83,6 +83,7 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
         devices_per_worker=2,
         seed=7,
         tenant="lab/vision",
+        kind="cuda:NVIDIA H200",
         metric="val/accuracy",
         metric_goes="up",
         memory="4GiB",
@@ -94,6 +95,7 @@ def test_a_full_job_keeps_what_was_said(script: Path) -> None:
     assert (full.deadline_s, full.job_class) == (NOW_S + 180, JobClass.SOFT)
     assert (full.min_workers, full.max_workers, full.devices_per_worker, full.seed) == (2, 8, 2, 7)
     assert (full.tenant, spec(script).tenant) == ("lab/vision", "")
+    assert (full.kind, spec(script).kind) == ("cuda:NVIDIA H200", "")
     assert full.stop_on_nan and not spec(script).stop_on_nan
     assert (full.metric, full.metric_rises, full.memory_bytes) == ("val/accuracy", True, 4 << 30)
     assert (full.on_drift, spec(script).on_drift) == ("fail", None)
@@ -309,6 +311,9 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"tenant": ""}, "tenant", "leave it out"),
     ({"tenant": "the lab"}, "tenant", "letters, digits"),
     ({"tenant": 7}, "tenant", "str"),
+    ({"kind": ""}, "kind", "cannot be a kind of device: it has at most 80 printable"),
+    ({"kind": " a100"}, "kind", "no space first or last; name one that `swell nodes` lists"),
+    ({"kind": "a" * 81}, "kind", "at most 80"),
     ({"stop_on_nan": "yes"}, "stop_on_nan", "bool"),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
     ({"metric": "top 1"}, "metric", "such as accuracy"),

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.api.stage import Stage, journal_bytes, on_stage
+from tests.live.test_platform import until
 
 from swell.api.errors import NoPlatform
 from swell.api.what_if import Wish, what_if
+from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
+from swell.model.event import NodeJoined
 from swell.model.job import JobClass, Phase
 
 ONE = {"workers": "1"}  #: such a job wants no more than it has: the head has nothing to wake for
@@ -68,6 +71,30 @@ def test_a_hypothetical_job_is_judged_as_a_real_one_would_be(
     assert hasty.then.phase is Phase.REJECTED and hasty.then.counter_offer_s is not None
     calm = what_if(stage.folder.path, Wish(submit=job_file(tmp_path, script, deadline="now+60s"))).jobs[-1]
     assert calm.job_class is JobClass.STRICT and calm.then.is_promised and calm.then.kept
+
+
+def test_each_kind_of_device_is_asked_about_on_its_own(stage: Stage, script: Path, tmp_path: Path) -> None:
+    far = Node(name="far", kind="a100", devices=("far/0",))
+    first = stage.run(script, **ONE)
+    stage.hands.deliver(NodeJoined(at_s=0.0, node=far))
+    until(lambda: stage.client.cluster().num_devices == 3)
+    second = stage.run(script, kind="a100", **ONE)
+    waiting = stage.client.submit(script=script, global_batch=8, steps=100, kind="a100", **ONE)
+    ask, file = stage.folder.path, job_file(tmp_path, script, kind="cpu")
+    found = what_if(ask, Wish(add_nodes=1, kind="a100", submit=file))
+    assert (found.num_devices_now, found.num_devices_then) == (3, 4)
+    jobs = {job.id: job for job in found.jobs}
+    assert list(jobs) == [first, second, waiting, "train-new"] and found.left_out == ()
+    assert jobs[first].then == jobs[first].now and jobs[second].then == jobs[second].now
+    helped = jobs[waiting]
+    assert helped.now is not None and helped.now.finish_s is not None and helped.then.finish_s is not None
+    assert helped.then.finish_s < helped.now.finish_s - 5.0
+    with pytest.raises(InvalidInput, match="several kinds; name one of these with --kind: cpu, a100"):
+        what_if(ask, Wish(add_nodes=1))
+    with pytest.raises(InvalidInput, match="no node has devices of kind 'h100'"):
+        what_if(ask, Wish(add_nodes=1, kind="h100"))
+    with pytest.raises(InvalidJob, match="names no kind of device"):
+        what_if(ask, Wish(submit=job_file(tmp_path, script)))
 
 
 def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> None:

@@ -40,6 +40,12 @@ def test_joined_nodes_are_shown_with_their_address(here: Run, far: FakeControl) 
     assert "\nnode0: joined" not in shown
 
 
+def test_free_devices_are_told_by_kind_where_there_are_several(here: Run, far: FakeControl) -> None:
+    assert "devices free, policy" in here("nodes").stdout
+    far.joined = (msgspec.structs.replace(joined(), kind="a100"),)
+    assert "devices free (8 of 8 paced@200, 2 of 2 a100), policy" in here("nodes").stdout
+
+
 def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     here: Run, far: FakeControl
 ) -> None:

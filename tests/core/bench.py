@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.core.ports import Placer
 from swell.model.command import AnyCommand, Command, LaunchGang, WakeAt
 from swell.model.event import (
@@ -47,7 +47,7 @@ class Bench:
         self, num_devices: int = 8, policy: Fixed | None = None, placer: Placer | None = None
     ) -> None:
         self.policy = policy or Fixed()
-        self.core: Core = core_of(self.policy, placer)
+        self.core = PlatformCore(lambda: core_of(self.policy, placer))
         self.now_s = 100.0
         self.told_steps = 0  #: by a job of which none is shown
         self.ended: dict[str, JobView] = {}

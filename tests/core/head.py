@@ -9,6 +9,7 @@ from tests.core.crossing import Crossing
 from tests.core.driven_world import DrivenWorld
 
 from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.core.ports import World
 from swell.core.resizes import NUM_KEPT
 from swell.live.board import ViewBoard
@@ -30,11 +31,11 @@ class Head:
     def __init__(self, make: Callable[[], Core], world: DrivenWorld, delivers: World | None = None) -> None:
         self.world = world
         self.port = CheckedWorld(delivers or Crossing(world, world.seed), lambda: world.gangs)
-        self.core = make()
+        self.core = PlatformCore(make)
         self.ended: dict[str, JobView] = {}
         self.batches: list[Sequence[AnyEvent]] = []
         self._make = make
-        self._twin = make()
+        self._twin = PlatformCore(make)
         self._board = ViewBoard()
         self._saved: bytes | None = None
         self._journal: list[Sequence[AnyEvent]] = []
@@ -110,14 +111,14 @@ class Head:
         """Keep the state and forget the batches."""
         self._saved = self.core.save()
         self._journal = []
-        reborn = self._make()
+        reborn = PlatformCore(self._make)
         reborn.load(self._saved)
         assert reborn.save() == self._saved
 
     def die(self) -> None:
         """Killed with -9 and started again: fold, replay, and say again what is under way."""
         before = self.core.save()
-        self.core = self._make()
+        self.core = PlatformCore(self._make)
         if self._saved is not None:
             self.core.load(self._saved)
         self._board = ViewBoard()
@@ -129,9 +130,9 @@ class Head:
         for command in self.core.under_way():
             self.port.perform(command)
 
-    def copies(self, num: int) -> list[Core]:
+    def copies(self, num: int) -> list[PlatformCore]:
         """Cores in the state of this one, to try something out on."""
-        cores = [self._make() for _ in range(num)]
+        cores = [PlatformCore(self._make) for _ in range(num)]
         for core in cores:
             core.load(self.core.save())
         return cores

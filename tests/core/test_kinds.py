@@ -1,57 +1,218 @@
-"""A platform has devices of one kind: another one is refused, told, and never planned with."""
+"""A platform may have several kinds of device, a gang one: a core for each, which the others do not reach."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
-from tests.core.bench import Bench
-from tests.core.fakes import core_of, node
+from tests.core.bench import Bench, only
+from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
+from swell.core.saved_kinds import read_kinds, read_one_kind
 from swell.live.recovery import changed_nodes
 from swell.model.cluster import Cluster, Node
-from swell.model.event import NodeJoined, NodeLost
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, SuspendGang, WakeAt
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    ClockStepped,
+    DrainRequested,
+    GangEnded,
+    GangFound,
+    JobProfiled,
+    JobSubmitted,
+    NodeCleared,
+    NodeJoined,
+    NodeLost,
+    NodeWarned,
+    Opened,
+    Outcome,
+    Woke,
+)
 
 
 def of_kind(kind: str, name: str, num_devices: int = 4) -> Node:
     return msgspec.structs.replace(node(name, num_devices), kind=kind)
 
 
-def kinds(core: Core) -> list[str]:
+def new(wanted: int = 4) -> PlatformCore:
+    """Under a policy that gives each of `a`, `b` and `c` so many."""
+    policy = Fixed(dict.fromkeys("abc", wanted))
+    return PlatformCore(lambda: core_of(policy))
+
+
+def kinds(core: PlatformCore | Core) -> list[str]:
     return sorted({node.kind for node in core.cluster.nodes})
 
 
-def test_a_node_of_a_second_kind_is_refused_until_the_others_are_gone() -> None:
+def join(node: Node, at_s: float = 0.0) -> NodeJoined:
+    return NodeJoined(at_s=at_s, node=node)
+
+
+def submit(job_id: str, kind: str = "", at_s: float = 1.0) -> JobSubmitted:
+    return JobSubmitted(at_s=at_s, job_id=job_id, spec=spec(10_000, kind=kind))
+
+
+def measured(job_id: str, at_s: float = 2.0) -> JobProfiled:
+    return JobProfiled(at_s=at_s, job_id=job_id, profile=profile())
+
+
+def launches(commands: Iterable[AnyCommand]) -> dict[str, tuple[str, ...]]:
+    """Devices by job."""
+    return {one.job_id: one.target.devices for one in commands if isinstance(one, LaunchGang)}
+
+
+def two_kinds() -> tuple[PlatformCore, dict[str, tuple[str, ...]]]:
+    """With a gang of `a` on all of `slow`, and one of `b` on all of `fast`."""
+    core = new()
+    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
+    asked = core.handle([submit("a"), submit("b", "fast")])
+    kinds_asked = {one.job_id: one.device_kind for one in asked if isinstance(one, ProfileJob)}
+    assert kinds_asked == {"a": "slow", "b": "fast"}, "each is measured on its own kind"
+    return core, launches(core.handle([measured("a"), measured("b")]))
+
+
+def test_each_job_gets_devices_of_its_kind_and_one_that_names_none_those_of_the_first() -> None:
+    core, devices = two_kinds()
+    assert devices == {"a": ("n0.0", "n0.1", "n0.2", "n0.3"), "b": ("n1.0", "n1.1", "n1.2", "n1.3")}
+    assert core.kinds == ("slow", "fast") and kinds(core) == ["fast", "slow"]
+    assert {view.id: view.kind for view in core.views()} == {"a": "slow", "b": "fast"}
+
+
+def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
+    core = new()
+    core.handle([join(of_kind("slow", "n0")), submit("b", "fast")])
+    (view,) = core.views()
+    assert view.kind == "fast" and view.reason == "waits for a node: none of kind fast is there"
+    asked = core.handle([join(of_kind("fast", "n1"), 2.0)])
+    assert only([one for one in asked if not isinstance(one, WakeAt)], ProfileJob).device_kind == "fast"
+
+
+def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
+    core, _ = two_kinds()
+    assert not core.handle([NodeWarned(at_s=3.0, name="n1")]) and core.warned.keys() == {"n1"}
+    core.handle([NodeCleared(at_s=4.0, name="n1")])
+    assert not core.warned
+    commands = core.handle([CancelRequested(at_s=5.0, job_id="b")])
+    assert {one.job_id for one in commands if not isinstance(one, WakeAt)} == {"b"}
+    core.handle([GangEnded(at_s=6.0, job_id="b", generation=1, outcome=Outcome.STOPPED, steps=0)])
+    assert [view.id for view in core.ended_views()] == ["b"] and [view.id for view in core.views()] == ["a"]
+    core.handle([GangEnded(at_s=7.0, job_id="b", generation=1, outcome=Outcome.STOPPED, steps=0)])
+    assert core.num_stale == 1, "of a job that has ended"
+    core.handle([NodeLost(at_s=8.0, name="n1", cause="its power failed")])
+    assert kinds(core) == ["slow"] and [lost.name for lost in core.lost_nodes] == ["n1"]
+
+
+def test_a_node_that_comes_back_with_another_kind_is_lost_to_the_first_one() -> None:
+    core = new()
+    core.handle([join(of_kind("slow", "n0")), join(of_kind("slow", "n1"))])
+    core.handle([NodeLost(at_s=1.0, name="n1", cause="its host left")])
+    core.handle([join(of_kind("fast", "n1"), 2.0)])
+    assert [(one.name, one.kind) for one in core.cluster.nodes] == [("n0", "slow"), ("n1", "fast")]
+    assert core.lost_nodes == ()
+    core.handle([join(of_kind("fast", "n0"), 3.0)])
+    assert {one.name: one.kind for one in core.cluster.nodes} == {"n0": "fast", "n1": "fast"}
+
+
+def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
+    core = new()
+    core.handle([submit("a"), join(of_kind("slow", "n0"))])
+    core.handle([NodeLost(at_s=3.0, name="n0"), join(of_kind("fast", "n0"), 3.0)])
+    assert kinds(core) == ["fast"] and core.views()[0].kind == "fast", "as after another `swell up`"
+    core.handle([submit("b", "fast", 4.0), NodeLost(at_s=4.0, name="n0"), join(of_kind("slow", "n0"), 4.0)])
+    assert core.kinds == ("fast", "slow")
+    assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
+
+
+def test_a_new_kind_begins_with_what_the_platform_knows() -> None:
+    core = new()
+    core.handle([Opened(at_s=0.0, policy="restless"), join(of_kind("slow", "n0"))])
+    core.handle([ClockStepped(at_s=1.0, calendar_offset_s=3600.0)])
+    core.handle([DrainRequested(at_s=2.0), join(of_kind("fast", "n1"), 3.0), submit("b", "fast", 3.0)])
+    for one in read_kinds(core.save()):
+        saved = one.saved
+        assert (saved.policy, saved.is_draining, saved.calendar.offset_s) == ("restless", True, 3600.0)
+    commands = core.handle([Opened(at_s=4.0)])
+    assert [one.job_id for one in commands if isinstance(one, ProfileJob)] == ["b"]
+
+
+def lose(core: PlatformCore, job: str, at_s: float) -> Sequence[AnyCommand]:
+    return core.handle([GangEnded(at_s=at_s, job_id=job, generation=1, outcome=Outcome.LOST, steps=0)])
+
+
+def test_the_world_is_asked_for_the_earliest_that_a_core_waits_for() -> None:
+    core, _ = two_kinds()
+    assert lose(core, "a", 10.0) == [WakeAt(at_s=11.0)] and lose(core, "b", 10.5) == []
+    woken = core.handle([Woke(at_s=11.0)])
+    assert launches(woken).keys() == {"a"} and woken[-1] == WakeAt(at_s=11.5)
+    assert launches(core.handle([Woke(at_s=11.5)])).keys() == {"b"}
+
+
+def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
+    core, _ = two_kinds()
+    lose(core, "b", 10.0)
+    again = new()
+    again.load(core.save())
+    assert again.save() == core.save() and again.kinds == core.kinds
+    assert again.under_way() == core.under_way() and again.gangs() == core.gangs()
+    following: list[list[AnyEvent]] = [
+        [Woke(at_s=11.0)],
+        [NodeLost(at_s=12.0, name="n1")],
+        [join(of_kind("fast", "n2"), 13.0)],
+        [submit("c", "fast", 14.0)],
+        [CancelRequested(at_s=15.0, job_id="b")],
+    ]
+    for batch in following:
+        assert again.handle(batch) == core.handle(batch)
+
+
+def test_a_fold_of_a_version_with_one_kind_is_read() -> None:
     bench = Bench()
-    other = of_kind("cuda:NVIDIA H200", "n1")
-    bench.say(NodeJoined(at_s=bench.now_s, node=other))
-    assert kinds(bench.core) == ["fake"]
-    (why,) = bench.core.refused_nodes.values()
-    assert "cuda:NVIDIA H200" in why and "fake" in why
-    reborn = core_of(bench.policy)
-    reborn.load(bench.core.save())
-    assert reborn.refused_nodes == bench.core.refused_nodes
-    bench.say(NodeLost(at_s=bench.now_s, name="n0"), NodeJoined(at_s=bench.now_s, node=other))
-    assert kinds(bench.core) == ["cuda:NVIDIA H200"] and not bench.core.refused_nodes
+    bench.run("a")
+    saved = read_one_kind(bench.core.save())
+    (only_kind,) = read_kinds(bench.core.save())
+    old = PlatformCore(lambda: core_of(bench.policy))
+    old.load(only_kind.head)
+    assert old.save() == bench.core.save() and old.kinds == ("fake",)
+    assert [record.id for record in saved.records] == ["a"]
+
+
+def found_elsewhere() -> PlatformCore:
+    """The journal was lost: the job of a gang on `fast` is submitted again, to `slow`."""
+    core = new()
+    found = GangFound(at_s=0.0, job_id="b", generation=3, devices=("n1.0", "n1.1", "n1.2", "n1.3"), steps=10)
+    nodes = [join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))]
+    asked = core.handle([submit("b", at_s=0.0), *nodes, found])
+    assert {type(one) for one in asked if not isinstance(one, WakeAt)} == {ProfileJob, SuspendGang}
+    return core
+
+
+def test_a_gang_that_no_journal_explains_keeps_its_devices_until_it_is_gone() -> None:
+    core = found_elsewhere()
+    core.handle([submit("a", "fast")])
+    assert not launches(core.handle([measured("a"), measured("b")])), "neither device nor job is free"
+    gone = GangEnded(at_s=3.0, job_id="b", generation=4, outcome=Outcome.STOPPED, steps=10)
+    assert launches(core.handle([gone])) == {
+        "a": ("n1.0", "n1.1", "n1.2", "n1.3"),
+        "b": ("n0.0", "n0.1", "n0.2", "n0.3"),
+    }
+
+
+def test_a_request_about_a_job_is_answered_by_its_own_core_alone() -> None:
+    """The core that keeps the devices of the gang knows no such job: there it would be out of date."""
+    core = found_elsewhere()
+    core.handle([CancelRequested(at_s=1.0, job_id="b")])
+    assert core.ignored == [] and [view.id for view in core.ended_views()] == ["b"]
 
 
 def test_all_nodes_can_be_of_another_kind_at_the_next_start() -> None:
     """Each name stays: the last of the old kind is gone before the first of the new one joins."""
     before = Cluster((of_kind("slow", "n0"), of_kind("slow", "n1"), of_kind("slow", "n2")))
     now = [of_kind("fast", "n0"), of_kind("fast", "n1")]
-    core = core_of()
+    core = new()
     core.handle([NodeJoined(at_s=0.0, node=node) for node in before.nodes])
     core.handle(changed_nodes(core.cluster, now, 1.0))
-    assert core.cluster.nodes == tuple(now) and not core.refused_nodes
+    assert core.cluster.nodes == tuple(now) and core.kinds == ("fast",)
     assert changed_nodes(core.cluster, now, 2.0) == []
-
-
-def test_a_journal_with_two_kinds_can_be_read_and_is_of_one_kind_from_the_next_start_on() -> None:
-    bench = Bench()
-    saved = msgspec.json.decode(bench.core.save())
-    saved["cluster"]["nodes"].append(msgspec.to_builtins(of_kind("other", "n1")))
-    del saved["refused_nodes"], saved["unknown_gangs"]
-    old = core_of(bench.policy)
-    old.load(msgspec.json.encode(saved))
-    assert kinds(old) == ["fake", "other"]
-    old.handle(changed_nodes(old.cluster, [of_kind("other", "n1")], bench.now_s))
-    assert kinds(old) == ["other"]

@@ -90,5 +90,5 @@ def test_a_machine_may_offer_none() -> None:
 def test_nodes_of_two_kinds_make_no_platform() -> None:
     nodes = parse_devices("cpu:2")
     assert only_kind(nodes) == "cpu"
-    with pytest.raises(DeviceError, match=r"2 kinds \(cpu, paced@200\); a platform has one kind"):
+    with pytest.raises(DeviceError, match=r"2 kinds \(cpu, paced@200\); `swell up` offers one kind"):
         only_kind([*nodes, *parse_devices("paced:2@200")])

@@ -13,6 +13,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
 from swell.live.platform import Platform, Site
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -223,8 +224,8 @@ class Hands:
         )
 
 
-def new_core() -> Core:
-    return Core(Planner(OneDeviceEach(), FirstFree()), Linear(), CoreSettings())
+def new_core() -> PlatformCore:
+    return PlatformCore(lambda: Core(Planner(OneDeviceEach(), FirstFree()), Linear(), CoreSettings()))
 
 
 def new_platform_unread(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:

@@ -168,13 +168,60 @@ def test_a_drained_node_is_left_and_says_so_until_it_is_undone(tmp_path: Path) -
             platform.drain_node("elsewhere")
 
 
-def test_a_node_of_a_kind_that_is_refused_can_be_removed(tmp_path: Path) -> None:
+ANOTHER = msgspec.structs.replace(JOINED, kind="another")
+
+
+def test_a_job_runs_on_the_kind_that_it_names_and_must_name_one_where_there_are_several(
+    tmp_path: Path,
+) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
         until(has(platform, "node0"))
-        hands.join(msgspec.structs.replace(JOINED, kind="another"))
-        until(lambda: "far" in platform.cluster().refused_nodes)
-        assert platform.remove_node("far").devices == {} and hands.removed == ["far"]
+        first = platform.submit(spec()).id
+        with pytest.raises(
+            InvalidJob, match=r"asks for devices of kind 'another'; the platform has cpu \(2 dev"
+        ):
+            platform.submit(spec(kind="another"))
+        hands.join(ANOTHER)
+        until(has(platform, "node0", "far"))
+        with pytest.raises(
+            InvalidJob, match=r"has several: another \(2 devices\), cpu \(2 devices\); name one with --kind"
+        ):
+            platform.submit(spec())
+        second = platform.submit(spec(kind="another")).id
+        until(lambda: platform.job(first).phase is platform.job(second).phase is Phase.RUNNING)
+        assert platform.node("node0").jobs == [first] and platform.node("far").jobs == [second]
+        assert (platform.job(first).kind, platform.job(second).kind) == (NODE.kind, "another")
+
+
+def test_a_job_that_names_no_kind_has_the_only_one_that_takes_work(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        hands.join(ANOTHER)
+        until(has(platform, "node0", "far"))
+        platform.drain_node("far")
+        job_id = platform.submit(spec()).id
+        assert platform.submission(job_id).spec.kind == NODE.kind
+        platform.undrain_node("far")
+        platform.drain_node("node0")
+        other = platform.submit(spec()).id
+        assert platform.submission(other).spec.kind == "another"
+
+
+def test_both_kinds_and_their_jobs_outlive_the_daemon(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        hands.join(ANOTHER)
+        until(has(platform, "node0", "far"))
+        job_id = platform.submit(spec(kind="another")).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+    again = Noting()
+    again.nodes = (ANOTHER,)
+    with running(tmp_path, again, NODE) as platform:
+        until(has(platform, "node0", "far"))
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        assert platform.node("far").jobs == [job_id]
 
 
 def test_a_drain_outlives_the_daemon(tmp_path: Path) -> None:

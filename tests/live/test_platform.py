@@ -14,6 +14,7 @@ import pytest
 
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
 from swell.live import platform as platform_module
 from swell.live.platform import Platform, Site
 from swell.live.recovery import ReplayError, compare, replay
@@ -267,7 +268,7 @@ def test_a_policy_that_has_no_cores_to_divide_is_told_of(
 ) -> None:
     hands, journal = Hands(), SqlJournal(tmp_path / "journal.db")
     site = Site(jobs_dir=tmp_path, policy="one", nodes=(msgspec.structs.replace(NODE, cores=cores),))
-    core = Core(Planner(policy, FirstFree()), Linear(), CoreSettings())
+    core = PlatformCore(lambda: Core(Planner(policy, FirstFree()), Linear(), CoreSettings()))
     platform = Platform(site, core, journal, hands)
     platform.recover(journal.history())
     platform.start()

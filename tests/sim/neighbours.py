@@ -11,6 +11,7 @@ from tests.sim.worlds import job
 
 from swell.core.core import Core
 from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -71,7 +72,7 @@ def share_cores(
     timings: GangTimings | None = None,
     others: Sequence[tuple[float, Occurrence]] = (),
     log: SegmentLog | Unlogged = UNLOGGED,
-    listen: Callable[[Core], None] = lambda core: None,
+    listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> SimOutcome:
     scenario = Scenario(
         nodes=cluster(nodes, devices, "cpu", cores),
@@ -84,7 +85,8 @@ def share_cores(
     FixedShares.schedule, FixedShares.seen = schedule or {}, []
     policy = FixedShares()
     planner = Planner(policy, BestFitPlacer(), {policy.name: policy})
-    core = Core(planner, FittedBelief(), Settings(min_hold_s=10.0, report_plan_s=60.0).core)
+    settings = Settings(min_hold_s=10.0, report_plan_s=60.0).core
+    core = PlatformCore(lambda: Core(planner, FittedBelief(), settings))
     return simulate(core, scenario, log=log, listen=listen)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sim.worlds import RATES, job, run
 
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.job import BetweenSteps
 from swell.sim.bound import most_deadlines
 from swell.sim.epoch_ends import EpochEnds, TrainedSteps
@@ -94,7 +94,7 @@ def test_a_head_that_was_told_by_the_trial_knows_the_end_all_along(report_s: flo
     ends = EpochEnds(4.0, 10)
     told: list[float] = []
 
-    def listen(core: Core) -> None:
+    def listen(core: PlatformCore) -> None:
         told.extend(view.estimated_finish_s or 0.0 for view in core.views() if view.started_s is not None)
 
     outcome = run(
@@ -108,7 +108,7 @@ def test_a_head_that_was_told_nothing_learns_it_from_reports() -> None:
     plain = tried(waiting("a", EpochEnds(30.0, 30), steps=300), None)
     told: list[tuple[float, float]] = []
 
-    def listen(core: Core) -> None:
+    def listen(core: PlatformCore) -> None:
         told.extend((core.now_s, view.estimated_finish_s or 0.0) for view in core.views())
 
     outcome = run([plain], policy="equal_share", timings=GangTimings(report_s=5.0), listen=listen)
@@ -127,7 +127,7 @@ def test_resizes_leave_the_head_as_sure_of_the_end(report_s: float) -> None:
     ]
     told: dict[str, list[float]] = {"a": []}
 
-    def listen(core: Core) -> None:
+    def listen(core: PlatformCore) -> None:
         views = [view for view in core.views() if not view.phase.is_end]
         told["a"] = [view.estimated_finish_s or 0.0 for view in views if view.id == "a"] or told["a"]
 

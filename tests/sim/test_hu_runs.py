@@ -12,6 +12,7 @@ import pytest
 from swell.compiled import compiling
 from swell.core.core import Core
 from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
 from swell.model.job import Phase
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -37,7 +38,7 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
     jobs = msgspec.structs.replace(jobs, jobs=tuple(jobs.jobs)[:NUM_JOBS])
     conditions = Conditions(nodes=NUM_NODES, devices_per_node=1, resize_cost=cost)
     planner = Planner(policy, BestFitPlacer())
-    core = Core(planner, FittedBelief(), make_settings(SETTINGS).core)
+    core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
     with compiling():
         return simulate(core, set_up(jobs, hu(), conditions))
 

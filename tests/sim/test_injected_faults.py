@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.sim.worlds import job, run
 
 from swell.core.backoff import MAX_SETBACKS
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.sim.injected_faults import MESSAGE, FaultRates, InjectedFaults, parse_fault_rates
@@ -25,7 +25,7 @@ class Ears:
     def __init__(self) -> None:
         self.told: list[tuple[float, str, str, str]] = []
 
-    def __call__(self, core: Core) -> None:
+    def __call__(self, core: PlatformCore) -> None:
         self.told += [(story.at_s, job_id, story.code, story.text) for job_id, story in core.stories()]
 
     def times_s(self, code: str) -> list[float]:

@@ -39,7 +39,7 @@ def run(
     set_to = {f"{policy}.{name}": value for name, value in parameters.items()}
     core = new_core(policy, make_settings({"min_hold_s": 0.0, "report_plan_s": 60.0, **set_to}))
     if told is not None:
-        core._state.costs = ChangeCosts(pause_s=0.0)
+        core._cores[0]._state.costs = ChangeCosts(pause_s=0.0)
         handle = core.handle
 
         def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.sim.neighbours import FixedShares, Schedule, ends_s, lone, share_cores
 from tests.sim.worlds import job
 
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.coding import encode
 from swell.model.job import Phase
 from swell.model.share_mode import ShareMode
@@ -153,7 +153,7 @@ def test_a_pause_is_told_though_its_end_changes_the_pace() -> None:
     """The job grows when the other ends, and is slower from the end of its pause on: two want one core."""
     told: list[float] = []
 
-    def listen(core: Core) -> None:
+    def listen(core: PlatformCore) -> None:
         told.extend(view.resize_pause_s for view in core.ended_views() if view.id == "grows")
 
     grows = job("grows", steps=100, rates={1: 1.0, 2: 1.8})
@@ -212,7 +212,7 @@ def test_what_is_believed_of_speed_is_what_neighbours_leave_however_often_jobs_r
     """A job makes a step in ten seconds, and would report twenty times in them."""
     told_s: list[float] = []
 
-    def listen(core: Core) -> None:
+    def listen(core: PlatformCore) -> None:
         if core.now_s > 400.0:
             told_s.extend(view.estimated_finish_s or 0.0 for view in core.views() if not view.phase.is_end)
 
@@ -226,7 +226,7 @@ def test_a_metric_that_rises_is_told_by_its_name_and_seen_with_its_sign_turned()
     rising = replace(plain, spec=msgspec.structs.replace(plain.spec, metric="accuracy", metric_rises=True))
     metrics: list[dict[str, float]] = []
 
-    def listen(core: Core) -> None:
+    def listen(core: PlatformCore) -> None:
         metrics.extend(view.metrics for view in core.views())
 
     share_cores([rising], {"a": [(60.25, 1.0)]}, timings=GangTimings(report_s=0.5), listen=listen)

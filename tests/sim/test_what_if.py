@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
-from swell.core.core import Core
 from swell.core.costs import ChangeCosts
-from swell.core.state import read_saved
+from swell.core.platform_core import PlatformCore
+from swell.core.saved_kinds import read_one_kind
 from swell.model.cluster import Node
 from swell.model.event import DrainRequested
 from swell.model.job import Phase
@@ -52,14 +52,14 @@ class Half:
         if not self.state:
             self._cut(core)
 
-    def _cut(self, core: Core) -> None:
+    def _cut(self, core: PlatformCore) -> None:
         self.state = core.save()
         self.ended_before = frozenset(self.ended)
 
     @property
     def standing(self) -> Standing:
         known = {name: job for name, job in self.jobs.items() if name not in self.ended_before}
-        return Standing(now_s=self.cut_s, saved=read_saved(self.state), jobs=known)
+        return Standing(now_s=self.cut_s, saved=read_one_kind(self.state), jobs=known)
 
     def if_(
         self, policy: str = "", nodes: tuple[Node, ...] = (), jobs: tuple[SimJob, ...] = ()
@@ -128,7 +128,7 @@ def test_asking_leaves_no_trace() -> None:
     half = Half([job("a", steps=400), job("b", steps=400)], 30.25)
     before, standing = half.state, half.standing
     first = go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),)))
-    assert standing.saved == read_saved(before)
+    assert standing.saved == read_one_kind(before)
     assert go_on(head(), standing, PlatformChange(policy="fifo", nodes=(node("more"),))) == first
 
 
@@ -162,7 +162,7 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
     core = head()
     core.load(half.state)
     core.handle([DrainRequested(at_s=30.25)])
-    saved = read_saved(core.save())
+    saved = read_one_kind(core.save())
     assert saved.is_draining
     told = go_on(head(), Standing(now_s=1000.0, saved=saved, jobs=half.jobs), PlatformChange())
     assert told["a"].phase is Phase.SUCCEEDED

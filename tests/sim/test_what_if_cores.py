@@ -7,7 +7,8 @@ from tests.sim.neighbours import lone
 from tests.sim.worlds import head
 
 from swell.core.costs import ChangeCosts
-from swell.core.state import Saved, read_saved
+from swell.core.saved_kinds import read_one_kind
+from swell.core.state import Saved
 from swell.model.view import JobView
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
@@ -31,7 +32,7 @@ def looked_at(jobs: list[SimJob]) -> tuple[Saved, dict[str, float]]:
         for command in core.handle(batch):
             world.perform(command)
         ended |= {view.id: view for view in core.ended_views()}
-    return read_saved(state), {name: view.finished_s or 0.0 for name, view in ended.items()}
+    return read_one_kind(state), {name: view.finished_s or 0.0 for name, view in ended.items()}
 
 
 def as_believed(saved: Saved) -> Standing:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from swell.assemble import new_core
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
@@ -60,7 +60,7 @@ def job(
     return SimJob(id=name, submit_s=submit_s, spec=spec, profile=profile, speed=speed, **{**plain, **fields})
 
 
-def head(policy: str = "elasticflow", min_hold_s: float = 10.0) -> Core:
+def head(policy: str = "elasticflow", min_hold_s: float = 10.0) -> PlatformCore:
     return new_core(policy, Settings(min_hold_s=min_hold_s, report_plan_s=60.0))
 
 
@@ -72,7 +72,7 @@ def run(
     others: Sequence[tuple[float, Occurrence]] = (),
     timings: GangTimings | None = None,
     faults: InjectedFaults = NOTHING_FAILS,
-    listen: Callable[[Core], None] = lambda core: None,
+    listen: Callable[[PlatformCore], None] = lambda core: None,
 ) -> SimOutcome:
     """On nodes of 8 devices."""
     scenario = Scenario(

@@ -158,27 +158,40 @@ class Client:
             for place, job in enumerate(jobs)
         ]
 
-    def retry(self, job_id: str, *, deadline: str | float | None = None, key: str | None = None) -> str:
+    def retry(
+        self,
+        job_id: str,
+        *,
+        deadline: str | float | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+    ) -> str:
         """Submit a failed, cancelled or refused job again, from its beginning; returns the new id.
 
         Args:
             deadline: in place of the former one, which may have passed.
+            kind: of device, in place of the former one.
             key: as in `submit`.
 
         Raises:
             UnknownJob, InvalidJob; ApiError: the job is not over, or has succeeded.
         """
-        return self._resubmit(f"{_path(job_id)}/retry", deadline, key)
+        return self._resubmit(f"{_path(job_id)}/retry", deadline, kind, key)
 
     def continue_job(
-        self, job_id: str, *, deadline: str | float | None = None, key: str | None = None
+        self,
+        job_id: str,
+        *,
+        deadline: str | float | None = None,
+        kind: str | None = None,
+        key: str | None = None,
     ) -> str:
         """As `retry`, from the last sound checkpoint of the job.
 
         Raises:
             UnknownJob, InvalidJob; ApiError: the job is not over, has succeeded, or has no checkpoint.
         """
-        return self._resubmit(f"{_path(job_id)}/continue", deadline, key)
+        return self._resubmit(f"{_path(job_id)}/continue", deadline, kind, key)
 
     def jobs(
         self, phases: Iterable[Phase] = (), since_s: float | None = None, limit: int = 0
@@ -379,8 +392,11 @@ class Client:
             raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
         return self._send_once("/v1/jobs", asked, key)
 
-    def _resubmit(self, path: str, deadline: str | float | None, key: str | None) -> str:
-        return self._send_once(path, encode({} if deadline is None else {"deadline": deadline}), key)
+    def _resubmit(self, path: str, deadline: str | float | None, kind: str | None, key: str | None) -> str:
+        wish = {"deadline": deadline, "kind": kind}
+        return self._send_once(
+            path, encode({name: one for name, one in wish.items() if one is not None}), key
+        )
 
     def _send_once(self, path: str, content: bytes, key: str | None) -> str:
         """Ask again, under the same key, where no answer came: it is not known then what came of it."""

@@ -83,7 +83,7 @@ class Control(Protocol):
         """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unwritable. May take long."""
 
     def head_state(self) -> bytes:
-        """All that the head remembers, as JSON (`Core.save`); asking changes nothing."""
+        """All that the head remembers, as JSON (`PlatformCore.save`); asking changes nothing."""
 
     def stop(self) -> None:
         """Suspend every job and end the platform, processes and all; returns before that is done."""

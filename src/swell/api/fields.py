@@ -18,6 +18,7 @@ import msgspec
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
+from swell.model.kind import RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.wire import environ
 
@@ -201,6 +202,18 @@ def tenant(name: str | None) -> str:
             "tenant",
             f"{shown(name)} is not a valid tenant name; use at most 63 letters, digits and . "
             "_ @ / -, a letter or digit first, or leave it out",
+        )
+    return name
+
+
+def kind(name: str | None) -> str:
+    """The name as given; empty for none."""
+    if name is None:
+        return ""
+    if not is_kind(name):
+        raise InvalidField(
+            "kind",
+            f"{shown(name)} cannot be a kind of device: it has {RULE}; name one that `swell nodes` lists",
         )
     return name
 

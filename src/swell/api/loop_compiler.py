@@ -18,7 +18,7 @@ from contextlib import suppress
 from swell import compiled
 from swell.api.loop_cache import is_compiled, note_compiled
 from swell.assemble import new_core
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
@@ -151,7 +151,7 @@ def compile_loops(policy: str) -> None:
 class _Crowd:
     """Jobs of all classes on one node, and machines that answer each command in the next turn."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: PlatformCore) -> None:
         self._core = core
         node = Node(name="n", devices=DEVICES, kind="cpu")
         self._events: list[AnyEvent] = [Opened(at_s=0.0), NodeJoined(at_s=0.0, node=node)]

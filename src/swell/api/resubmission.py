@@ -21,6 +21,7 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What is to be different; all else is as it was submitted."""
 
     deadline: str | Number | None = None
+    kind: str | None = None  #: of the devices that it runs on
 
 
 def parse_wish(body: bytes) -> Resubmission:
@@ -59,8 +60,12 @@ def _undone(control: Control, job_id: str, verb: str) -> JobSubmitted:
 
 
 def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tuple[JobSpec, float | None]:
-    """The request with a deadline that lies ahead, and how far, if that is to count again the next time."""
+    """The request with what is wished, and a deadline that lies ahead; and how far, if that is to count again
+    the next time.
+    """
     spec, within_s = submission.spec, submission.origin.deadline_in_s
+    if wish.kind is not None:
+        spec = msgspec.structs.replace(spec, kind=fields.kind(wish.kind))
     if wish.deadline is not None:
         deadline_s = fields.deadline(wish.deadline, now_s)
         fields.job_class(spec.job_class, deadline_s)

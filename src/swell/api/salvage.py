@@ -10,10 +10,11 @@ import msgspec
 
 from swell.api.at_rest import at_rest
 from swell.assemble import new_core, settings_of
-from swell.core.core import Core
 from swell.core.job_status import JobStatus
+from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
-from swell.core.state import read_saved
+from swell.core.saved_kinds import SavedKind, encode_kinds, read_kinds
+from swell.core.state import Saved
 from swell.live.job_folders import JobFolders
 from swell.live.recovery import ReplayError, load, replay
 from swell.model.coding import encode
@@ -62,7 +63,7 @@ class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
 class _Rescue:
     """The parts of the new journal while they are gathered."""
 
-    core: Core
+    core: PlatformCore
     has_state: bool = False
     last_seq: int = 0  #: of the last batch that the core has handled
     ended: dict[str, JobView] = field(default_factory=dict)
@@ -171,17 +172,25 @@ def _ended_since(
 
 def _forget(rescue: _Rescue, folder: StateFolder) -> None:
     """Take open jobs that have ended out of the head's state."""
-    saved = read_saved(rescue.core.save())
-    gone = [record for record in saved.records if record.id in rescue.ended]
-    if not gone:
+    if not any(view.id in rescue.ended for view in rescue.core.views()):
         return
-    saved.records = [record for record in saved.records if record.id not in rescue.ended]
-    saved.rows = [job_id for job_id in saved.rows if job_id not in rescue.ended]
-    saved.last_plan.forget(frozenset(rescue.ended))
+    kept = []
+    for one in read_kinds(rescue.core.save()):
+        saved = one.saved
+        _forget_of(saved, rescue.ended.keys())
+        kept.append(SavedKind(kind=one.kind, head=encode(saved)))
+    rescue.core = new_core(settings=settings_of(folder.path))
+    load(rescue.core, encode_kinds(kept))
+
+
+def _forget_of(saved: Saved, ended: Set[str]) -> None:
+    """Take them out of the state of one kind."""
+    gone = [record for record in saved.records if record.id in ended]
+    saved.records = [record for record in saved.records if record.id not in ended]
+    saved.rows = [job_id for job_id in saved.rows if job_id not in ended]
+    saved.last_plan.forget(frozenset(ended))
     for record in gone:
         saved.tenants.leave(record.spec.tenant, saved.now_s)
-    rescue.core = new_core(settings=settings_of(folder.path))
-    load(rescue.core, encode(saved))
 
 
 def _view_of_end(submission: JobSubmitted, event: GangEnded | ProfilingFailed, phase: Phase) -> JobView:

@@ -172,6 +172,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
     devices_per_worker: Annotated[int, Meta(description="Devices of each worker: 1, 2, 4, 8, ...")] = 1
+    kind: Annotated[
+        str | None,
+        Meta(
+            description="Kind of the devices that the job runs on, as `swell nodes` lists it, such as "
+            "`cuda:NVIDIA H200`. Required where the platform has several kinds. Default: the only one."
+        ),
+    ] = None
     memory: Annotated[
         str | int | None,
         Meta(
@@ -286,6 +293,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),
+            kind=fields.kind(self.kind),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self._on_drift(),
         )

@@ -20,11 +20,13 @@ from swell.api.similar_jobs import Likenesses
 from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
-from swell.core.state import Saved, read_saved
+from swell.core.saved_kinds import SavedKind, read_kinds
+from swell.core.state import Saved
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
+from swell.live.kind_choice import with_kind
 from swell.live.platform import check_job
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass
 from swell.model.options import Sizes
@@ -70,6 +72,7 @@ class Wish:
 
     policy: str | None = None
     add_nodes: int = 0
+    kind: str = ""  #: of these nodes; empty: of the only kind that there is
     submit: Path | None = None  #: a job file
 
 
@@ -88,15 +91,32 @@ def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KindScene:
+    """The part of a platform that has one kind of device: the others make no difference to it."""
+
+    kind: str
+    saved: Saved
+    likenesses: Likenesses
+    belief: FittedBelief
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """A platform as it stands."""
 
     now_s: float  #: head time
     calendar_offset_s: float  #: calendar less head time
     is_up: bool
-    saved: Saved
-    likenesses: Likenesses
+    kinds: Sequence[KindScene]  #: one at least
     settings: Settings
+
+    @property
+    def policy(self) -> str:
+        return self.kinds[0].saved.policy or DEFAULT_POLICY
+
+    @property
+    def num_devices(self) -> int:
+        return sum(kind.saved.cluster.num_devices for kind in self.kinds)
 
 
 def _check_policy(policy: str | None) -> None:
@@ -109,18 +129,25 @@ def _check_policy(policy: str | None) -> None:
 
 def _scene(folder: StateFolder) -> Scene:
     is_up, state, views = _stand(folder)
-    saved = read_saved(state)
     ended = [view for view in views if view.phase.is_end]
-    clock = HeadClock()
-    clock.go_on(saved.calendar, saved.now_s)
+    cache = ProfileCache(folder.path)
+    kinds = [_kind_scene(one, cache, ended) for one in read_kinds(state)]
+    clock, calendar = HeadClock(), kinds[0].saved.calendar
+    clock.go_on(calendar, max(kind.saved.now_s for kind in kinds))
     return Scene(
         now_s=clock.now_s(),
-        calendar_offset_s=saved.calendar.offset_s,
+        calendar_offset_s=calendar.offset_s,
         is_up=is_up,
-        saved=saved,
-        likenesses=Likenesses(ProfileCache(folder.path), saved.cluster, saved.records, ended),
+        kinds=kinds,
         settings=settings_of(folder.path),
     )
+
+
+def _kind_scene(one: SavedKind, cache: ProfileCache, ended: Sequence[JobView]) -> KindScene:
+    saved, belief = one.saved, FittedBelief()
+    belief.restore(saved.belief)
+    likenesses = Likenesses(cache, saved.cluster, saved.records, ended)
+    return KindScene(kind=one.kind, saved=saved, likenesses=likenesses, belief=belief)
 
 
 def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
@@ -134,43 +161,64 @@ def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
 
 
 def _answer(scene: Scene, wish: Wish) -> WhatIf:
-    nodes = _more_nodes(scene.saved.cluster, wish.add_nodes)
-    num_devices = scene.saved.cluster.num_devices
-    num_then = num_devices + sum(len(node.devices) for node in nodes)
-    belief = FittedBelief()
-    belief.restore(scene.saved.belief)
-    policy = wish.policy or scene.saved.policy or DEFAULT_POLICY
-    drafts = _drafts(scene, wish.submit, num_then, new_policy(policy).domain.sizes)
-    new_jobs = tuple(_known(draft, belief, scene.likenesses, num_then) for draft in drafts)
-    standing, left_out = _standing(scene, belief, num_then)
-    as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
-    change = PlatformChange(policy=wish.policy or "", nodes=nodes, jobs=new_jobs)
-    as_wished = go_on(new_core(settings=scene.settings), standing, change)
-    offset_s = scene.calendar_offset_s
-    everybody = sorted(standing.saved.records, key=lambda record: (record.submitted_s, record.id)) + drafts
-    policy = scene.saved.policy or DEFAULT_POLICY
+    nodes = _more_nodes(scene, wish)
+    num_then = scene.num_devices + sum(len(node.devices) for node in nodes)
+    policy = wish.policy or scene.policy
+    drafts = _drafts(scene, wish.submit, nodes, new_policy(policy).domain.sizes)
+    jobs, left_out = list[Forecast](), list[str]()
+    for kind in scene.kinds:
+        of_kind = [draft for draft in drafts if draft.spec.kind in ("", kind.kind)]
+        added = tuple(node for node in nodes if node.kind == kind.kind)
+        forecasts, unknown = _forecasts(scene, kind, wish.policy or "", added, of_kind)
+        jobs += forecasts
+        left_out += unknown
     return WhatIf(
-        at_s=scene.now_s + offset_s,
+        at_s=scene.now_s + scene.calendar_offset_s,
         is_up=scene.is_up,
-        policy_now=policy,
-        policy_then=wish.policy or policy,
-        num_devices_now=num_devices,
+        policy_now=scene.policy,
+        policy_then=policy,
+        num_devices_now=scene.num_devices,
         num_devices_then=num_then,
-        jobs=tuple(
-            _forecast(record, as_is.get(record.id), as_wished[record.id], offset_s) for record in everybody
-        ),
-        left_out=left_out,
+        jobs=tuple(sorted(jobs, key=lambda job: job.is_hypothetical)),
+        left_out=tuple(left_out),
     )
 
 
-def _more_nodes(cluster: Cluster, num: int) -> tuple[Node, ...]:
-    """Nodes like the last one there is."""
-    if num == 0:
+def _forecasts(
+    scene: Scene, kind: KindScene, policy: str, nodes: tuple[Node, ...], drafts: Sequence[JobRecord]
+) -> tuple[list[Forecast], Sequence[str]]:
+    """Of all jobs of a kind, in order of submission; and the ids of those of which nothing is known."""
+    num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in nodes)
+    new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
+    standing, left_out = _standing(scene.now_s, kind, num_then)
+    as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
+    change = PlatformChange(policy=policy, nodes=nodes, jobs=new_jobs)
+    as_wished = go_on(new_core(settings=scene.settings), standing, change)
+    known = sorted(standing.saved.records, key=lambda record: (record.submitted_s, record.id))
+    offset_s = scene.calendar_offset_s
+    forecasts = [
+        _forecast(record, as_is.get(record.id), as_wished[record.id], offset_s)
+        for record in (*known, *drafts)
+    ]
+    return forecasts, left_out
+
+
+def _more_nodes(scene: Scene, wish: Wish) -> tuple[Node, ...]:
+    """Nodes like the last one there is, of a kind. Raises InvalidInput."""
+    if wish.add_nodes == 0:
         return ()
-    if not cluster.nodes:
+    there = {kind.kind: kind.saved.cluster.nodes for kind in scene.kinds if kind.saved.cluster.nodes}
+    if not there:
         raise InvalidInput("--add-nodes: the platform has no node to copy; start it with `swell up`")
-    like, taken = cluster.nodes[-1], {node.name for node in cluster.nodes}
-    if (num_then := cluster.num_devices + num * len(like.devices)) > MAX_DEVICES:
+    if wish.kind not in there and (wish.kind or len(there) > 1):
+        said = f"no node has devices of kind {wish.kind!r}" if wish.kind else "there are several kinds"
+        raise InvalidInput(f"--add-nodes: {said}; name one of these with --kind: {', '.join(there)}")
+    like = there[wish.kind or next(iter(there))][-1]
+    return _like(like, wish.add_nodes, {node.name for nodes in there.values() for node in nodes}, scene)
+
+
+def _like(like: Node, num: int, taken: set[str], scene: Scene) -> tuple[Node, ...]:
+    if (num_then := scene.num_devices + num * len(like.devices)) > MAX_DEVICES:
         raise InvalidInput(
             f"--add-nodes {num} would make {num_then:,} devices; at most {MAX_DEVICES:,} can be simulated"
         )
@@ -183,14 +231,17 @@ def _more_nodes(cluster: Cluster, num: int) -> tuple[Node, ...]:
     )
 
 
-def _drafts(scene: Scene, file: Path | None, num_devices: int, sizes: Sizes) -> list[JobRecord]:
-    """The jobs of a file, as if they were submitted now."""
+def _drafts(scene: Scene, file: Path | None, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
+    """The jobs of a file, as if they were submitted now, with these nodes there as well."""
     if file is None:
         return []
-    specs = [job.to_spec(scene.now_s + scene.calendar_offset_s) for job in load(file)]
+    devices = {kind.kind: kind.saved.cluster.num_devices for kind in scene.kinds if kind.kind}
+    for node in nodes:
+        devices[node.kind] += len(node.devices)
+    specs = [with_kind(job.to_spec(scene.now_s + scene.calendar_offset_s), devices) for job in load(file)]
     for spec in specs:
-        check_job(spec, num_devices, sizes)
-    taken, drafts = {record.id for record in scene.saved.records}, []
+        check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
+    taken, drafts = {record.id for kind in scene.kinds for record in kind.saved.records}, []
     for spec in specs:
         tries = (f"{spec.name}-new{place or ''}" for place in range(len(taken) + 1))
         job_id = next(name for name in tries if name not in taken)
@@ -203,34 +254,34 @@ def _drafts(scene: Scene, file: Path | None, num_devices: int, sizes: Sizes) -> 
     return drafts
 
 
-def _standing(scene: Scene, belief: FittedBelief, num_devices: int) -> tuple[Standing, tuple[str, ...]]:
-    """The platform without jobs of which nothing is known; and those jobs."""
+def _standing(now_s: float, kind: KindScene, num_devices: int) -> tuple[Standing, Sequence[str]]:
+    """The part of the platform without jobs of which nothing is known; and those jobs."""
     jobs: dict[str, SimJob] = {}
     left_out = []
-    for record in scene.saved.records:
+    for record in kind.saved.records:
         try:
-            jobs[record.id] = _known(record, belief, scene.likenesses, num_devices)
+            jobs[record.id] = _known(record, kind, num_devices)
         except InvalidJob:
             left_out.append(record.id)
-    records = [record for record in scene.saved.records if record.id in jobs]
-    saved = msgspec.structs.replace(scene.saved, records=records)
-    standing = Standing(now_s=scene.now_s, saved=saved, jobs=jobs)
-    return undisturbed(standing), tuple(left_out)
+    records = [record for record in kind.saved.records if record.id in jobs]
+    saved = msgspec.structs.replace(kind.saved, records=records)
+    standing = Standing(now_s=now_s, saved=saved, jobs=jobs)
+    return undisturbed(standing), left_out
 
 
-def _known(record: JobRecord, belief: FittedBelief, likenesses: Likenesses, num_devices: int) -> SimJob:
+def _known(record: JobRecord, kind: KindScene, num_devices: int) -> SimJob:
     """The job with what is believed of it, or else of jobs like it. Raises InvalidJob."""
     known = msgspec.structs.replace(record, progress=copy.copy(record.progress))
     if record.progress.total_steps is None:
         is_live = record.spec.elasticity is Elasticity.LIVE
-        profile = likenesses.profile(record.spec) if is_live else None
+        profile = kind.likenesses.profile(record.spec) if is_live else None
         if is_live and profile is None:
             raise InvalidJob(_unmeasured(record))
         known.learn_length(profile)
         if profile is not None:
-            belief.learn_profile(record.id, record.spec, profile)
+            kind.belief.learn_profile(record.id, record.spec, profile)
     try:
-        return sim_job(known, belief, num_devices)
+        return sim_job(known, kind.belief, num_devices)
     except ValueError as error:
         raise InvalidJob(
             f"{error}: its end is given in epochs, and its script does not say how long an epoch is"

@@ -94,6 +94,13 @@ Workers = Annotated[
 DevicesPerWorker = Annotated[
     int | None, typer.Option(metavar="N", help="Devices of each worker: 1, 2, 4, 8, ...")
 ]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="Kind of the devices that it runs on, as `swell nodes` lists it. Default: the only one.",
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(metavar="SIZE", help="Memory limit of all workers on a node together, such as 4GiB."),

@@ -71,8 +71,11 @@ def list_jobs(
         print_json(chosen.views)
         return
     if chosen.views:
-        headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH")
-        print_table(headings, [_row(view, cluster.now_s) for view in chosen.views], wrapping=0)
+        kinds = {node.kind for node in cluster.nodes} | {view.kind for view in chosen.views if view.kind}
+        headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND")
+        num_columns = len(headings) - (len(kinds) < 2)
+        rows = [_row(view, cluster.now_s)[:num_columns] for view in chosen.views]
+        print_table(headings[:num_columns], rows, wrapping=0)
     elif phase is None and since is None:
         print("no jobs yet; submit one with `swell submit`")
     else:
@@ -90,6 +93,7 @@ def _row(view: JobView, now_s: float) -> tuple[str, ...]:
         done(view),
         "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
         _finish(view, now_s),
+        view.kind or "-",
     )
 
 
@@ -170,6 +174,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("batch", _batch(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
+        ("kind", view.kind),
         ("sizes", changes),
         ("pids", _pids(view)),
         ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),

@@ -98,13 +98,12 @@ def _print_cluster(cluster: ClusterView) -> None:
     for node in cluster.nodes:
         for note in _notes(node, cluster.now_s):
             print(f"{node.name}: {note}")
-    for name, why in cluster.refused_nodes.items():
-        print(f"refused: {name} {why}")
     for lost in cluster.lost_nodes:
         print(_told_loss(lost, cluster.now_s))
     if not cluster.nodes and cluster.hosts_may_join:
         print(NO_NODE_OF_RAY if cluster.engine == "ray" else NO_NODE)
-    print(f"\n{cluster.num_free} of {cluster.num_devices} devices free, policy {cluster.policy}")
+    free = f"{cluster.num_free} of {cluster.num_devices} devices free{_by_kind(cluster)}"
+    print(f"\n{free}, policy {cluster.policy}")
     if cluster.clock_note:
         print(f"clock: {cluster.clock_note}")
     if cluster.disk_bytes:
@@ -112,6 +111,19 @@ def _print_cluster(cluster: ClusterView) -> None:
         print(f"{free} of {total} free on the disk of the state folder")
     for about, text in cluster.warnings.items():
         console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
+
+
+def _by_kind(cluster: ClusterView) -> str:
+    """Where there are several kinds."""
+    kinds = dict.fromkeys(node.kind for node in cluster.nodes)
+    if len(kinds) < 2:
+        return ""
+    told = []
+    for kind in kinds:
+        nodes = [node for node in cluster.nodes if node.kind == kind]
+        free = sum(not holder for node in nodes if not node.leaving for holder in node.devices.values())
+        told.append(f"{free} of {sum(len(node.devices) for node in nodes)} {kind}")
+    return f" ({', '.join(told)})"
 
 
 def number_of_cores(cores: float) -> str:

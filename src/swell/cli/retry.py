@@ -26,11 +26,16 @@ Deadline = Annotated[
         "one counts from now.",
     ),
 ]
+Kind = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Kind of the devices that it runs on. Default: as submitted."),
+]
 
 
 def retry(
     jobs: Jobs,
     deadline: Deadline = None,
+    kind: Kind = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,
@@ -40,13 +45,14 @@ def retry(
 
     with connect(state) as client:
         ended = [find_job(client, name).id for name in jobs]
-        ids = [client.retry(job_id, deadline=deadline) for job_id in ended]
+        ids = [client.retry(job_id, deadline=deadline, kind=kind) for job_id in ended]
         tell_verdicts(client, ids, no_wait, json)
 
 
 def go_on(
     jobs: Jobs,
     deadline: Deadline = None,
+    kind: Kind = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,
@@ -59,7 +65,7 @@ def go_on(
 
     with connect(state) as client:
         ended = [find_job(client, name) for name in jobs]
-        ids = [client.continue_job(view.id, deadline=deadline) for view in ended]
+        ids = [client.continue_job(view.id, deadline=deadline, kind=kind) for view in ended]
         for view in ended:
             if view.elasticity == "restart":
                 warn(

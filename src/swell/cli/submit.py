@@ -47,6 +47,7 @@ def submit(
     job_class: job.Class = None,
     workers: job.Workers = None,
     devices_per_worker: job.DevicesPerWorker = None,
+    kind: job.Kind = None,
     memory: job.Memory = None,
     elasticity: job.Elasticity = None,
     estimate: job.Estimate = None,

@@ -27,6 +27,14 @@ def what_if(
     add_nodes: Annotated[
         int, typer.Option(min=0, metavar="N", help="Add N nodes that are like the last existing one.")
     ] = 0,
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="Kind of device of the added nodes. Default: the only kind that there is.",
+            show_default=False,
+        ),
+    ] = "",
     submit: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Submit the jobs of this file.")
     ] = None,
@@ -43,7 +51,7 @@ def what_if(
 
     if policy is None and not add_nodes and submit is None:
         raise typer.BadParameter("name at least one change: --policy NAME, --add-nodes N, --submit FILE.yaml")
-    answer = ask(state, Wish(policy=policy, add_nodes=add_nodes, submit=submit))
+    answer = ask(state, Wish(policy=policy, add_nodes=add_nodes, kind=kind, submit=submit))
     if json:
         print_json(answer)
         return

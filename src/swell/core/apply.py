@@ -101,13 +101,6 @@ def _(event: JobSubmitted, state: HeadState) -> None:
 @_apply.register
 def _(event: NodeJoined, state: HeadState) -> None:
     node = event.node
-    if kinds := state.cluster.kinds_beside(node):
-        state.refused_nodes[node.name] = (
-            f"has devices of kind {node.kind}, and the others are of kind {', '.join(sorted(kinds))}: "
-            "a platform has devices of one kind"
-        )
-        return
-    state.refused_nodes.pop(node.name, None)
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
     if not is_same:
         state.readmit(node.name)
@@ -117,7 +110,6 @@ def _(event: NodeJoined, state: HeadState) -> None:
 
 @_apply.register
 def _(event: NodeLost, state: HeadState) -> None:
-    state.refused_nodes.pop(event.name, None)
     if event.is_host_kept:
         state.away[event.name] = event
     else:

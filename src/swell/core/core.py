@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -63,13 +63,22 @@ class BelievedGang:
 
 
 class Core:
-    """No clock, thread, lock, socket or random state: time arrives inside events."""
+    """The jobs and the nodes of one kind of device; `PlatformCore` has a core for each.
+
+    No clock, thread, lock, socket or random state: time arrives inside events.
+    """
 
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
         self._state = HeadState(belief=belief, domain=planner.policy.domain)
         self._whole_cores = WholeCores()
+
+    def begin_beside(self, other: Core) -> None:
+        """Know nothing but what is so for a whole platform, as another core of it knows it."""
+        state, known = self._state, other._state
+        state.now_s, state.calendar = known.now_s, known.calendar
+        state.is_draining, state.policy = known.is_draining, known.policy
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
@@ -222,7 +231,8 @@ class Core:
         state, spec = self._state, record.spec
         num_needed = spec.min_workers * spec.devices_per_worker
         if not state.cluster.nodes:
-            code, text = "no_nodes", "waits for a node: none has joined this platform yet"
+            which = f"none of kind {spec.kind} is there" if spec.kind else "none has joined this platform yet"
+            code, text = "no_nodes", f"waits for a node: {which}"
         elif not state.devices:
             code, text = "no_nodes", "waits for a node: all that are there are to be left (`swell nodes`)"
         elif state.lacks_nodes(record):
@@ -454,9 +464,30 @@ class Core:
         return not (self._state.holdings.owner or self._state.unknown.gangs)
 
     @property
-    def refused_nodes(self) -> dict[str, str]:
-        """Nodes that cannot join -> why."""
-        return dict(self._state.refused_nodes)
+    def wake_s(self) -> float | None:
+        """When it is to be woken, as it has asked last; None: it has been, or has not asked."""
+        return self._state.wake_s
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """Ids of jobs that ended in the latest batch."""
+        return [record.id for record in self._state.ended]
+
+    @property
+    def job_ids(self) -> Iterable[str]:
+        """Of jobs that have not ended."""
+        return self._state.records.keys()
+
+    @property
+    def is_kind_named(self) -> bool:
+        """Some job asks for the kind of these devices."""
+        return any(record.spec.kind for record in self._state.records.values())
+
+    @property
+    def known_nodes(self) -> Mapping[str, tuple[str, ...]]:
+        """Devices by name, of nodes that are there; none of those that are away."""
+        there = {node.name: node.devices for node in self._state.cluster.nodes}
+        return {**dict.fromkeys(self._state.away, ()), **there}
 
     @property
     def unknown_owner(self) -> Mapping[str, str]:
@@ -486,6 +517,10 @@ class Core:
                 record.id: up_s for record in changed if (up_s := state.latest.up_s(record.id)) is not None
             },
         )
+
+    def show_all(self) -> None:
+        """`changes` is to tell of all open jobs: something that all have in common is another one."""
+        self._state.unshown.update(self._state.records)
 
     def ended_views(self, with_offers: bool = True) -> list[JobView]:
         """Jobs that ended in the latest batch; the head has forgotten them.

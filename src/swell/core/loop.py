@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.core.ports import Journal, World
 
 
-def run(world: World, journal: Journal, core: Core) -> None:
+def run(world: World, journal: Journal, core: PlatformCore) -> None:
     """Until the world ends: write down what happened, decide, act."""
     while batch := world.next_events():
         journal.append(batch)

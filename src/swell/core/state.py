@@ -41,7 +41,6 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     calendar: Calendar = msgspec.field(default_factory=Calendar)
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
-    refused_nodes: dict[str, str] = {}  #: name -> why the node cannot join
     warned: dict[str, NodeWarned] = {}  #: by name, of nodes that are there, or away, and get no more work
     leave_causes: dict[str, list[NodeWarned]] = {}  #: of those of which several have said so, each of these
     away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are

@@ -6,9 +6,10 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from swell.core.core import Core
-from swell.core.explanations import PlanOutlook, guessed, with_outlook
+from swell.core.explanations import PlanOutlook, TurnChanges, guessed, with_outlook
+from swell.core.platform_core import PlatformCore
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
@@ -22,14 +23,33 @@ class Posted:
     """What the latest turn says of all open jobs; never changed after it was posted."""
 
     now_s: float = 0.0
-    outlook: PlanOutlook | None = None
+    kinds: tuple[str, ...] = ()
     cluster: Cluster = field(default_factory=Cluster)
     calendar: Calendar = field(default_factory=Calendar)
     num_stale: int = 0
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
-    refused_nodes: dict[str, str] = field(default_factory=dict)
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
+
+
+class JobOutlook(NamedTuple):
+    """What is said of an open job beside its view: see `with_outlook`."""
+
+    outlook: PlanOutlook | None
+    is_explained: bool
+    up_s: float | None
+
+
+@dataclass(slots=True)
+class PostedPlan:
+    """The latest plan of a core, and what came of its jobs since."""
+
+    outlook: PlanOutlook | None = None
+    explained: set[str] = field(default_factory=set)  #: open jobs of which its reason is not the latest
+    up_s: dict[str, float] = field(default_factory=dict)  #: when gangs that have started since had
+
+    def of(self, job_id: str) -> JobOutlook:
+        return JobOutlook(self.outlook, job_id in self.explained, self.up_s.get(job_id))
 
 
 class ViewBoard:
@@ -42,49 +62,58 @@ class ViewBoard:
         self._lock = threading.Lock()
         self._posted = Posted()
         self._open: dict[str, JobView] = {}  # in order of submission
-        self._explained: set[str] = set()  # open jobs of which the plan's reason is not the latest
-        self._up_s: dict[str, float] = {}  # when gangs that have started since the plan had
+        self._plans: list[PostedPlan] = []  # by core
+        self._plan_of: dict[str, PostedPlan] = {}  # by open job
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
         self.num_stories = 0  #: that the journal does not have
 
-    def post(self, core: Core) -> list[JobView]:
+    def post(self, core: PlatformCore) -> list[JobView]:
         """Show what the head knows after the turn it has just made. Returns the jobs that ended in it."""
         ended, changes, stories = core.ended_views(), core.changes(), core.stories()
         with self._lock:
             for view in ended:
                 self._open.pop(view.id, None)
+                self._plan_of.pop(view.id, None)
                 self._ended[view.id] = view
-            self._open.update((view.id, view) for view in changes.views)
-            if changes.outlook is not self._posted.outlook:
-                self._explained.clear()
-                self._up_s.clear()
-            self._explained |= changes.explained
-            self._up_s |= changes.up_s
+            for place, of_core in enumerate(changes):
+                self._post_changes(place, of_core)
             for job_id, story in stories:
                 self._stories[job_id].append(story)
             self.num_stories += len(stories)
             self._posted = Posted(
-                now_s=changes.now_s,
-                outlook=changes.outlook,
+                now_s=core.now_s,
+                kinds=core.kinds,
                 cluster=core.cluster,
                 calendar=core.calendar,
                 num_stale=core.num_stale,
                 unknown_owner=core.unknown_owner,
-                refused_nodes=core.refused_nodes,
                 warned=core.warned,
                 lost_nodes=core.lost_nodes,
             )
         return ended
 
+    def _post_changes(self, place: int, changes: TurnChanges) -> None:
+        if place == len(self._plans):
+            self._plans.append(PostedPlan())
+        plan = self._plans[place]
+        self._open.update((view.id, view) for view in changes.views)
+        self._plan_of.update((view.id, plan) for view in changes.views)
+        if changes.outlook is not plan.outlook:
+            plan.outlook = changes.outlook
+            plan.explained.clear()
+            plan.up_s.clear()
+        plan.explained |= changes.explained
+        plan.up_s |= changes.up_s
+
     def job(self, job_id: str) -> JobView | None:
         """An open or recently ended job, with head times; None for any other job."""
         with self._lock:
-            posted, is_explained, up_s = self._posted, job_id in self._explained, self._up_s.get(job_id)
-            view = self._open.get(job_id)
+            now_s, view = self._posted.now_s, self._open.get(job_id)
             if view is None:
                 return self._ended.get(job_id)
-        return _complete(view, posted, is_explained, up_s)
+            told = self._plan_of[job_id].of(job_id)
+        return _complete(view, now_s, told)
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
         """Jobs that run, wait, or ended since the last fold, oldest first.
@@ -94,14 +123,11 @@ class ViewBoard:
             limit: the newest so many of them; 0: all.
         """
         with self._lock:
-            posted = self._posted
+            now_s = self._posted.now_s
             views = [view for view in (*self._ended.values(), *self._open.values()) if is_wanted(view)]
-            explained = self._explained.intersection(view.id for view in views)
-            up_s = dict(self._up_s)
-        return [
-            view if view.phase.is_end else _complete(view, posted, view.id in explained, up_s.get(view.id))
-            for view in newest(views, limit)
-        ]
+            views = newest(views, limit)
+            told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
+        return [_complete(view, now_s, told[view.id]) if view.id in told else view for view in views]
 
     def count(self) -> Counter[Phase]:
         """Those jobs, by phase."""
@@ -154,14 +180,20 @@ class ViewBoard:
     def num_stale(self) -> int:
         return self._posted.num_stale
 
-    @property
-    def refused_nodes(self) -> dict[str, str]:
-        return self._posted.refused_nodes
+    def devices_by_kind(self) -> dict[str, int]:
+        """Devices of nodes that take work, of each kind that there is, or was: 0 of the latter."""
+        with self._lock:
+            posted = self._posted
+        nums = dict.fromkeys(posted.kinds, 0)
+        for node in posted.cluster.nodes:
+            if node.name not in posted.warned:
+                nums[node.kind] = nums.get(node.kind, 0) + len(node.devices)
+        return nums
 
-    @property
-    def num_devices(self) -> int:
-        """Of all nodes that are there."""
-        return self._posted.cluster.num_devices
+    def num_devices(self, kind: str = "") -> int:
+        """Of all nodes that are there, of any kind or of this one."""
+        cluster = self._posted.cluster
+        return sum(len(node.devices) for node in cluster.nodes if kind in ("", node.kind))
 
     @property
     def lost_nodes(self) -> tuple[LostNode, ...]:
@@ -197,5 +229,5 @@ def _leaving(warned: NodeWarned | None) -> NodeLeaving | None:
     return NodeLeaving(since_s=warned.at_s, until_s=warned.until_s, why=warned.why)
 
 
-def _complete(view: JobView, posted: Posted, is_explained: bool, up_s: float | None) -> JobView:
-    return guessed(with_outlook(view, posted.outlook, is_explained, up_s), posted.now_s)
+def _complete(view: JobView, now_s: float, told: JobOutlook) -> JobView:
+    return guessed(with_outlook(view, *told), now_s)

@@ -15,8 +15,8 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from swell import __version__
-from swell.core.core import Core
 from swell.core.loop import run
+from swell.core.platform_core import PlatformCore
 from swell.core.ports import Journal
 from swell.core.state import job_sizes
 from swell.live.board import ViewBoard
@@ -27,6 +27,7 @@ from swell.live.command_digest import digest
 from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
+from swell.live.kind_choice import with_kind
 from swell.live.pruning import EndedJobs, Pruner
 from swell.live.recovery import Entry, differences, explained_jobs, load, replay
 from swell.live.retention import PrunedJob, PruneRequest, Retention
@@ -178,7 +179,7 @@ class Platform:
     def __init__(
         self,
         site: Site,
-        core: Core,
+        core: PlatformCore,
         store: Store,
         executor: Executor,
         tell: Callable[[str], None] = lambda why: None,
@@ -365,14 +366,16 @@ class Platform:
         Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
         """
         self._refuse_while_stalled()
+        spec = with_kind(spec, self._board.devices_by_kind())
         check_job(spec, self._most_devices(spec), self._core.domain.sizes)
         return self._submitter.submit(spec, origin)
 
     def _most_devices(self, spec: JobSpec) -> int:
-        """That there are, or may ever be: where hosts may join, enough for any job."""
-        here = sum(len(node.devices) for node in self._site.nodes)
+        """Of its kind, that there are, or may ever be: where hosts may join, enough for any job."""
+        kind = spec.kind
+        own = sum(len(node.devices) for node in self._site.nodes if kind in ("", node.kind))
         ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0
-        return max(here, self._board.num_devices, ample)
+        return max(own, self._board.num_devices(kind), ample)
 
     def submission(self, job_id: str) -> JobSubmitted:
         """As the job was submitted. Raises UnknownJob."""
@@ -476,7 +479,7 @@ class Platform:
         return [shown_story(story, calendar) for story in told]
 
     def head_state(self) -> bytes:
-        """All that the head remembers, as it stands (`Core.save`); asking changes nothing.
+        """All that the head remembers, as it stands (`PlatformCore.save`); asking changes nothing.
 
         Raises TimeoutError if the head does not come to the end of a turn.
         """
@@ -532,7 +535,6 @@ class Platform:
             disk_free_bytes=space.free,
             disk_bytes=space.total,
             warnings=self._warnings(space.free, nodes),
-            refused_nodes=self._board.refused_nodes,
             lost_nodes=self._nodes.lost(),
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,

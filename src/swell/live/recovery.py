@@ -8,7 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from swell.core.core import BelievedGang, Core
+from swell.core.core import BelievedGang
+from swell.core.platform_core import PlatformCore
 from swell.live.command_digest import is_equal
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand
@@ -51,7 +52,7 @@ class Replay:
         return self.first_difference is None
 
 
-def replay(core: Core, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[AnyCommand]]]:
+def replay(core: PlatformCore, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[AnyCommand]]]:
     """Handle every batch again; yields after each, while the core stands where it stood then.
 
     Raises:
@@ -70,7 +71,7 @@ def replay(core: Core, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[A
         yield entry, commands
 
 
-def load(core: Core, state: bytes | None) -> None:
+def load(core: PlatformCore, state: bytes | None) -> None:
     """Give a new head the folded state of a journal, if there is one.
 
     Raises:
@@ -113,7 +114,7 @@ def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
 def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[AnyEvent]:
     """What makes the cluster the head remembers into the one that is there.
 
-    All nodes of another kind are gone before the first new one joins: the head has nodes of one kind.
+    All nodes of another kind are gone before the first new one joins: then the only kind may become another.
     """
     here = {node.name: node.kind for node in nodes}
     lost = [node.name for node in before.nodes if here.get(node.name) != node.kind]
@@ -125,7 +126,7 @@ def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[
     ]
 
 
-def explained_jobs(core: Core, work: RunningWork) -> frozenset[str]:
+def explained_jobs(core: PlatformCore, work: RunningWork) -> frozenset[str]:
     """Jobs whose gang is what the head believes it to be, or whose end the head is about to hear."""
     believed = {gang.job_id: gang for gang in core.gangs()}
     live = {gang.job_id for gang in work.gangs if _explains(believed.get(gang.job_id), gang)}
@@ -144,7 +145,7 @@ def _explains(believed: BelievedGang | None, found: GangFound) -> bool:
     return set(found.devices) <= set(believed.devices)
 
 
-def differences(core: Core, own: Sequence[Node], work: RunningWork, now_s: float) -> list[AnyEvent]:
+def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_s: float) -> list[AnyEvent]:
     """What makes of the head's memory what is there: nodes, then gangs.
 
     Joined nodes that were given up meanwhile are lost before their gangs, which is no fault of the jobs, and
@@ -162,7 +163,7 @@ def differences(core: Core, own: Sequence[Node], work: RunningWork, now_s: float
     ]
 
 
-def _left_nodes(core: Core, work: RunningWork) -> list[Node]:
+def _left_nodes(core: PlatformCore, work: RunningWork) -> list[Node]:
     """Each had a gang that is missing, and has no other: hosts keep gangs as long as their leases last."""
     alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
     missing = [gang for gang in core.gangs() if gang.job_id not in alive and gang.phase is not Phase.STARTING]
@@ -173,7 +174,7 @@ def _left_nodes(core: Core, work: RunningWork) -> list[Node]:
     return [node for node in here if lost.intersection(node.devices)]
 
 
-def unlike_gangs(core: Core, work: RunningWork, now_s: float) -> list[AnyEvent]:
+def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[AnyEvent]:
     """Gangs that the head believes in and that are not there, and those that it cannot explain.
 
     A gang that was only being started never was: its job is planned again, on the devices that are there now.

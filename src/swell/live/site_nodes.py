@@ -79,8 +79,8 @@ class SiteNodes:
     def remove(self, name: str, is_forced: bool = False) -> NodeView:
         """Have the host of a node leave; the node as it was. `NodeLost` comes once its workers are gone.
 
-        Of a node that was refused, or is lost, the host is told to leave, or its name is forgotten: what is
-        returned has no devices.
+        Of a node that is lost, the host is told to leave, or its name is forgotten: what is returned has no
+        devices.
 
         Args:
             is_forced: even if jobs have workers there, which these lose.
@@ -89,7 +89,7 @@ class SiteNodes:
             UnknownNode, Unavailable.
             NodeInUse: jobs have workers there, or it is of the platform's own machine.
         """
-        if name in self._board.refused_nodes or name in {lost.name for lost in self._board.lost_nodes}:
+        if name in {lost.name for lost in self._board.lost_nodes}:
             self._remove_host(name)
             return NodeView(name=name, rack="", kind="", is_borrowed=False, devices={}, is_joined=True)
         node = self.named(name)

@@ -88,10 +88,6 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
     def has_node(self, name: str) -> bool:
         return any(node.name == name for node in self.nodes)
 
-    def kinds_beside(self, node: Node) -> set[str]:
-        """Kinds of the other nodes that are not this one's."""
-        return {other.kind for other in self.nodes if other.name != node.name} - {node.kind}
-
     def with_node(self, node: Node) -> Cluster:
         """This cluster with `node` added, or replaced if one of that name is there."""
         others = self.without_node(node.name)

@@ -166,6 +166,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     memory_bytes: int | None = None  #: that all its workers together may have on a node; None: no limit
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
+    kind: str = ""  #: of the devices that it runs on; empty: of the only kind that there is
 
     @property
     def least_batch(self) -> int:

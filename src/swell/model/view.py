@@ -80,6 +80,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""  #: digest of the snapshot of its code; empty: it runs the files as they are
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
     continues: str = ""  #: id of the ended job from whose checkpoint it went on; empty: of none
+    kind: str = ""  #: of the devices that it runs on; empty: no node has joined yet
 
 
 class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +144,6 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     disk_free_bytes: int = 0  #: of the state folder
     disk_bytes: int = 0  #: in all
     warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`
-    refused_nodes: dict[str, str] = {}  #: node -> why it cannot join
     lost_nodes: tuple[LostNode, ...] = ()  #: the latest last
     hosts_may_join: bool = False  #: hosts of other machines
     engine: str = ""  #: what brings these hosts: `ray`; empty: people do

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from swell.assemble import new_core
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobSpec, Phase, Profile
 from swell.repro.bftrainer_inputs import Trainer
 from swell.settings import make_settings
@@ -76,7 +76,7 @@ def _is_done(phase: Phase) -> bool:
     return phase is Phase.SUCCEEDED
 
 
-def _open_steps(core: Core) -> int:
+def _open_steps(core: PlatformCore) -> int:
     return sum(view.steps for view in core.views())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.core.core import Core
 from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -117,7 +118,8 @@ def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed, assumed=case.assumed)
     conditions = Conditions(nodes=case.nodes, devices_per_node=1, resize_cost=case.resize_cost, seed=seed)
     timed = Timed(new_policy(allocator.policy, dict(allocator.parameters)))
-    core = Core(Planner(timed, BestFitPlacer()), FittedBelief(), make_settings(SETTINGS).core)
+    planner = Planner(timed, BestFitPlacer())
+    core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
     outcome = simulate(core, set_up(jobs, hu(), conditions), with_offers=False)
     queues_s = [job.start_s - job.submit_s for job in outcome.jobs if job.start_s is not None]
     done = [(job.end_s, job.jct_s) for job in outcome.jobs if job.jct_s is not None]

@@ -72,7 +72,7 @@ class LiveRun(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: str
     begun_s: float
-    head: str  #: its state (`Core.save`) then: idle, and no longer without experience
+    head: str  #: its state (`PlatformCore.save`) then: idle, and no longer without experience
     devices: str  #: as for `swell up`
     nodes: tuple[Node, ...]
     trials: tuple[LiveJob, ...]  #: of a few steps, before the others: see `Player.measure`

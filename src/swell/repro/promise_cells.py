@@ -13,7 +13,7 @@ import msgspec
 
 import swell
 from swell.assemble import new_core
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.job import AfterRefusal
 from swell.repro.log_cases import head_settings
 from swell.repro.promise_inputs import PromiseInput
@@ -129,7 +129,7 @@ class Cells:
 def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:
     begun_s = time.process_time()
 
-    def watch(core: Core) -> None:
+    def watch(core: PlatformCore) -> None:
         if time.process_time() - begun_s > limit_s:
             raise _TooSlow
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from swell.assemble import new_core
 from swell.core import loop
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
-from swell.core.state import read_saved
+from swell.core.saved_kinds import read_one_kind
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
 from swell.repro.live_run import LiveJob, LiveRun
@@ -33,7 +33,7 @@ def simulate(
     run: LiveRun,
     cost: AsMeasured,
     timings: GangTimings,
-    listen: Callable[[Core], None] = lambda core: None,
+    listen: Callable[[PlatformCore], None] = lambda core: None,
     noise_share: float = 0.0,
     seed: int = 0,
     nodes: Sequence[tuple[float, Occurrence]] = (),
@@ -50,7 +50,7 @@ def simulate(
         note: called after each turn, with its time and all jobs.
     """
     generator = np.random.default_rng(seed)
-    standing = Standing(now_s=run.begun_s, saved=read_saved(run.head.encode()), jobs={})
+    standing = Standing(now_s=run.begun_s, saved=read_one_kind(run.head.encode()), jobs={})
     num_devices = sum(len(node.devices) for node in run.nodes)
     jobs = [_sim_job(job, num_devices, noise_share, generator) for job in run.jobs]
     core = new_core(run.policy, settings)

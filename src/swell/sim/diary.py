@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.view import JobView, Story
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import Segment, gangs
@@ -20,12 +20,12 @@ class Diary:
         self.stories: list[tuple[str, Story]] = []  #: (job id, line), in order of time
         self._ended: dict[str, JobView] = {}
 
-    def listen(self, core: Core) -> None:
+    def listen(self, core: PlatformCore) -> None:
         """To be called after each turn."""
         self.stories += core.stories()
         self._ended |= {view.id: view for view in core.ended_views()}
 
-    def jobs(self, core: Core) -> list[JobView]:
+    def jobs(self, core: PlatformCore) -> list[JobView]:
         """All that the head has known, those last that are open at the end of the run."""
         return [*self._ended.values(), *core.views()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from swell.model.view import JobView
 from swell.sim.job import SimJob
@@ -17,25 +18,29 @@ class JobLedger:
 
     Args:
         jobs: by submission, unless all are in memory anyway.
-        num_devices: a job that needs more never enters.
+        most_devices: of a kind; a job that needs more never enters.
         log: of what gangs did, which is kept with the outcomes.
     """
 
     def __init__(
-        self, jobs: Several[SimJob], num_devices: int, log: SegmentLog | Unlogged = UNLOGGED
+        self,
+        jobs: Several[SimJob],
+        most_devices: Callable[[str], int],
+        log: SegmentLog | Unlogged = UNLOGGED,
     ) -> None:
         self._log = log
         self.outcomes = Outcomes()
         self.num_ended = 0
         self._jobs = jobs
-        self._num_devices = num_devices
+        self._most_devices = cache(most_devices)
         self._open: dict[str, tuple[int, SimJob]] = {}  #: id -> place in the workload, job
 
     def arrivals(self) -> Iterator[SimJob]:
         """Each job in its turn. Raises ValueError if two that are known at one time have one id."""
         for place, job in _in_turn(self._jobs):
-            if job.smallest_devices > self._num_devices:
-                self.outcomes.note(place, too_large(job, self._num_devices))
+            most_devices = self._most_devices(job.spec.kind)
+            if job.smallest_devices > most_devices:
+                self.outcomes.note(place, too_large(job, most_devices))
                 continue
             if job.id in self._open:
                 raise ValueError(f"job {job.id!r} is in the workload twice; ids are unique")

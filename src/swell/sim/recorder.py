@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
 from swell.model.view import JobView
 from swell.sim.outcome import Usage
@@ -26,7 +26,7 @@ class Recorder:
     """
 
     def __init__(
-        self, core: Core, note_end: Callable[[JobView], None] | None = None, with_offers: bool = True
+        self, core: PlatformCore, note_end: Callable[[JobView], None] | None = None, with_offers: bool = True
     ) -> None:
         self._core, self._with_offers = core, with_offers
         self.ended: dict[str, JobView] = {}

@@ -19,7 +19,7 @@ class ResumedWorld(SimulatedWorld):
     """Gangs train on from where they are believed to be, and what was commanded is under way.
 
     Args:
-        under_way: `Core.under_way` of the head that goes on in this world.
+        under_way: `PlatformCore.under_way` of the head that goes on in this world.
         jobs: further ones, which the head does not know; `others` tells of their submissions.
         others: what else happens: (time, occurrence).
     """

@@ -10,7 +10,7 @@ import numpy as np
 
 from swell.compiled import compile_always
 from swell.core import loop
-from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
@@ -56,12 +56,19 @@ class Scenario:
         """Devices that are there from the start."""
         return sum(len(node.devices) for node in self.nodes)
 
+    def most_devices(self, kind: str) -> int:
+        """Of a kind, as if all nodes that are ever lent were there at the same time; empty: of the first."""
+        pool = self.pool
+        wanted = kind or (self.nodes[0].kind if self.nodes else "" if pool is None else pool.kind)
+        owned = sum(len(node.devices) for node in self.nodes if node.kind == wanted)
+        return owned + (pool.num_devices if pool is not None and pool.kind == wanted else 0)
+
 
 def simulate(
-    core: Core,
+    core: PlatformCore,
     scenario: Scenario,
     progress: Callable[[int], None] = lambda num_ended: None,
-    listen: Callable[[Core], None] = lambda core: None,
+    listen: Callable[[PlatformCore], None] = lambda core: None,
     with_offers: bool = True,
     log: SegmentLog | Unlogged = UNLOGGED,
 ) -> SimOutcome:
@@ -70,8 +77,8 @@ def simulate(
     Jobs enter as time comes to them; of one that has ended, its outcome is kept. So memory is that of the
     jobs that are open, and some 300 bytes for each that is not.
 
-    A job that could not even have its smallest gang if the cluster were its own, with every node that is
-    ever lent, is refused at the door, as the platform refuses it at submission.
+    A job that could not even have its smallest gang if all devices of its kind were its own, with every node
+    that is ever lent, is refused at the door, as the platform refuses it at submission.
 
     Args:
         core: a fresh one, which is used up.
@@ -83,7 +90,7 @@ def simulate(
     if len(scenario.jobs) >= NUM_JOBS_WORTH_COMPILING:
         compile_always()
     pool = scenario.pool
-    ledger = JobLedger(scenario.jobs, scenario.num_owned + (pool.num_devices if pool else 0), log)
+    ledger = JobLedger(scenario.jobs, scenario.most_devices, log)
     num_told = 0
     kept = KeptDevices()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from swell.core import loop
-from swell.core.core import Core
 from swell.core.costs import ChangeCosts
+from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.coding import encode
 from swell.model.event import JobSubmitted, Opened
@@ -48,7 +48,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     is_unpromised: bool = False  #: refused a promise, and tried all the same
 
 
-def go_on(core: Core, standing: Standing, change: PlatformChange) -> dict[str, Fate]:
+def go_on(core: PlatformCore, standing: Standing, change: PlatformChange) -> dict[str, Fate]:
     """Let a fresh head go on from where another stands, in a simulated world, until every job has ended.
 
     Returns what becomes of each job, by id.

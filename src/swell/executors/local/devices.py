@@ -81,8 +81,8 @@ def only_kind(nodes: Iterable[LocalNode]) -> str:
     kinds = sorted({local.node.kind for local in nodes})
     if len(kinds) > 1:
         raise DeviceError(
-            f"the nodes have devices of {len(kinds)} kinds ({', '.join(kinds)}); a platform has one kind: "
-            "leave out the others, or give them a platform of their own with --state"
+            f"the nodes have devices of {len(kinds)} kinds ({', '.join(kinds)}); `swell up` offers one kind: "
+            "leave out the others, and let them join with `swell node`"
         )
     return kinds[0] if kinds else ""
 

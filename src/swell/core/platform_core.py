@@ -1,0 +1,326 @@
+"""The head of a platform: a core for each kind of device, and each event to the cores that it is about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from swell.core.core import BelievedGang, Core
+from swell.core.explanations import TurnChanges
+from swell.core.saved_kinds import SavedKind, encode_kinds, read_kinds
+from swell.core.unknown_gangs import UnknownGangEvent
+from swell.model.calendar import Calendar
+from swell.model.cluster import Cluster, Node
+from swell.model.command import AnyCommand, WakeAt
+from swell.model.event import (
+    AnyEvent,
+    ClockStepped,
+    DrainRequested,
+    Event,
+    GangFound,
+    JobEvent,
+    JobSubmitted,
+    NodeCleared,
+    NodeJoined,
+    NodeLost,
+    NodeWarned,
+    Opened,
+    Woke,
+)
+from swell.model.job_query import place as place_in_lists
+from swell.model.options import Domain
+from swell.model.view import JobView, Story
+
+#: Of the core that has what no kind was named for.
+FIRST = 0
+#: About all kinds.
+OF_PLATFORM = (Opened, DrainRequested, ClockStepped)
+
+#: Of a batch, by core.
+Parts = defaultdict[int, list[AnyEvent]]
+
+
+class KnownNode(NamedTuple):
+    """A node that is there, or away while its host is kept."""
+
+    place: int  #: of its core
+    devices: tuple[str, ...]
+
+
+class PlatformCore:
+    """Handles batches as a `Core` does: no clock, thread, lock, socket or random state.
+
+    A core has the nodes of one kind and the jobs that run on it, and knows nothing of the others. So no gang
+    spans two kinds, and what holds for a core holds for each kind.
+
+    The first core takes the kind of the first node. As long as there is no other core and no job has named
+    a kind, it takes that of a node of another kind as well, if no other node is there.
+
+    Args:
+        new_core: makes a core that knows nothing yet.
+    """
+
+    def __init__(self, new_core: Callable[[], Core]) -> None:
+        self._new_core = new_core
+        self._clear()
+
+    def _clear(self) -> None:
+        self._kinds = [""]  #: of the cores; empty: no node has told yet
+        self._cores = [self._new_core()]
+        self._nodes: dict[str, KnownNode] = {}
+        self._job_places: dict[str, int] = {}  #: of jobs that are not the first core's
+        self._latest: list[Core] = []  #: that had a part of the latest batch
+        self._wake_s: float | None = None  #: that the world was asked for last, and has not told yet
+        self._merged = Cluster()
+
+    # ------------------------------------------------------------ the turn
+    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        """Let each core handle its part of the batch."""
+        parts: Parts = defaultdict(list)
+        for event in batch:
+            for place, told in self._addressed(event, parts):
+                parts[place].append(told)
+            if isinstance(event, Woke):
+                self._wake_s = None
+        commands: list[AnyCommand] = []
+        for place in sorted(parts):
+            commands += self._cores[place].handle(parts[place])
+        self._latest = [self._cores[place] for place in sorted(parts)]
+        if self._job_places:
+            for job_id in chain.from_iterable(core.ended for core in self._latest):
+                self._job_places.pop(job_id, None)
+        return [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
+
+    def _wake(self) -> list[WakeAt]:
+        """The world has one timer: it is asked for the earliest that a core waits for."""
+        due_s = self._earliest_s()
+        if due_s is None or due_s == self._wake_s:
+            return []
+        self._wake_s = due_s
+        return [WakeAt(at_s=due_s)]
+
+    def _earliest_s(self) -> float | None:
+        return min((core.wake_s for core in self._cores if core.wake_s is not None), default=None)
+
+    # ------------------------------------------------------------ whose event it is
+    def _addressed(self, event: AnyEvent, parts: Parts) -> Iterable[tuple[int, AnyEvent]]:
+        """Places of the cores that are to hear of the event, and what each is told.
+
+        Args:
+            parts: of this batch, what cores have yet to handle before it.
+        """
+        if isinstance(event, JobSubmitted):
+            return [(self._place_of_job(event, parts), event)]
+        if isinstance(event, JobEvent):
+            return [(place, event) for place in self._places_that_know(event)]
+        if isinstance(event, NodeJoined):
+            return self._joined(event, parts)
+        if isinstance(event, NodeLost | NodeWarned | NodeCleared):
+            return [(self._place_of_node(event), event)]
+        if isinstance(event, Woke):
+            return [(place, event) for place in self._due(event.at_s)]
+        return [(place, event) for place in range(len(self._cores))]
+
+    def _place_of_job(self, event: JobSubmitted, parts: Parts) -> int:
+        kind = event.spec.kind
+        if kind and not self._kinds[FIRST]:
+            self._set_first_kind(kind)
+        place = self._place_of(kind, parts) if kind else FIRST
+        if place != FIRST:
+            self._job_places[event.job_id] = place
+        return place
+
+    def _places_that_know(self, event: JobEvent) -> Iterable[int]:
+        """Of a job of which no core knows, the first: there it is out of date."""
+        own = self._job_places.get(event.job_id, FIRST)
+        if len(self._cores) == 1 or not isinstance(event, UnknownGangEvent):
+            return (own,)
+        places = {place for place, core in enumerate(self._cores) if event.job_id in core.unknown_gangs()}
+        if isinstance(event, GangFound):  # its devices are in use, whichever job the journal takes it for
+            held = set(event.devices)
+            places |= {node.place for node in self._nodes.values() if held.intersection(node.devices)}
+        return sorted(places | {own})
+
+    def _joined(self, event: NodeJoined, parts: Parts) -> Iterator[tuple[int, AnyEvent]]:
+        """A node that comes back as one of another kind is lost to the core that had it."""
+        node = event.node
+        place = self._place_of_joined(node, parts)
+        before = self._nodes.get(node.name)
+        self._nodes[node.name] = KnownNode(place, node.devices)
+        if before is not None and before.place != place:
+            yield before.place, NodeLost(at_s=event.at_s, name=node.name)
+        yield place, event
+
+    def _place_of_joined(self, node: Node, parts: Parts) -> int:
+        if node.kind not in self._kinds and len(self._cores) == 1 and self._may_change_kind(node, parts):
+            self._set_first_kind(node.kind)
+        return self._place_of(node.kind, parts)
+
+    def _set_first_kind(self, kind: str) -> None:
+        self._kinds[FIRST] = kind
+        self._cores[FIRST].show_all()
+
+    def _may_change_kind(self, node: Node, parts: Parts) -> bool:
+        """Whether the only core has no other node, and no job that is to have the kind that it is of."""
+        if not self._kinds[FIRST]:
+            return True
+        submitted = (event for event in parts.get(FIRST, ()) if isinstance(event, JobSubmitted))
+        is_named = any(event.spec.kind for event in submitted) or self._cores[FIRST].is_kind_named
+        return not is_named and not self._nodes.keys() - {node.name}
+
+    def _place_of(self, kind: str, parts: Parts) -> int:
+        """Of the core of a kind; a new one, if there is none yet, which hears what the first has yet to."""
+        if kind not in self._kinds:
+            parts[len(self._cores)] += [one for one in parts.get(FIRST, ()) if isinstance(one, OF_PLATFORM)]
+            self._kinds.append(kind)
+            self._cores.append(self._new_core())
+            self._cores[-1].begin_beside(self._cores[FIRST])
+        return self._kinds.index(kind)
+
+    def _place_of_node(self, event: NodeLost | NodeWarned | NodeCleared) -> int:
+        known = self._nodes.get(event.name)
+        if isinstance(event, NodeLost) and not event.is_host_kept:
+            self._nodes.pop(event.name, None)
+        return FIRST if known is None else known.place
+
+    def _due(self, now_s: float) -> Sequence[int]:
+        """Cores that asked to be woken by now; all, if none did."""
+        due = [
+            place
+            for place, core in enumerate(self._cores)
+            if core.wake_s is not None and core.wake_s <= now_s
+        ]
+        return due or range(len(self._cores))
+
+    def _by_kind(self) -> Iterator[tuple[str, Core]]:
+        return zip(self._kinds, self._cores, strict=True)
+
+    # ------------------------------------------------------------ what others may see
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """That nodes have had, or jobs have named; the first core's first."""
+        return tuple(filter(None, self._kinds))
+
+    @property
+    def now_s(self) -> float:
+        return max(core.now_s for core in self._cores)
+
+    @property
+    def calendar(self) -> Calendar:
+        return self._cores[FIRST].calendar
+
+    @property
+    def cluster(self) -> Cluster:
+        """The nodes that are there; the very same as long as none comes or goes."""
+        if len(self._cores) == 1:
+            return self._cores[FIRST].cluster
+        nodes = tuple(chain.from_iterable(core.cluster.nodes for core in self._cores))
+        if nodes != self._merged.nodes:
+            self._merged = Cluster(nodes)
+        return self._merged
+
+    @property
+    def warned(self) -> dict[str, NodeWarned]:
+        """See `Core.warned`."""
+        return {name: event for core in self._cores for name, event in core.warned.items()}
+
+    @property
+    def lost_nodes(self) -> Sequence[NodeLost]:
+        """See `Core.lost_nodes`. A node may have come back as one of another kind."""
+        lost = [event for core in self._cores for event in core.lost_nodes]
+        if len(self._cores) > 1:
+            here = {node.name for node in self.cluster.nodes}
+            lost = sorted((event for event in lost if event.name not in here), key=lambda event: event.at_s)
+        return tuple(lost)
+
+    @property
+    def domain(self) -> Domain:
+        """See `Core.domain`."""
+        return self._cores[FIRST].domain
+
+    @property
+    def makes_promises(self) -> bool:
+        """See `Core.makes_promises`."""
+        return self._cores[FIRST].makes_promises
+
+    @property
+    def num_stale(self) -> int:
+        return sum(core.num_stale for core in self._cores)
+
+    @property
+    def ignored(self) -> Sequence[Event]:
+        """Events of the latest batch of which nothing came."""
+        return [event for core in self._latest for event in core.ignored]
+
+    @property
+    def is_idle(self) -> bool:
+        """No job holds a device."""
+        return all(core.is_idle for core in self._cores)
+
+    @property
+    def unknown_owner(self) -> dict[str, str]:
+        """See `Core.unknown_owner`."""
+        return {device: job for core in self._cores for device, job in core.unknown_owner.items()}
+
+    @property
+    def is_draining(self) -> bool:
+        return self._cores[FIRST].is_draining
+
+    def views(self) -> list[JobView]:
+        """Jobs that have not ended, oldest first."""
+        views = [view for kind, core in self._by_kind() for view in _of_kind(core.views(), kind)]
+        return views if len(self._cores) == 1 else sorted(views, key=place_in_lists)
+
+    def changes(self) -> list[TurnChanges]:
+        """What became of open jobs since this was last asked, by core; the first time, of all."""
+        told = [(kind, core.changes()) for kind, core in self._by_kind()]
+        return [replace(changes, views=_of_kind(changes.views, kind)) for kind, changes in told]
+
+    def ended_views(self, with_offers: bool = True) -> list[JobView]:
+        """See `Core.ended_views`."""
+        told = ((kind, core) for kind, core in self._by_kind() if core in self._latest)
+        return [view for kind, core in told for view in _of_kind(core.ended_views(with_offers), kind)]
+
+    def stories(self) -> list[tuple[str, Story]]:
+        """See `Core.stories`."""
+        return [told for core in self._latest for told in core.stories()]
+
+    # ------------------------------------------------------------ recovery
+    def gangs(self) -> list[BelievedGang]:
+        """See `Core.gangs`."""
+        return [gang for core in self._cores for gang in core.gangs()]
+
+    def unknown_gangs(self) -> dict[str, int]:
+        """See `Core.unknown_gangs`."""
+        return {job: generation for core in self._cores for job, generation in core.unknown_gangs().items()}
+
+    def save(self) -> bytes:
+        """All that the head remembers, for a fold of the journal; `read_kinds` reads it."""
+        return encode_kinds(SavedKind(kind=kind, head=core.save()) for kind, core in self._by_kind())
+
+    def load(self, data: bytes) -> None:
+        """Also what a `Core` has saved, of the only kind that there was."""
+        self._clear()
+        saved = read_kinds(data)
+        self._kinds = [one.kind for one in saved]
+        self._cores = [self._new_core() for _ in saved]
+        for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):
+            core.load(one.head)
+            self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}
+            self._job_places |= {job_id: place for job_id in core.job_ids if place != FIRST}
+        self._wake_s = self._earliest_s()
+
+    def under_way(self) -> list[AnyCommand]:
+        """See `Core.under_way`."""
+        commands = [command for core in self._cores for command in core.under_way()]
+        wakes = [] if self._wake_s is None else [WakeAt(at_s=self._wake_s)]
+        return [*(command for command in commands if not isinstance(command, WakeAt)), *wakes]
+
+
+def _of_kind(views: Iterable[JobView], kind: str) -> list[JobView]:
+    return [msgspec.structs.replace(view, kind=kind) for view in views]

@@ -1,0 +1,65 @@
+"""The state of a platform's head as the journal's folds hold it: that of a core for each kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.core.state import Saved, read_saved
+from swell.model.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedKind:
+    """A core: see `Core.save`."""
+
+    kind: str  #: of its devices; empty: no node has told yet
+    head: bytes
+
+    @property
+    def saved(self) -> Saved:
+        """As a value. Raises msgspec.MsgspecError."""
+        return read_saved(self.head)
+
+
+class _Part(msgspec.Struct):
+    kind: str
+    head: msgspec.Raw
+
+
+class _Fold(msgspec.Struct):
+    kinds: list[_Part]
+
+
+class _OldFold(msgspec.Struct):
+    """Of a version that had one kind: the only core's state, which does not name it."""
+
+    cluster: Cluster = Cluster()
+    kinds: list[_Part] | msgspec.UnsetType = msgspec.UNSET
+
+
+def read_one_kind(data: bytes) -> Saved:
+    """The state of a head that has one kind.
+
+    Raises:
+        msgspec.MsgspecError: it is not the state of a head.
+        ValueError: it has several kinds.
+    """
+    (only,) = read_kinds(data)
+    return only.saved
+
+
+def encode_kinds(saved: Iterable[SavedKind]) -> bytes:
+    """`read_kinds` reads it."""
+    return msgspec.json.encode(_Fold([_Part(one.kind, msgspec.Raw(one.head)) for one in saved]))
+
+
+def read_kinds(data: bytes) -> Sequence[SavedKind]:
+    """One at least, the first core's first. Raises msgspec.MsgspecError."""
+    fold = msgspec.json.decode(data, type=_OldFold)
+    if fold.kinds is msgspec.UNSET:
+        kind = fold.cluster.nodes[0].kind if fold.cluster.nodes else ""
+        return (SavedKind(kind=kind, head=data),)
+    return tuple(SavedKind(kind=part.kind, head=bytes(part.head)) for part in fold.kinds)
