@@ -16,7 +16,7 @@ from tests.machines.namespaces import HOME, STATE, Machine, Network
 _ROOT = Path(__file__).parents[2]
 _IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
 _PORT, _TOKEN = 7070, f"{HOME}/join-token"
-_PATIENCE_S, _LOOK_EVERY_S = 60.0, 0.2
+_PATIENCE_S, _LOOK_EVERY_S = 150.0, 0.2
 
 
 def start(machine: Machine, *words: str, **streams: Any) -> subprocess.Popen[str]:
@@ -39,10 +39,16 @@ class Site:
         devices: of each host.
         options: of `swell up`.
         num_borrowed: hosts that may be reclaimed at any second, the last ones.
+        kinds: of the devices of the first hosts; those of the others are called what they are.
     """
 
     def __init__(
-        self, network: Network, devices: str, options: Sequence[str] = (), num_borrowed: int = 0
+        self,
+        network: Network,
+        devices: str,
+        options: Sequence[str] = (),
+        num_borrowed: int = 0,
+        kinds: Sequence[str] = (),
     ) -> None:
         self.head, *self.hosts = network.machines
         self._devices = devices
@@ -53,7 +59,8 @@ class Site:
             file.touch(mode=0o600)
             file.write_text(token)
             is_borrowed = number > len(self.hosts) - num_borrowed
-            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []))
+            kind = ["--kind", kinds[number - 1]] if number <= len(kinds) else []
+            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []), *kind)
         self.await_nodes(len(self.hosts))
 
     def join(self, host: Machine, name: str, *options: str) -> subprocess.Popen[str]:
