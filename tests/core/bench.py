@@ -46,12 +46,21 @@ class Bench:
     def __init__(
         self, num_devices: int = 8, policy: Fixed | None = None, placer: Placer | None = None
     ) -> None:
-        self.policy = policy or Fixed()
-        self.core = PlatformCore(lambda: core_of(self.policy, placer))
+        self.policy, self._placer = policy or Fixed(), placer
+        self.core = self._new_core()
         self.now_s = 100.0
         self.told_steps = 0  #: by a job of which none is shown
         self.ended: dict[str, JobView] = {}
         self.say(NodeJoined(at_s=self.now_s, node=node("n0", num_devices)))
+
+    def _new_core(self) -> PlatformCore:
+        return PlatformCore(lambda: core_of(self.policy, self._placer))
+
+    def reborn(self, saved: bytes | None = None) -> PlatformCore:
+        """Another one with this state; None: with that of the present one."""
+        core = self._new_core()
+        core.load(self.core.save() if saved is None else saved)
+        return core
 
     def say(self, *events: Event, after_s: float = 1.0) -> list[AnyCommand]:
         """Commands of one turn, timers apart."""

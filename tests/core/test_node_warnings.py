@@ -12,6 +12,7 @@ from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 
 from swell.core.backoff import MAX_SETBACKS
+from swell.core.saved_kinds import read_kinds
 from swell.live.recovery import changed_nodes
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
@@ -340,10 +341,9 @@ def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
 
 def test_a_state_of_before_has_no_warnings() -> None:
     bench = Bench()
-    saved = msgspec.json.decode(bench.core.save())
+    saved = msgspec.json.decode(read_kinds(bench.core.save())[0].head)
     del saved["warned"], saved["lost_nodes"]
-    old = core_of(bench.policy)
-    old.load(msgspec.json.encode(saved))
+    old = bench.reborn(msgspec.json.encode(saved))
     assert old.save() == bench.core.save()
 
 

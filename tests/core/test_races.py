@@ -6,7 +6,7 @@ import math
 
 import pytest
 from tests.core.bench import Bench, only
-from tests.core.fakes import core_of, node, profile, spec
+from tests.core.fakes import node, profile, spec
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang, WakeAt
@@ -437,9 +437,7 @@ def test_a_state_with_numbers_that_are_none_can_be_loaded() -> None:
     bench = Bench()
     first = bench.run()
     bench.reported(first, 5, loss=math.nan, metrics={"accuracy": math.nan, "scale": math.inf})
-    reborn = core_of(bench.policy)
-    reborn.load(bench.core.save())
-    assert reborn.save() == bench.core.save()
+    assert bench.reborn().save() == bench.core.save()
 
 
 def test_a_report_that_is_told_again_counts_its_pause_once() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.bench import Bench, only
-from tests.core.fakes import core_of, node, spec
+from tests.core.fakes import node, spec
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
@@ -162,7 +162,6 @@ def test_what_is_ruled_out_is_kept_with_the_heads_state() -> None:
     bench.want(a=2)
     bench.submit("a")
     [launch] = refuse(bench, only(bench.profiled("a"), LaunchGang))
-    reborn = core_of(bench.policy, BestFitPlacer())
-    reborn.load(bench.core.save())
+    reborn = bench.reborn()
     commands = reborn.handle([ruled_out(bench, launch.target.devices), refused(bench, launch)])
     assert not [command for command in commands if isinstance(command, LaunchGang)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.bench import Bench
-from tests.core.fakes import core_of, spec
+from tests.core.fakes import spec
 
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import DrainRequested, GangFound, Outcome, Woke
@@ -75,8 +75,7 @@ def test_a_platform_that_stops_saves_it_too() -> None:
 def test_it_is_remembered_over_a_restart_and_told_again() -> None:
     bench = Bench()
     bench.say(found(bench, "lost", 3, 0))
-    reborn = core_of(bench.policy)
-    reborn.load(bench.core.save())
+    reborn = bench.reborn()
     assert reborn.unknown_owner == {"n0.0": "lost"}
     assert SuspendGang(job_id="lost", generation=4) in reborn.under_way()
     assert reborn.handle([found(bench, "lost", 4, 0)]) == []  # it has heard the command
