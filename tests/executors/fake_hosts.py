@@ -72,6 +72,7 @@ class FakeHost:
         self.is_held = False  #: what it answers waits
         self._held: deque[h.FromHost] = deque()
         self.is_deaf = False  #: what it is told waits
+        self.is_cold = False  #: workers cannot start yet, so a new controller is offered no devices
         self._untold: deque[h.ToHost] = deque()
         self._kept = KeptRuns()
         self._num_devices = DEVICES_OF_HOST
@@ -139,7 +140,16 @@ class FakeHost:
         self.is_reached = True
         for message in self._kept.kept():
             self._hear(CODEC[1].decode(msgspec.json.encode(message)))
-        self.offer(self._num_devices, self._nodes)
+        if self.is_cold:
+            self.answer(h.KeptTold())
+        else:
+            self.offer(self._num_devices, self._nodes)
+
+    def begin_anew(self) -> None:
+        """Its process and all workers have died, and another process imports modules now."""
+        self._kept, self.is_cold = KeptRuns(), True
+        self.runs.clear()
+        self.workers.clear()
 
     def tell(self, message: h.ToHost) -> None:
         message = CODEC[0].decode(msgspec.json.encode(message))

@@ -266,6 +266,20 @@ def test_no_daemon_is_told_what_runs_before_all_is_known(fleet: Fleet) -> None:
     assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.gangs] == [JOB]
 
 
+def test_a_host_that_comes_back_without_workers_and_is_not_warm_holds_nothing_up(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "c/0"))
+    fleet.inventory = None
+    fleet.hosts["c"].begin_anew()
+    fleet.replace_controller()
+    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.gangs] == [JOB]
+    (loss,) = of_kind(fleet, WorkersLost)
+    assert loss.devices == ("c/0",)
+    fleet.hosts["c"].offer()
+    fleet.perform(change(2, "a/0"))
+    fleet.perform(change(3, "a/0", "c/1"))
+    assert of_kind(fleet, GangResized)[-1].generation == 3
+
+
 def test_what_a_host_runs_that_nobody_waited_for_is_ended(fleet: Fleet) -> None:
     """The records of leases are lost: the job may run elsewhere by now."""
     fleet.perform(launch("c/0"))

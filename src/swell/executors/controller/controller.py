@@ -161,6 +161,9 @@ class Controller:
         match message:
             case messages.RunKept() | messages.TalkKept() | messages.EndKept():
                 self._succession.hear(host, message)
+            case messages.KeptTold():
+                self._succession.hear_all_kept(host)
+                self._daemon.greet()
             case messages.DevicesOffered():
                 self._succession.hear_offer(host, message)
                 self._daemon.greet()

@@ -90,6 +90,11 @@ class Succession:
         """Whether it is about a run that is not taken over yet: it is heard afterwards."""
         return not isinstance(message, TalkKept) and self.takeover.keep(host, message)
 
+    def hear_all_kept(self, host: str) -> None:
+        """It has told what was: no run waits for it any longer."""
+        self.takeover.settle(host)
+        self.go_on()
+
     def hear_offer(self, host: str, offered: DevicesOffered) -> None:
         """It is the last word about what was. Devices are not used while something runs there that is not
         directed, if a daemon may ask for them already.

@@ -15,7 +15,7 @@ it is opened before the first and closed after the last::
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
 for each run that is open (with `TalkKept`s, if it is long), an `EndKept` for each gang that has ended; and
-`FilesKept`, if need be.
+`FilesKept`, if need be. Where workers cannot start yet a `KeptTold` follows, and the devices come later.
 
 A host that has a state folder of its own says and hears about files between: see `file_messages`.
 
@@ -192,6 +192,10 @@ class EndKept(HostMessage, frozen=True, kw_only=True):
     end: GangEnded | GangSuspended
 
 
+class KeptTold(HostMessage, frozen=True, kw_only=True):
+    """That was all that the host has kept. Nothing runs there; its devices come later."""
+
+
 class DevicesOffered(HostMessage, frozen=True, kw_only=True):
     """What the host has, all of it; said after what it has kept, and again when it changes."""
 
@@ -308,6 +312,7 @@ FromHost = (
     RunKept
     | TalkKept
     | EndKept
+    | KeptTold
     | DevicesOffered
     | RunOpened
     | RunRefused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -43,26 +44,35 @@ class LocalInside:
         """
         self._host, self._node, self._find_lacks, self._offered = host, node, lacks, offered
         host.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
-        self._is_due = False  #: the devices are to be offered
-        self._limit_s = 0.0  #: when they are, in any case
+        self._has_offered = False
+        self._limit_s = math.inf  #: by when the devices are offered, warm or not; inf: no controller asks
         self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def offer(self) -> None:
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self._host.tell_kept()
-        self._is_due, self._limit_s = True, time.monotonic() + WARM_WITHIN_S
-        self._offer_if_warm()
+        if self._has_offered:
+            self._offer()
+            self._offered(self)
+        else:
+            self._limit_s = min(self._limit_s, time.monotonic() + WARM_WITHIN_S)
+            self._offer_if_warm()
+        if not self._has_offered:
+            self._host.tell_all_kept()
         if self._looking is None:
             self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
             self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
 
     def _offer_if_warm(self) -> None:
-        if self._is_due and (not self._host.is_warming_up or time.monotonic() >= self._limit_s):
-            self._is_due = False
-            self._offer()
-            log.info("modules are imported: the devices of this host are offered")
-            self._offered(self)
+        is_asked, is_cold = self._limit_s < math.inf, self._host.is_warming_up
+        if self._has_offered or not is_asked or (is_cold and time.monotonic() < self._limit_s):
+            return
+        self._has_offered = True
+        self._offer()
+        what = f"modules are not imported after {WARM_WITHIN_S:g} s" if is_cold else "modules are imported"
+        log.info("%s: the devices of this host are offered", what)
+        self._offered(self)
 
     @property
     def left_logs(self) -> tuple[ForwardedLog, ...]:
@@ -87,7 +97,7 @@ class LocalInside:
             log.warning("this host %s", lack)
         if lacks and self._ending is None:
             self._node = LocalNode(msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings)
-            if not self._is_due:
+            if self._has_offered:
                 self._offer()
 
     def tell(self, message: ToHost) -> None:

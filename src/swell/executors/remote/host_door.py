@@ -18,7 +18,7 @@ from typing import Protocol
 import msgspec
 
 from swell.executors.hosts.file_messages import FilesKept
-from swell.executors.hosts.messages import DevicesOffered, EndKept, FromHost, NodeHost, RunKept
+from swell.executors.hosts.messages import DevicesOffered, EndKept, FromHost, KeptTold, NodeHost, RunKept
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.asides import AsideToHead, FactsTold
@@ -264,8 +264,9 @@ class HostDoor:
             )
             self._tell_seldom(f"refused host {host.name}: {why}")
             return
-        if isinstance(said.message, DevicesOffered):
+        if isinstance(said.message, DevicesOffered | KeptTold):
             self._book.note_told(host.name)
+        if isinstance(said.message, DevicesOffered):
             host.offered = said.message
             self._owner.hear(host.name, _remarked(said.message, host.remarks))
         else:
