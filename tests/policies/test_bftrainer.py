@@ -158,7 +158,7 @@ def test_a_short_forward_time_keeps_sizes_that_a_long_one_changes() -> None:
 
 def test_starting_is_free_in_print_and_charged_when_corrected() -> None:
     runs = best_effort("runs", LINEAR, 1e9, held=4)
-    waits = best_effort("waits", {size: 3.0 * rate for size, rate in LINEAR.items()}, 1e9, growth_cost=18.0)
+    waits = best_effort("waits", {size: 3.0 * rate for size, rate in LINEAR.items()}, 1e9, start_cost=18.0)
     view = snapshot([runs, waits], 4, sizes=SIZES)
     assert given_to(BFTrainer(t_fwd_s=10.0), view) == [0, 4]
     assert given_to(CorrectedBFTrainer(t_fwd_s=10.0), view) == [4, 0]
@@ -166,8 +166,17 @@ def test_starting_is_free_in_print_and_charged_when_corrected() -> None:
 
 
 def test_a_job_starts_on_idle_nodes_however_short_the_forward_time_is() -> None:
-    job = best_effort("a", LINEAR, 1e9, growth_cost=18.0)
+    job = best_effort("a", LINEAR, 1e9, start_cost=18.0)
     assert given_to(CorrectedBFTrainer(t_fwd_s=10.0), snapshot([job], 4, sizes=SIZES)) == [4]
+
+
+def test_equal_jobs_do_not_take_turns_for_what_a_measurement_is_out() -> None:
+    """A gang grows within a moment; one that waits has to start. What runs seems 1 % slower than it is."""
+    runs = best_effort("runs", {4: 3.96}, 1e9, held=4, growth_cost=0.1, start_cost=1.5)
+    waits = best_effort("waits", {4: 4.0}, 1e9, growth_cost=0.1, start_cost=1.5)
+    view = snapshot([runs, waits], 4, sizes=SIZES)
+    assert given_to(BFTrainer(t_fwd_s=15.0), view) == [0, 4]
+    assert given_to(CorrectedBFTrainer(t_fwd_s=15.0), view) == [4, 0]
 
 
 def test_new_nodes_idle_while_they_are_prepared() -> None:

@@ -117,7 +117,7 @@ class BFTrainer(Policy):
             options.rate_per_s,
             snapshot.held_workers,
             snapshot.held_rate_per_s,
-            snapshot.growth_cost_s,
+            self.growth_s(snapshot),
             snapshot.shrink_cost_s,
             self._weights(snapshot),
             trainers,
@@ -126,6 +126,10 @@ class BFTrainer(Policy):
             nothing,
         )
         return value, nothing
+
+    def growth_s(self, snapshot: Snapshot) -> FloatArray:
+        """(J,) R_up (Eq. 13)."""
+        return snapshot.growth_cost_s
 
     def _weights(self, snapshot: Snapshot) -> FloatArray:
         """(J,) objective metric for each step a second (section 5.2.1): samples, speed-up, or between."""
@@ -145,12 +149,19 @@ class CorrectedBFTrainer(BFTrainer):
     References: as `bftrainer`.
     Deviates: equation 16 charges the speed *before* the change, so that starting a waiting job is free and
         the new nodes' idle time is not counted. Here V(n) = (T_fwd - R(n)) O(n) for n other than the present
-        size, with R_up for a start, too. No change pays that takes longer than T_fwd. A start on nodes that
-        nothing else is made of pays all the same: a waiting job has nothing to lose.
+        size. R_up of a start is the time from a launch to the first step: processes that start take longer
+        than a live gang that takes in others. No change pays that takes longer than T_fwd. A start on nodes
+        that nothing else is made of pays all the same: a waiting job has nothing to lose.
     """
 
     name = "bftrainer_corrected"
     is_corrected = True
+
+    def growth_s(self, snapshot: Snapshot) -> FloatArray:
+        """(J,) R_up of a growth, or of a start where the job has no workers."""
+        is_start = snapshot.held_workers == 0
+        cost_s: FloatArray = np.where(is_start, snapshot.start_cost_s, snapshot.growth_cost_s)
+        return cost_s
 
 
 def first_come(snapshot: Snapshot, max_trainers: int) -> BoolArray:

@@ -90,14 +90,14 @@ class Player:
     advance: Callable[[int], None] = lambda num_ended: None
     specs: dict[str, JobSpec] = field(default_factory=dict)  #: by id
 
-    def measure(self, parts: Sequence[PlannedJob]) -> list[JobView]:
-        """Have each script measured, and run for a few steps; what became of these jobs.
+    def measure(self, parts: Sequence[PlannedJob], num_steps: int = NUM_TRIAL_STEPS) -> list[JobView]:
+        """Have each script measured, and run for so many steps; what became of these jobs.
 
         First one after the other, on as many devices as it can use; then all of them on one each.
         """
         unlike = {(part.script, part.workers, part.global_batch): part for part in parts}
         short = [
-            replace(part, steps=NUM_TRIAL_STEPS, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
+            replace(part, steps=num_steps, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
             for part in unlike.values()
         ]
         whole = [self.client.wait(self._submit(part)) for part in short]
