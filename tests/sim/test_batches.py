@@ -80,18 +80,18 @@ def run(
     """On two nodes of four; `told` hears each batch that a gang is given, and when.
 
     Args:
-        is_folded: after each turn the head forgets all but what a fold of the journal keeps.
+        is_folded: before each turn the head forgets all but what a fold of the journal keeps.
     """
     scenario = Scenario(nodes=NODES, jobs=jobs, cost=change_cost(cost, 8), others=others)
     core, heard = head(policy, min_hold_s=0.0), [] if told is None else told
     handle = core.handle
 
     def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        if is_folded:
+            core.load(core.save())
         commands = handle(batch)
         gangs = [each for each in commands if isinstance(each, LaunchGang | Reconfigure)]
         heard.extend((core.now_s, gang.target.configuration.global_batch or 32) for gang in gangs)
-        if is_folded:
-            core.load(core.save())
         return commands
 
     core.handle = listening  # type: ignore[method-assign]
@@ -182,7 +182,7 @@ def test_batches_outlive_nodes(profiles: ProfileSet, faults: list[tuple[float, f
     assert all(job.phase is Phase.SUCCEEDED for job in outcome.jobs)
 
 
-def test_a_head_that_is_folded_after_each_turn_decides_the_same(profiles: ProfileSet) -> None:
+def test_a_head_that_is_folded_before_each_turn_decides_the_same(profiles: ProfileSet) -> None:
     """Batches, noise scales and what else matters of them survive a restart."""
     plain, folded = (run(some(profiles, 4), "pollux", cost="5", is_folded=fold) for fold in (False, True))
     assert [(job.end_s, job.sizes) for job in folded.jobs] == [(job.end_s, job.sizes) for job in plain.jobs]

@@ -18,6 +18,7 @@ from swell.wire import environ, messages
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
 PLAIN = Path(__file__).parent / "scripts" / "plain.py"
+IDLES = Path(__file__).parent / "scripts" / "idles.py"
 FOR_EVER = "100000000"
 
 
@@ -99,7 +100,7 @@ def test_one_that_has_made_no_step_does_not_wait_for_one(start_agent: Callable[.
     assert agent.exit_status(0) == 1
     start(agent, 1, "adam", "0", "0")
     assert agent.exit_status(0) == 0
-    lonely = fork_script("signal:pause", (), agent.log(9), {**ENDLESS, environ.OBSERVER: agent.address})
+    lonely = fork_script(IDLES, (), agent.log(9), {**ENDLESS, environ.OBSERVER: agent.address})
     until(lambda: not is_default(lonely.pid))
     assert lonely.pid is not None
     os.kill(lonely.pid, environ.STOP_AT_STEP)

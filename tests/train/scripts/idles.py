@@ -1,0 +1,6 @@
+"""Makes no step, for ever. A signal that comes just before `signal.pause` would not be noticed in it."""
+
+import time
+
+while True:
+    time.sleep(0.01)
