@@ -172,6 +172,14 @@ def test_this_machine_is_probed(tmp_path: Path) -> None:
     assert machine_findings(facts)
 
 
+@pytest.mark.parametrize(("kind", "devices"), [("", {"paced@10": 4}), ("h100", {"h100": 4})])
+def test_devices_are_counted_by_the_kind_that_jobs_ask_for(
+    kind: str, devices: dict[str, int], tmp_path: Path
+) -> None:
+    facts = probe_machine(tmp_path, "paced:2x2@10", kind=kind)
+    assert facts.devices == devices
+
+
 @pytest.mark.parametrize(
     ("text", "build"),
     [

@@ -53,9 +53,11 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
     [
         (("--join", "10.9.0.1"), "--join and --token-file go together: `swell tokens add NAME`"),
         (("--token-file", "t"), "--token-file goes with --join HEAD[:PORT]"),
+        (("--kind", "h100"), "--kind goes with --join HEAD[:PORT]"),
         (("--name", "n1"), "--name goes with --join HEAD[:PORT]"),
         (("--salvage", "--join", "10.9.0.1"), "--salvage is about the state folder of a platform"),
         (("--join", "a:b:c", "--token-file", "t"), "'a:b:c' is no address"),
+        (("--join", "127.0.0.1", "--token-file", "t", "--kind", " "), "devices cannot be of kind ' '"),
         (("--join", "10.9.0.1", "--token-file", "t", "--name", "a b"), "a host cannot be called 'a b'"),
         (
             ("--join", "127.0.0.1", "--token-file", "t", "--name", "n1", "--advertise", "here"),
@@ -85,6 +87,15 @@ def test_doctor_says_why_this_machine_could_not_join(
     assert f"BAD   folder: {down.path} is the state folder of a platform" in out
     assert "BAD   joining: the head at 127.0.0.1:9 cannot be reached" in out
     assert not (tmp_path / "state-node").exists()
+
+
+def test_doctor_calls_the_devices_that_would_join_as_jobs_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWELL_STATE", str(tmp_path / "none"))
+    words = ["doctor", "--join", "127.0.0.1:9", "--token-file", str(tmp_path / "none"), "--name", "n1"]
+    main.run([*words, "--devices", "paced:2@100", "--kind", "h100"])
+    assert "OK    devices: 2 of kind h100\n" in capsys.readouterr().out
 
 
 def test_doctor_says_that_no_host_runs_where_one_has_run(

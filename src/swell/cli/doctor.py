@@ -49,6 +49,10 @@ def doctor(
         str | None,
         typer.Option(metavar="DEVICES", help="With --join, as for `swell node`.", show_default=False),
     ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="With --join, as for `swell node`.", show_default=False),
+    ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="With --join, as for `swell node`.", show_default=False),
@@ -62,7 +66,13 @@ def doctor(
     On a machine that has joined a platform it checks the state folder of `swell node`, and the way to the
     head. Exit status 1: a check failed. The platform may be running, except with --salvage.
     """
-    others = {"--token-file": token_file, "--name": name, "--devices": devices, "--advertise": advertise}
+    others = {
+        "--token-file": token_file,
+        "--name": name,
+        "--devices": devices,
+        "--kind": kind,
+        "--advertise": advertise,
+    }
     given = {option: str(value) for option, value in others.items() if value is not None}
     if salvage and (join is not None or given):
         raise InvalidOption("--salvage is about the state folder of a platform: leave the other options out")
@@ -118,6 +128,7 @@ def _examined(state: Path | None) -> list[Finding]:
 def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Finding]:
     """Raises InvalidOption."""
     from swell.api.joining_findings import host_machine_findings, joining_findings
+    from swell.executors.local.devices import DeviceError
     from swell.executors.node.options import InvalidHostName, read_options
     from swell.executors.remote.host_address import InvalidAddress
 
@@ -130,7 +141,7 @@ def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Fi
         words += [option, value]
     try:
         options = read_options(words)
-    except (InvalidAddress, InvalidHostName) as error:
+    except (DeviceError, InvalidAddress, InvalidHostName) as error:
         raise InvalidOption(str(error)) from error
     return [*host_machine_findings(options), *joining_findings(options)]
 

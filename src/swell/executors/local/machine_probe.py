@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -47,6 +48,7 @@ def probe_machine(
     devices: str = "auto",
     mode: ShareMode = ShareMode.WEIGHT,
     pid: int | None = None,
+    kind: str = "",
 ) -> MachineFacts:
     """Takes some tenths of a second, and the time of importing torch if that was built for CUDA.
 
@@ -55,8 +57,9 @@ def probe_machine(
         devices: as for `swell up`.
         mode: what a CPU share means.
         pid: of the process that has the workers of that folder; None: there is none.
+        kind: what the devices are called; empty: what they are.
     """
-    found, devices_problem = _devices(devices)
+    found, devices_problem = _devices(devices, kind)
     outward, outward_problem = _outward_address()
     folder = nearest_folder(state_dir)
     return MachineFacts(
@@ -82,12 +85,15 @@ def probe_machine(
 
 
 # ------------------------------------------------------------ devices
-def _devices(wanted: str) -> tuple[dict[str, int], str]:
+def _devices(wanted: str, kind: str) -> tuple[dict[str, int], str]:
     try:
         nodes = parse_devices(wanted)
     except DeviceError as error:
         return {}, str(error)
-    return {local.node.kind: len(local.node.devices) for local in nodes}, ""
+    found: Counter[str] = Counter()
+    for local in nodes:
+        found[kind or local.node.kind] += len(local.node.devices)
+    return dict(found), ""
 
 
 def _gpu_problem() -> str:

@@ -88,7 +88,14 @@ class HostProcess:
         self._keeper = LeaseKeeper(options.state_dir)
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
         self._find_facts = FactFinder(
-            partial(probe_machine, options.state_dir, options.devices, options.sharing.mode, os.getpid())
+            partial(
+                probe_machine,
+                options.state_dir,
+                options.devices,
+                options.sharing.mode,
+                os.getpid(),
+                options.kind,
+            )
         )
 
     def leave(self) -> None:
