@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,9 @@ import pytest
 from swell import __version__
 from swell.api import joining_findings
 from swell.api.finding import Finding, Level
+from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.options import NodeOptions
+from swell.executors.node.running_host import options_of
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.opening import JOIN_PROTOCOL, JoinAccepted, JoinJudged, python_version
@@ -95,3 +101,62 @@ def test_a_refusal_is_told_in_the_words_of_the_head(
     (found,) = joining_findings.joining_findings(options_in(tmp_path))
     assert (found.level, found.about) == (Level.BAD, "joining")
     assert found.text.endswith("'lent' was revoked") and found.remedy.endswith(remedy)
+
+
+# ------------------------------------------------------------ a host that runs
+@contextmanager
+def process_with(words: list[str]) -> Iterator[int]:
+    """The pid of one that has these words behind its program, and waits."""
+    wait = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", wait, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ((), ""),
+        (("--fleet", "blue"), "unrecognized arguments: --fleet blue"),
+        (("--cores", "half"), "argument --cores: invalid float value: 'half'"),
+        (("--cpu-shares", "some"), "--cpu-shares some: choose from weight, quota, off"),
+        (("--kind", " "), "devices cannot be of kind ' '"),
+        (("--name", "a b"), "a host cannot be called 'a b'"),
+    ],
+)
+def test_a_host_whose_options_this_version_does_not_know_is_told(
+    more: tuple[str, ...], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        HOST_MODULE,
+        "--state",
+        str(tmp_path),
+        "--join",
+        "127.0.0.1",
+        "--token-file",
+        "t",
+        "--name",
+        "n1",
+    ]
+    with process_with([*words, *more]) as pid:
+        (_, host), options = joining_findings.running_host(tmp_path)
+    assert (host.level is Level.OK) == (options is not None) == (not problem)
+    assert capfd.readouterr().err == ""
+    if problem:
+        assert f"runs (pid {pid}), and its options cannot be read: {problem}" in host.text
+        assert host.level is Level.WARN and "the `swell doctor` of that version" in host.remedy
+
+
+def test_a_process_that_is_no_host_has_no_options(tmp_path: Path) -> None:
+    words = ["swell.executors.local.agent.process", str(tmp_path)]
+    with process_with(words) as pid, pytest.raises(ValueError, match="has not started it"):
+        options_of(pid)

@@ -59,6 +59,7 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
         (("--join", "a:b:c", "--token-file", "t"), "'a:b:c' is no address"),
         (("--join", "127.0.0.1", "--token-file", "t", "--kind", " "), "devices cannot be of kind ' '"),
         (("--join", "10.9.0.1", "--token-file", "t", "--name", "a b"), "a host cannot be called 'a b'"),
+        (("--join", "10.9.0.1", "--token-file", "t", "--name", "-x"), "--name: expected one argument"),
         (
             ("--join", "127.0.0.1", "--token-file", "t", "--name", "n1", "--advertise", "here"),
             "workers cannot be reached at 'here'",

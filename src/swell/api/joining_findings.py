@@ -38,6 +38,10 @@ def running_host(folder: Path) -> tuple[list[Finding], NodeOptions | None]:
     except OSError as error:
         text = f"runs (pid {pid}), and its options cannot be read ({error.strerror})"
         return [*findings, warn("host", text, "run `swell doctor` as the user who runs `swell node`")], None
+    except ValueError as error:
+        text = f"runs (pid {pid}), and its options cannot be read: {error}"
+        remedy = "if it is of another version of Swell than this one: run the `swell doctor` of that version"
+        return [*findings, warn("host", text, remedy)], None
     return [
         *findings,
         ok("host", f"runs (pid {pid}), as {options.name} of the head at {options.head}"),

@@ -129,7 +129,7 @@ def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Fi
     """Raises InvalidOption."""
     from swell.api.joining_findings import host_machine_findings, joining_findings
     from swell.executors.local.devices import DeviceError
-    from swell.executors.node.options import InvalidHostName, read_options
+    from swell.executors.node.options import InvalidHostName, InvalidHostOptions, read_options
     from swell.executors.remote.host_address import InvalidAddress
 
     if "--token-file" not in given:
@@ -141,7 +141,7 @@ def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Fi
         words += [option, value]
     try:
         options = read_options(words)
-    except (DeviceError, InvalidAddress, InvalidHostName) as error:
+    except (DeviceError, InvalidAddress, InvalidHostName, InvalidHostOptions) as error:
         raise InvalidOption(str(error)) from error
     return [*host_machine_findings(options), *joining_findings(options)]
 

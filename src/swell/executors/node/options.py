@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -21,6 +22,17 @@ from swell.model.share_mode import ShareMode
 
 class InvalidHostName(ValueError):
     """No host can be called so; the text names the rule."""
+
+
+class InvalidHostOptions(ValueError):
+    """This is no command line of a host of this version; the text says why."""
+
+
+class _RaisingParser(argparse.ArgumentParser):
+    """The command line may be that of another process, which is no reason to end this one."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidHostOptions(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +117,8 @@ def check_name(name: str) -> str:
 
 
 def read_options(words: Sequence[str]) -> NodeOptions:
-    """Of the command line. Raises InvalidAddress, InvalidHostName, DeviceError."""
-    parser = argparse.ArgumentParser(prog="swell.executors.node.process", description="A host.")
+    """Of the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
+    parser = _RaisingParser(prog="swell.executors.node.process", description="A host.", add_help=False)
     parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
     parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
     parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
@@ -122,6 +134,12 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     arguments = parser.parse_args(words)
     head = parse_address(arguments.join)
+    try:
+        mode = ShareMode(arguments.cpu_shares)
+    except ValueError as error:
+        raise InvalidHostOptions(
+            f"--cpu-shares {arguments.cpu_shares}: choose from {', '.join(ShareMode)}"
+        ) from error
     return NodeOptions(
         state_dir=arguments.state.resolve(),
         head=head,
@@ -129,7 +147,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         name=check_name(arguments.name) if arguments.name else default_name(),
         devices=arguments.devices,
         kind=check_kind(arguments.kind) if arguments.kind else "",
-        sharing=CoreSharing(arguments.cores or None, ShareMode(arguments.cpu_shares)),
+        sharing=CoreSharing(arguments.cores or None, mode),
         advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,

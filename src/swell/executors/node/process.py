@@ -36,7 +36,7 @@ from swell.executors.node.inside import LocalInside
 from swell.executors.node.introduction import introduction
 from swell.executors.node.keeper import LeaseKeeper
 from swell.executors.node.lacks import lacks_of, there_of
-from swell.executors.node.options import InvalidHostName, NodeOptions, read_options
+from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.probes import listen_for_probes
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.terms import HostTerms
@@ -62,6 +62,7 @@ KNOWN = (
     DeviceError,
     InvalidAddress,
     InvalidHostName,
+    InvalidHostOptions,
     InvalidToken,
     LimitError,
     UnusableHostState,

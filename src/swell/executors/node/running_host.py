@@ -8,7 +8,7 @@ from pathlib import Path
 
 from swell.executors.local.processes.listing import list_processes
 from swell.executors.local.processes.strays import HOST_MODULE, is_agent
-from swell.executors.node.options import NodeOptions, read_options
+from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
 
 
 def find_host(state_dir: Path) -> int | None:
@@ -18,8 +18,15 @@ def find_host(state_dir: Path) -> int | None:
 
 
 def options_of(pid: int) -> NodeOptions:
-    """What it was started with. Raises OSError: it is gone, or another user's."""
+    """What it was started with.
+
+    Raises:
+        OSError: it is gone, or another user's.
+        ValueError: this version knows no such options.
+    """
     place = Path(f"/proc/{pid}")
     words = [os.fsdecode(word) for word in (place / "cmdline").read_bytes().split(b"\0")[:-1]]
+    if HOST_MODULE not in words:
+        raise InvalidHostOptions("`swell node` has not started it")
     options = read_options(words[words.index(HOST_MODULE) + 1 :])
     return replace(options, token_file=(place / "cwd").resolve() / options.token_file)
