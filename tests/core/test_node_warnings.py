@@ -200,7 +200,11 @@ def test_a_launch_that_is_lost_with_its_node_is_no_fault_of_the_job_however_ofte
         launch = only(bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8))), LaunchGang)
 
 
-def test_a_trial_run_that_others_are_quicker_than_waits_however_often() -> None:
+@pytest.mark.parametrize(
+    "cause",
+    ["another user of Ray has taken device n0.0", "Ray does not answer, so no device can be leased"],
+)
+def test_a_trial_run_without_devices_waits_however_often_and_says_why(cause: str) -> None:
     bench = Bench()
     [command] = bench.submit("a")
     waits_s = []
@@ -209,7 +213,7 @@ def test_a_trial_run_that_others_are_quicker_than_waits_however_often() -> None:
         taken = ProfilingFailed(
             at_s=bench.now_s,
             job_id="a",
-            message="another user of Ray has taken device n0.0",
+            message=f"{cause}\nTraceback",
             outcome=Outcome.LOST,
             attempt=command.attempt,
             is_taken=True,
@@ -217,9 +221,11 @@ def test_a_trial_run_that_others_are_quicker_than_waits_however_often() -> None:
         begun_s = bench.now_s
         bench.say(taken)
         assert bench.say(taken) == [] and bench.phase() is Phase.QUEUED
-        assert "that others have: another user of Ray has taken device n0.0" in bench.job().reason
+        assert bench.job().reason.startswith("waits ")
+        assert bench.job().reason.endswith(f" s for devices: {cause}")
         while not (commands := bench.say(Woke(at_s=bench.now_s))):
             pass
+        assert cause in bench.job().reason, "also while it asks again"
         waits_s.append(bench.now_s - begun_s)
         [command] = commands
     assert waits_s == sorted(waits_s) and waits_s[-1] > 30.0, "it asks less and less often"

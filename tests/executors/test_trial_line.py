@@ -387,7 +387,7 @@ def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
 
 
 @pytest.mark.parametrize("status", [NOT_LEASED, NOT_STARTED])
-def test_a_trial_whose_device_others_had_first_says_so(calibrated: Machines, status: int) -> None:
+def test_a_trial_whose_device_could_not_be_had_says_so(calibrated: Machines, status: int) -> None:
     calibrated.add("j0")
     (pid,) = calibrated.scripts("j0")
     calibrated.exit(pid, status)
@@ -431,7 +431,7 @@ def test_what_the_machine_lacks_is_not_the_scripts_fault(machines: Machines) -> 
     spec = make_spec()
     machines.trials.add(ProfileJob(job_id="a", spec=spec, sizes=(1,), device_kind="cuda:none"))
     assert ended(machines)[0] is Outcome.LOST
-    assert "no device of kind 'cuda:none' is on this machine" in ended(machines)[1]
+    assert "no device of kind 'cuda:none' is on any machine that is there" in ended(machines)[1]
 
 
 # ---------------------------------------------------------------- the rule

@@ -21,7 +21,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     until_s: float = 0.0
     num_setbacks: int = 0  #: losses of the gang without a finished step, or of the trial run
-    num_races: int = 0  #: trial runs, in a row, of which others had the devices first
+    num_races: int = 0  #: trial runs, in a row, for which no devices could be had
     num_failed_changes: int = 0  #: resizes and suspends that the gang could not do
     num_over_memory: int = 0  #: losses by the memory limit since a later step than `saved_steps` was saved
     saved_steps: int = 0  #: as far as was known at such a loss
@@ -45,7 +45,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.num_setbacks + self.num_races
 
     def note_race(self, now_s: float) -> None:
-        """The devices of the trial run were others' first. That ends no job, however often."""
+        """The trial run could have no devices for now. That ends no job, however often."""
         self.until_s = now_s + _delay_s(self.num_races)
         self.num_races += 1
 
@@ -92,13 +92,24 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
         return "for the same reason as before" if is_known else message
 
     def told_of_race(self, now_s: float) -> str:
-        """Of a job whose trial run has to wait for devices."""
-        return f"waits {span(max(self.until_s - now_s, 1.0))} for devices that others have: {self.cause}"
+        """Of a job whose trial run has to wait for devices: how long, and why."""
+        return f"waits {span(max(self.until_s - now_s, 1.0))} for devices{self._told_cause}"
 
     def told(self, now_s: float) -> str:
         """Of a job that has no gang: how long it waits, and why."""
-        cause = f": {self.cause.splitlines()[0]}" if self.cause else ""
-        return f"waits {span(max(self.until_s - now_s, 1.0))} after a failure before it is tried again{cause}"
+        wait = span(max(self.until_s - now_s, 1.0))
+        return f"waits {wait} after a failure before it is tried again{self._told_cause}"
+
+    def told_of_trial(self) -> str:
+        """Of a job that is tried out. If that is not the first time: why the one before came to nothing."""
+        if self.cause:
+            return f"is in its trial run again; the one before came to nothing{self._told_cause}"
+        return "is in its trial run, which measures its speed"
+
+    @property
+    def _told_cause(self) -> str:
+        """Its first line: the rest may be a traceback."""
+        return f": {self.cause.splitlines()[0]}" if self.cause else ""
 
     def go_on(self) -> None:
         """What had gone wrong before is over: it needs no explanation any more."""

@@ -221,7 +221,7 @@ class Core:
                 self._explain_lack(record)
             else:
                 record.is_profiling = True
-                state.explain(record, "profiling", "is in its trial run, which measures its speed")
+                state.explain(record, "profiling", record.backoff.told_of_trial())
                 state.touch(record)
                 commands.append(trial_run(state, record))
         return commands

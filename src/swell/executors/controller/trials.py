@@ -218,8 +218,8 @@ class Trials:
         if host:
             self._openings.begin(host, command)
         else:
-            why = f"no device of kind {command.device_kind!r} is on this machine; see `swell nodes`"
-            self._give_up(command, Outcome.LOST, why, is_taken=True)
+            why = f"no device of kind {command.device_kind!r} is on any machine that is there"
+            self._give_up(command, Outcome.LOST, f"{why}; see `swell nodes`", is_taken=True)
 
     def job_of(self, run: str) -> str:
         """Whose trial run a host makes ready for; empty if it is none."""

@@ -67,7 +67,7 @@ class TrialPart:
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
     is_unformed: bool = False  #: its workers were there, and did not become a group
-    is_taken: bool = False  #: others had its devices first
+    is_taken: bool = False  #: its devices could not be had
     failure: str = ""
     is_fault: bool = False  #: of the script
 
