@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import pytest
 from tests.core.bench import Bench, only
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
@@ -62,6 +63,13 @@ def measured(job_id: str, at_s: float = 2.0) -> JobProfiled:
 def launches(commands: Iterable[AnyCommand]) -> dict[str, tuple[str, ...]]:
     """Devices by job."""
     return {one.job_id: one.target.devices for one in commands if isinstance(one, LaunchGang)}
+
+
+def again(core: PlatformCore) -> PlatformCore:
+    """Another one with its state."""
+    other = new()
+    other.load(core.save())
+    return other
 
 
 def two_kinds() -> tuple[PlatformCore, dict[str, tuple[str, ...]]]:
@@ -126,6 +134,31 @@ def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
     assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
 
 
+@pytest.mark.parametrize("joined", [("slow", "fast"), ("fast", "slow")])
+def test_a_job_that_was_there_before_a_second_kind_is_not_moved_to_it_by_a_salvage(
+    joined: tuple[str, str],
+) -> None:
+    """Their submissions are all that is left, and precede all nodes."""
+    core = new()
+    core.handle([submit("a"), submit("b", "fast")])
+    assert core.kinds == ("fast",)
+    core = again(core)
+    for at_s, kind in zip((2.0, 3.0), joined, strict=True):
+        core.handle([join(of_kind(kind, kind), at_s)])
+    assert {view.id: view.kind for view in core.views()} == {"a": "slow", "b": "fast"}
+    assert {view.id: view.reason_code for view in core.views()} == dict.fromkeys("ab", "profiling")
+    assert again(core).save() == core.save()
+
+
+def test_a_job_without_a_kind_is_of_the_only_one_that_was_known_before_it() -> None:
+    """Else it would have been refused, or have got its kind."""
+    core = new()
+    core.handle([submit("b", "fast"), submit("a")])
+    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
+    assert core.kinds == ("slow", "fast")
+    assert {view.id: view.kind for view in core.views()} == {"a": "fast", "b": "fast"}
+
+
 def test_a_new_kind_begins_with_what_the_platform_knows() -> None:
     core = new()
     core.handle([Opened(at_s=0.0, policy="restless"), join(of_kind("slow", "n0"))])
@@ -153,10 +186,9 @@ def test_the_world_is_asked_for_the_earliest_that_a_core_waits_for() -> None:
 def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
     core, _ = two_kinds()
     lose(core, "b", 10.0)
-    again = new()
-    again.load(core.save())
-    assert again.save() == core.save() and again.kinds == core.kinds
-    assert again.under_way() == core.under_way() and again.gangs() == core.gangs()
+    other = again(core)
+    assert other.save() == core.save() and other.kinds == core.kinds
+    assert other.under_way() == core.under_way() and other.gangs() == core.gangs()
     following: list[list[AnyEvent]] = [
         [Woke(at_s=11.0)],
         [NodeLost(at_s=12.0, name="n1")],
@@ -165,7 +197,7 @@ def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
         [CancelRequested(at_s=15.0, job_id="b")],
     ]
     for batch in following:
-        assert again.handle(batch) == core.handle(batch)
+        assert other.handle(batch) == core.handle(batch)
 
 
 def test_a_fold_of_a_version_with_one_kind_is_read() -> None:

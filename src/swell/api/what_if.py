@@ -19,6 +19,7 @@ from swell.api.job_file import load
 from swell.api.similar_jobs import Likenesses
 from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
 from swell.core.job_progress import JobProgress
+from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, read_kinds
 from swell.core.state import Saved
@@ -166,8 +167,9 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     policy = wish.policy or scene.policy
     drafts = _drafts(scene, wish.submit, nodes, new_policy(policy).domain.sizes)
     jobs, left_out = list[Forecast](), list[str]()
+    unnamed = place_without_kind([kind.kind for kind in scene.kinds])
     for kind in scene.kinds:
-        of_kind = [draft for draft in drafts if draft.spec.kind in ("", kind.kind)]
+        of_kind = [draft for draft in drafts if (draft.spec.kind or scene.kinds[unnamed].kind) == kind.kind]
         added = tuple(node for node in nodes if node.kind == kind.kind)
         forecasts, unknown = _forecasts(scene, kind, wish.policy or "", added, of_kind)
         jobs += forecasts

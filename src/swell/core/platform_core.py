@@ -58,8 +58,9 @@ class PlatformCore:
     A core has the nodes of one kind and the jobs that run on it, and knows nothing of the others. So no gang
     spans two kinds, and what holds for a core holds for each kind.
 
-    The first core takes the kind of the first node. As long as there is no other core and no job has named
-    a kind, it takes that of a node of another kind as well, if no other node is there.
+    The first core takes the kind of the first node of a kind that no job has named before. As long as there
+    is no other core and no job has named a kind, it takes that of a node of another kind as well, if no
+    other node is there.
 
     Args:
         new_core: makes a core that knows nothing yet.
@@ -128,9 +129,7 @@ class PlatformCore:
 
     def _place_of_job(self, event: JobSubmitted, parts: Parts) -> int:
         kind = event.spec.kind
-        if kind and not self._kinds[FIRST]:
-            self._set_first_kind(kind)
-        place = self._place_of(kind, parts) if kind else FIRST
+        place = self._place_of(kind, parts) if kind else place_without_kind(self._kinds)
         if place != FIRST:
             self._job_places[event.job_id] = place
         return place
@@ -157,18 +156,19 @@ class PlatformCore:
         yield place, event
 
     def _place_of_joined(self, node: Node, parts: Parts) -> int:
-        if node.kind not in self._kinds and len(self._cores) == 1 and self._may_change_kind(node, parts):
-            self._set_first_kind(node.kind)
+        if node.kind not in self._kinds and self._may_name_first(node, parts):
+            self._kinds[FIRST] = node.kind
+            self._cores[FIRST].show_all()
         return self._place_of(node.kind, parts)
 
-    def _set_first_kind(self, kind: str) -> None:
-        self._kinds[FIRST] = kind
-        self._cores[FIRST].show_all()
-
-    def _may_change_kind(self, node: Node, parts: Parts) -> bool:
-        """Whether the only core has no other node, and no job that is to have the kind that it is of."""
+    def _may_name_first(self, node: Node, parts: Parts) -> bool:
+        """Whether the first core has no kind; or is the only one, has no other node, and no job has named its
+        kind.
+        """
         if not self._kinds[FIRST]:
             return True
+        if len(self._cores) > 1:
+            return False
         submitted = (event for event in parts.get(FIRST, ()) if isinstance(event, JobSubmitted))
         is_named = any(event.spec.kind for event in submitted) or self._cores[FIRST].is_kind_named
         return not is_named and not self._nodes.keys() - {node.name}
@@ -320,6 +320,14 @@ class PlatformCore:
         commands = [command for core in self._cores for command in core.under_way()]
         wakes = [] if self._wake_s is None else [WakeAt(at_s=self._wake_s)]
         return [*(command for command in commands if not isinstance(command, WakeAt)), *wakes]
+
+
+def place_without_kind(kinds: Sequence[str]) -> int:
+    """Of the core that gets a job that names no kind, among cores of these kinds.
+
+    Such a job is submitted while one kind at most is known, so it is of that one: see `live/kind_choice.py`.
+    """
+    return 1 if len(kinds) == 2 and not kinds[FIRST] else FIRST
 
 
 def _of_kind(views: Iterable[JobView], kind: str) -> list[JobView]:
