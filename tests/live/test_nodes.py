@@ -15,7 +15,7 @@ from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import GangEnded, NodeJoined, NodeLost, Outcome
-from swell.model.job import Phase
+from swell.model.job import Origin, Phase
 from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec
@@ -206,6 +206,19 @@ def test_a_job_that_names_no_kind_has_the_only_one_that_takes_work(tmp_path: Pat
         platform.drain_node("node0")
         other = platform.submit(spec()).id
         assert platform.submission(other).spec.kind == "another"
+
+
+def test_a_request_made_again_is_the_same_job_also_when_another_kind_has_joined(tmp_path: Path) -> None:
+    hands, origin = Noting(), Origin(key="k", fingerprint="same")
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        first = platform.submit(spec(), origin).id
+        hands.join(ANOTHER)
+        until(has(platform, "node0", "far"))
+        with pytest.raises(InvalidJob, match="names no kind of device"):
+            platform.submit(spec(), Origin(key="l", fingerprint="same"))
+        repeated = platform.submit(spec(), origin)
+        assert (repeated.id, repeated.is_new) == (first, False)
 
 
 def test_both_kinds_and_their_jobs_outlive_the_daemon(tmp_path: Path) -> None:

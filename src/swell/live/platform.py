@@ -366,9 +366,13 @@ class Platform:
         Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
         """
         self._refuse_while_stalled()
+        return self._submitter.submit(spec, origin, self._checked)
+
+    def _checked(self, spec: JobSpec) -> JobSpec:
+        """The job as it is to be scheduled. Raises InvalidJob."""
         spec = with_kind(spec, self._board.devices_by_kind())
         check_job(spec, self._most_devices(spec), self._core.domain.sizes)
-        return self._submitter.submit(spec, origin)
+        return spec
 
     def _most_devices(self, spec: JobSpec) -> int:
         """Of its kind, that there are, or may ever be: where hosts may join, enough for any job."""

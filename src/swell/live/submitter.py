@@ -63,10 +63,17 @@ class Submitter:
         self._ids: set[str] = set()  #: given, and not yet in the journal
         self._keys: dict[str, _InFlight] = {}  #: the same, by key
 
-    def submit(self, spec: JobSpec, origin: Origin) -> SubmitResult:
+    def submit(
+        self, spec: JobSpec, origin: Origin, checked: Callable[[JobSpec], JobSpec] = lambda spec: spec
+    ) -> SubmitResult:
         """Returns once the journal has the job, and the board shows it.
 
+        Args:
+            checked: the job as it is to be, or InvalidJob. Not asked about one that is there already: the
+                platform may be another one than at its submission.
+
         Raises:
+            InvalidJob: a new job cannot be as it is.
             KeyConflict: the key was used for another request.
             WrongPhase: the job that it continues has no sound checkpoint.
             Unavailable: the head, or the disk, did not take it.
@@ -74,6 +81,7 @@ class Submitter:
         with self._lock:
             earlier = self._earlier(origin)
             if earlier is None:
+                spec = checked(spec)
                 mine = self._begin(spec, origin)
         if earlier is not None:
             return _again(earlier)
