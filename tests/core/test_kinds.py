@@ -124,6 +124,18 @@ def test_a_node_that_comes_back_with_another_kind_is_lost_to_the_first_one() -> 
     assert {one.name: one.kind for one in core.cluster.nodes} == {"n0": "fast", "n1": "fast"}
 
 
+def test_of_a_node_that_was_lost_under_several_kinds_the_latest_cause_is_told() -> None:
+    core, _ = two_kinds()
+    core.handle([NodeLost(at_s=3.0, name="n1", cause="its power failed")])
+    core.handle([join(of_kind("slow", "n1"), 4.0)])
+    assert core.lost_nodes == () == again(core).lost_nodes
+    core.handle([NodeLost(at_s=5.0, name="n1", cause="its line broke")])
+    assert [lost.cause for lost in core.lost_nodes] == ["its line broke"]
+    core.handle([join(of_kind("slow", "n1"), 6.0), NodeLost(at_s=7.0, name="n1", cause="it froze")])
+    core.handle([join(of_kind("fast", "n1"), 8.0), NodeLost(at_s=9.0, name="n1")])
+    assert core.lost_nodes == (), "its owner has taken it away"
+
+
 def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
     core = new()
     core.handle([submit("a"), join(of_kind("slow", "n0"))])

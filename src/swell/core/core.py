@@ -80,6 +80,10 @@ class Core:
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
 
+    def forget_loss(self, node: str) -> None:
+        """The node has come back as one of another core."""
+        self._state.lost_nodes.pop(node, None)
+
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last."""

@@ -75,6 +75,7 @@ class PlatformCore:
         self._cores = [self._new_core()]
         self._nodes: dict[str, KnownNode] = {}
         self._job_places: dict[str, int] = {}  #: of jobs that are not the first core's
+        self._joined_places: dict[str, int] = {}  #: of nodes that have joined in this batch
         self._latest: list[Core] = []  #: that had a part of the latest batch
         self._wake_s: float | None = None  #: that the world was asked for last, and has not told yet
         self._merged = Cluster()
@@ -91,11 +92,20 @@ class PlatformCore:
         commands: list[AnyCommand] = []
         for place in sorted(parts):
             commands += self._cores[place].handle(parts[place])
+        self._forget_losses()
         self._latest = [self._cores[place] for place in sorted(parts)]
         if self._job_places:
             for job_id in chain.from_iterable(core.ended for core in self._latest):
                 self._job_places.pop(job_id, None)
         return [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
+
+    def _forget_losses(self) -> None:
+        """A node that has joined is not lost to any core, whichever kinds it had before."""
+        for name, own in self._joined_places.items():
+            for place, core in enumerate(self._cores):
+                if place != own:
+                    core.forget_loss(name)
+        self._joined_places.clear()
 
     def _wake(self) -> list[WakeAt]:
         """The world has one timer: it is asked for the earliest that a core waits for."""
@@ -151,6 +161,7 @@ class PlatformCore:
         place = self._place_of_joined(node, parts)
         before = self._nodes.get(node.name)
         self._nodes[node.name] = KnownNode(place, node.devices)
+        self._joined_places[node.name] = place
         if before is not None and before.place != place:
             yield before.place, NodeLost(at_s=event.at_s, name=node.name)
         yield place, event
@@ -231,12 +242,9 @@ class PlatformCore:
 
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:
-        """See `Core.lost_nodes`. A node may have come back as one of another kind."""
+        """See `Core.lost_nodes`."""
         lost = [event for core in self._cores for event in core.lost_nodes]
-        if len(self._cores) > 1:
-            here = {node.name for node in self.cluster.nodes}
-            lost = sorted((event for event in lost if event.name not in here), key=lambda event: event.at_s)
-        return tuple(lost)
+        return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
 
     @property
     def domain(self) -> Domain:
