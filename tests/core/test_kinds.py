@@ -98,6 +98,30 @@ def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     assert only([one for one in asked if not isinstance(one, WakeAt)], ProfileJob).device_kind == "fast"
 
 
+def reasons(core: PlatformCore) -> dict[str, str]:
+    return {view.id: view.reason for view in core.views()}
+
+
+def test_a_job_that_names_no_kind_waits_for_that_of_the_first_core() -> None:
+    core = new()
+    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
+    core.handle([NodeLost(at_s=1.0, name="n0"), submit("a", at_s=2.0)])
+    assert reasons(again(core)) == reasons(core) == {"a": "waits for a node: none of kind slow is there"}
+
+
+def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> None:
+    core = new()
+    core.handle([submit("a")])
+    assert reasons(core) == {"a": "waits for a node: none has joined this platform yet"}
+    core.handle([submit("b", "fast", 2.0)])
+    core.handle([join(of_kind("fast", "n1"), 3.0)])
+    told = "waits for a node: none of the kind that it was submitted to is there"
+    assert reasons(core)["a"] == told
+    core = again(core)
+    core.handle([NodeLost(at_s=4.0, name="n1"), submit("c", "slow", 5.0), DrainRequested(at_s=6.0)])
+    assert reasons(core)["a"] == told
+
+
 def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
     core, _ = two_kinds()
     assert not core.handle([NodeWarned(at_s=3.0, name="n1")]) and core.warned.keys() == {"n1"}
@@ -128,12 +152,12 @@ def test_of_a_node_that_was_lost_under_several_kinds_the_latest_cause_is_told() 
     core, _ = two_kinds()
     core.handle([NodeLost(at_s=3.0, name="n1", cause="its power failed")])
     core.handle([join(of_kind("slow", "n1"), 4.0)])
-    assert core.lost_nodes == () == again(core).lost_nodes
+    assert not core.lost_nodes and not again(core).lost_nodes
     core.handle([NodeLost(at_s=5.0, name="n1", cause="its line broke")])
     assert [lost.cause for lost in core.lost_nodes] == ["its line broke"]
     core.handle([join(of_kind("slow", "n1"), 6.0), NodeLost(at_s=7.0, name="n1", cause="it froze")])
     core.handle([join(of_kind("fast", "n1"), 8.0), NodeLost(at_s=9.0, name="n1")])
-    assert core.lost_nodes == (), "its owner has taken it away"
+    assert not core.lost_nodes, "its owner has taken it away"
 
 
 def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:

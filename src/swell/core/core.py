@@ -41,6 +41,8 @@ from swell.model.view import JobView, Story
 
 #: A plan that asks for another one now would get the same answer, again and again.
 LEAST_WAIT_S = 0.05
+#: Why jobs wait as long as no core has a kind.
+NO_NODE_YET = "waits for a node: none has joined this platform yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +75,20 @@ class Core:
         self._settings = settings
         self._state = HeadState(belief=belief, domain=planner.policy.domain)
         self._whole_cores = WholeCores()
+        self._lack = NO_NODE_YET
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
         state, known = self._state, other._state
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
+
+    def be_of_kind(self, kind: str) -> None:
+        """Of these devices; empty: of none that others are of."""
+        which = (
+            f"none of kind {kind} is there" if kind else "none of the kind that it was submitted to is there"
+        )
+        self._lack = f"waits for a node: {which}"
 
     def forget_loss(self, node: str) -> None:
         """The node has come back as one of another core."""
@@ -235,8 +245,7 @@ class Core:
         state, spec = self._state, record.spec
         num_needed = spec.min_workers * spec.devices_per_worker
         if not state.cluster.nodes:
-            which = f"none of kind {spec.kind} is there" if spec.kind else "none has joined this platform yet"
-            code, text = "no_nodes", f"waits for a node: {which}"
+            code, text = "no_nodes", self._lack
         elif not state.devices:
             code, text = "no_nodes", "waits for a node: all that are there are to be left (`swell nodes`)"
         elif state.lacks_nodes(record):
@@ -244,7 +253,7 @@ class Core:
         else:
             code, text = "few_devices", f"waits for more nodes: it needs {num_needed} devices"
             text += f", and there are {state.num_devices}"
-        if record.status.reason_code != code:
+        if record.status.reason_code != code or (not state.cluster.nodes and record.status.reason != text):
             state.explain(record, code, text)
             state.touch(record)
 

@@ -169,6 +169,7 @@ class PlatformCore:
     def _place_of_joined(self, node: Node, parts: Parts) -> int:
         if node.kind not in self._kinds and self._may_name_first(node, parts):
             self._kinds[FIRST] = node.kind
+            self._cores[FIRST].be_of_kind(node.kind)
             self._cores[FIRST].show_all()
         return self._place_of(node.kind, parts)
 
@@ -191,6 +192,10 @@ class PlatformCore:
             self._kinds.append(kind)
             self._cores.append(self._new_core())
             self._cores[-1].begin_beside(self._cores[FIRST])
+            self._cores[-1].be_of_kind(kind)
+            if not self._kinds[FIRST]:
+                self._cores[FIRST].be_of_kind("")
+                parts[FIRST] += []  # its jobs wait for another reason from now on
         return self._kinds.index(kind)
 
     def _place_of_node(self, event: NodeLost | NodeWarned | NodeCleared) -> int:
@@ -319,6 +324,8 @@ class PlatformCore:
         self._cores = [self._new_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):
             core.load(one.head)
+            if one.kind or len(saved) > 1:
+                core.be_of_kind(one.kind)
             self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}
             self._job_places |= {job_id: place for job_id in core.job_ids if place != FIRST}
         self._wake_s = self._earliest_s()
