@@ -97,6 +97,22 @@ def test_each_kind_of_device_is_asked_about_on_its_own(stage: Stage, script: Pat
         what_if(ask, Wish(submit=job_file(tmp_path, script)))
 
 
+def test_jobs_of_several_kinds_are_told_in_order_of_submission_and_kinds_chosen_as_by_submit(
+    stage: Stage, script: Path, tmp_path: Path
+) -> None:
+    """Nodes that are to be left are no choice, and no other jobs come between."""
+    stage.hands.deliver(NodeJoined(at_s=0.0, node=Node(name="far", kind="a100", devices=("far/0",))))
+    until(lambda: stage.client.cluster().num_devices == 3)
+    jobs = [stage.run(script, kind=kind, **ONE) for kind in ("cpu", "a100", "cpu")]
+    stage.platform.drain_node("node0")
+    file = job_file(tmp_path, script)
+    found = what_if(stage.folder.path, Wish(submit=file))
+    assert [job.id for job in found.jobs] == [*jobs, "train-new"]
+    job_id = stage.client.submit(script=script, global_batch=8, steps=100)
+    assert stage.platform.job(job_id).kind == "a100"
+    assert found.jobs[-1].then.finish_s is not None, "behind the other one of its kind"
+
+
 def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> None:
     with on_stage(tmp_path / "state") as stage:
         job_id = stage.run(script, **ONE)

@@ -100,6 +100,12 @@ class KindScene:
     likenesses: Likenesses
     belief: FittedBelief
 
+    @property
+    def num_usable_devices(self) -> int:
+        """Of nodes that take work."""
+        saved = self.saved
+        return sum(len(node.devices) for node in saved.cluster.nodes if node.name not in saved.warned)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
@@ -118,6 +124,11 @@ class Scene:
     @property
     def num_devices(self) -> int:
         return sum(kind.saved.cluster.num_devices for kind in self.kinds)
+
+    @property
+    def records(self) -> Sequence[JobRecord]:
+        """Of all jobs, by kind."""
+        return [record for kind in self.kinds for record in kind.saved.records]
 
 
 def _check_policy(policy: str | None) -> None:
@@ -166,14 +177,15 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     num_then = scene.num_devices + sum(len(node.devices) for node in nodes)
     policy = wish.policy or scene.policy
     drafts = _drafts(scene, wish.submit, nodes, new_policy(policy).domain.sizes)
-    jobs, left_out = list[Forecast](), list[str]()
+    told, left_out = dict[str, Forecast](), set[str]()
     unnamed = place_without_kind([kind.kind for kind in scene.kinds])
     for kind in scene.kinds:
         of_kind = [draft for draft in drafts if (draft.spec.kind or scene.kinds[unnamed].kind) == kind.kind]
         added = tuple(node for node in nodes if node.kind == kind.kind)
         forecasts, unknown = _forecasts(scene, kind, wish.policy or "", added, of_kind)
-        jobs += forecasts
-        left_out += unknown
+        told |= {forecast.id: forecast for forecast in forecasts}
+        left_out.update(unknown)
+    records = sorted(scene.records, key=lambda record: (record.submitted_s, record.id))
     return WhatIf(
         at_s=scene.now_s + scene.calendar_offset_s,
         is_up=scene.is_up,
@@ -181,26 +193,25 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
         policy_then=policy,
         num_devices_now=scene.num_devices,
         num_devices_then=num_then,
-        jobs=tuple(sorted(jobs, key=lambda job: job.is_hypothetical)),
-        left_out=tuple(left_out),
+        jobs=tuple(told[record.id] for record in (*records, *drafts) if record.id in told),
+        left_out=tuple(record.id for record in records if record.id in left_out),
     )
 
 
 def _forecasts(
     scene: Scene, kind: KindScene, policy: str, nodes: tuple[Node, ...], drafts: Sequence[JobRecord]
 ) -> tuple[list[Forecast], Sequence[str]]:
-    """Of all jobs of a kind, in order of submission; and the ids of those of which nothing is known."""
+    """Of all jobs of a kind; and the ids of those of which nothing is known."""
     num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in nodes)
     new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
     standing, left_out = _standing(scene.now_s, kind, num_then)
     as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
     change = PlatformChange(policy=policy, nodes=nodes, jobs=new_jobs)
     as_wished = go_on(new_core(settings=scene.settings), standing, change)
-    known = sorted(standing.saved.records, key=lambda record: (record.submitted_s, record.id))
     offset_s = scene.calendar_offset_s
     forecasts = [
         _forecast(record, as_is.get(record.id), as_wished[record.id], offset_s)
-        for record in (*known, *drafts)
+        for record in (*standing.saved.records, *drafts)
     ]
     return forecasts, left_out
 
@@ -237,13 +248,16 @@ def _drafts(scene: Scene, file: Path | None, nodes: Sequence[Node], sizes: Sizes
     """The jobs of a file, as if they were submitted now, with these nodes there as well."""
     if file is None:
         return []
-    devices = {kind.kind: kind.saved.cluster.num_devices for kind in scene.kinds if kind.kind}
+    named = [kind for kind in scene.kinds if kind.kind]
+    usable = {kind.kind: kind.num_usable_devices for kind in named}
+    devices = {kind.kind: kind.saved.cluster.num_devices for kind in named}
     for node in nodes:
+        usable[node.kind] += len(node.devices)
         devices[node.kind] += len(node.devices)
-    specs = [with_kind(job.to_spec(scene.now_s + scene.calendar_offset_s), devices) for job in load(file)]
+    specs = [with_kind(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in load(file)]
     for spec in specs:
         check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
-    taken, drafts = {record.id for kind in scene.kinds for record in kind.saved.records}, []
+    taken, drafts = {record.id for record in scene.records}, []
     for spec in specs:
         tries = (f"{spec.name}-new{place or ''}" for place in range(len(taken) + 1))
         job_id = next(name for name in tries if name not in taken)
