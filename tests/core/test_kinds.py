@@ -268,6 +268,20 @@ def test_a_gang_that_no_journal_explains_keeps_its_devices_until_it_is_gone() ->
     }
 
 
+def test_a_gang_on_a_node_that_is_away_is_kept_by_the_same_core_after_a_fold() -> None:
+    core = new()
+    core.handle([join(of_kind("slow", "n0")), join(of_kind("fast", "n1")), submit("b")])
+    core.handle([NodeLost(at_s=2.0, name="n1", cause="its line broke", is_host_kept=True)])
+    devices = ("n1.0", "n1.1", "n1.2", "n1.3")
+    found = GangFound(at_s=3.0, job_id="b", generation=3, devices=devices, steps=10)
+    back = join(of_kind("fast", "n1"), 4.0)
+    after = again(core)
+    for batch in ([found], [back]):
+        assert after.handle(batch) == core.handle(batch)
+        assert after.save() == core.save()
+        assert after.unknown_owner == core.unknown_owner == dict.fromkeys(devices, "b")
+
+
 def test_a_request_about_a_job_is_answered_by_its_own_core_alone() -> None:
     """The core that keeps the devices of the gang knows no such job: there it would be out of date."""
     core = found_elsewhere()

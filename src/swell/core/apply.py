@@ -102,6 +102,7 @@ def _(event: JobSubmitted, state: HeadState) -> None:
 def _(event: NodeJoined, state: HeadState) -> None:
     node = event.node
     is_same = state.away.pop(node.name, None) is not None or state.cluster.has_node(node.name)
+    state.away_devices.pop(node.name, None)
     if not is_same:
         state.readmit(node.name)
     state.lost_nodes.pop(node.name, None)
@@ -112,8 +113,11 @@ def _(event: NodeJoined, state: HeadState) -> None:
 def _(event: NodeLost, state: HeadState) -> None:
     if event.is_host_kept:
         state.away[event.name] = event
+        gone = (node for node in state.cluster.nodes if node.name == event.name)
+        state.away_devices |= {node.name: node.devices for node in gone}
     else:
         state.away.pop(event.name, None)
+        state.away_devices.pop(event.name, None)
         state.readmit(event.name)
         leaving_nodes.forget(state, event.name)
     if event.cause:

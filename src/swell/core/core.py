@@ -498,9 +498,9 @@ class Core:
 
     @property
     def known_nodes(self) -> Mapping[str, tuple[str, ...]]:
-        """Devices by name, of nodes that are there; none of those that are away."""
+        """Devices by name, of nodes that are there or away; none of those away in a fold that lacks them."""
         there = {node.name: node.devices for node in self._state.cluster.nodes}
-        return {**dict.fromkeys(self._state.away, ()), **there}
+        return {**dict.fromkeys(self._state.away, ()), **self._state.away_devices, **there}
 
     @property
     def unknown_owner(self) -> Mapping[str, str]:
