@@ -2,5 +2,6 @@
 
 import time
 
+print("idle", flush=True)
 while True:
     time.sleep(0.01)
