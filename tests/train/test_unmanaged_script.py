@@ -13,7 +13,7 @@ import pytest
 import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
-from swell.train.runtime.unmanaged_script import own_count
+from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
@@ -168,3 +168,28 @@ def test_what_an_optimizer_knows_of_its_past() -> None:
         for _ in range(3):
             optimizer.step()
         assert own_count(optimizer) == expected
+
+
+class NoBallot:
+    """See `StopBallot`: no worker has asked."""
+
+    def is_due(self, step: int) -> bool:
+        return False
+
+    def cast(self, step: int) -> None:
+        raise AssertionError("it has made no step")
+
+    def close(self) -> None: ...
+
+
+def test_one_whose_stop_was_lost_stops_after_its_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the signal comes while it forks a loader's process."""
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
+    told: list[tuple[int, int | None, bool]] = []
+    counter = StepCounter(NoBallot(), lambda *step: told.append(step))
+    with pytest.raises(SystemExit):
+        counter.asked_to_stop(environ.STOP_AT_STEP, None)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    with pytest.raises(SystemExit):
+        counter.stepped(torch.optim.SGD([weight], lr=0.1), (), {})
+    assert [(step, is_last) for step, _, is_last in told] == [(1, True)]

@@ -70,6 +70,7 @@ class StepCounter:
         self._report = report
         self._counts: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
         self._num_steps = 0  #: since this process began
+        self._is_leaving = False  #: it was told to stop before its first step
         self._earlier: int | None = None  #: steps that its optimizer has made before; None: it does not count
 
     def stepped(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
@@ -79,7 +80,7 @@ class StepCounter:
             self._num_steps = self._counts[optimizer]
             if self._num_steps == 1 and (own_steps := own_count(optimizer)):
                 self._earlier = own_steps - 1
-        is_last = self._ballot.is_due(self._num_steps)
+        is_last = self._ballot.is_due(self._num_steps) or self._is_leaving
         if self._report is not None:
             self._report(self._num_steps, self._earlier, is_last)
         if is_last:
@@ -87,8 +88,13 @@ class StepCounter:
             _terminate()
 
     def asked_to_stop(self, signum: int, frame: FrameType | None) -> None:
-        """A script that has made no step yet has nothing to lose: it need not wait for one."""
+        """A script that has made no step yet has nothing to lose: it need not wait for one.
+
+        What is raised here may be lost: Python runs signal handlers in the hooks around a fork, say one for a
+        loader's process, and drops what these raise. Then the first step is the last one.
+        """
         if self._num_steps == 0:
+            self._is_leaving = True
             _terminate()
         else:
             self._ballot.cast(self._num_steps + 1)  # the signal may come in a step that is not counted yet
