@@ -6,8 +6,9 @@ import os
 import signal
 
 import msgspec
+import pytest
 from tests.executors.contract import ExecutorWorld
-from tests.gang_contract import ENDLESS, Wanted
+from tests.gang_contract import ENDLESS, GangContract, Wanted
 
 from swell.model.command import GangCommand, LaunchGang
 from swell.model.event import AnyEvent, GangResized, GangStarted
@@ -49,3 +50,11 @@ class ExecutorGangs:
         formed = [event for event in self.events if isinstance(event, GangStarted | GangResized)][-1]
         rank = self._targets[formed.generation].index(device)
         os.kill(formed.pids[rank], signal.SIGKILL)
+
+
+class ExecutorGangContract(GangContract):
+    """Of the gangs of the executor that the module's own `world` has."""
+
+    @pytest.fixture
+    def world(self, world: ExecutorWorld) -> ExecutorGangs:
+        return ExecutorGangs(world)

@@ -1,4 +1,4 @@
-"""An agent whose hosts are dear to start, for several tests: each has an executor and a job of its own."""
+"""An agent whose hosts take long to start, for several tests: each has an executor and a job of its own."""
 
 from __future__ import annotations
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.executors.contract import ExecutorWorld
-from tests.executors.executor_gangs import ExecutorGangs
-from tests.gang_contract import GangContract
+from tests.executors.executor_gangs import ExecutorGangContract
 
 
-class TestLocalGangs(GangContract):
-    @pytest.fixture
-    def world(self, world: ExecutorWorld) -> ExecutorGangs:
-        return ExecutorGangs(world)
+class TestLocalGangs(ExecutorGangContract):
+    pass

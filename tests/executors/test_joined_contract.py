@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
-from tests.executors.executor_gangs import ExecutorGangs
+from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform
-from tests.gang_contract import GangContract
 
 from swell.executors.local.agent.process import read_address
 from swell.executors.local.link import LocalExecutor
@@ -90,7 +89,5 @@ class TestJoinedHosts(ExecutorContract):
 
 
 @pytest.mark.soak
-class TestJoinedGangs(GangContract):
-    @pytest.fixture
-    def world(self, world: ExecutorWorld) -> ExecutorGangs:
-        return ExecutorGangs(world)
+class TestJoinedGangs(ExecutorGangContract):
+    pass

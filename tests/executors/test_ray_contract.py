@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
-from tests.executors.executor_gangs import ExecutorGangs
+from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform
-from tests.gang_contract import GangContract
 from tests.ray.one_machine import OneMachine, why_not
 
 from swell.executors.local.link import LocalExecutor
@@ -67,7 +66,5 @@ class TestRayHosts(ExecutorContract):
 
 
 @pytest.mark.soak
-class TestRayGangs(GangContract):
-    @pytest.fixture
-    def world(self, world: ExecutorWorld) -> ExecutorGangs:
-        return ExecutorGangs(world)
+class TestRayGangs(ExecutorGangContract):
+    pass
