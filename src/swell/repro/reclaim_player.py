@@ -31,7 +31,7 @@ from swell.repro.reclaim_record import (
 #: For machines to join, and to be given up.
 WITHIN_S = 120.0
 #: More than an epoch of the script: else jobs that have several are measured again when they come.
-NUM_TRIAL_STEPS = 10
+NUM_MEASURED_STEPS = 10
 
 
 def say(told: Told) -> None:
@@ -83,10 +83,10 @@ def play(client: Client, order: PlayOrder) -> PlayEnded:
     cluster = await_nodes(client, lambda names: len(names) == order.num_nodes)
     nodes = nodes_of(cluster)
     player = Player(client)
-    trials = player.measure(order.parts, NUM_TRIAL_STEPS)
+    trials = player.measure(order.parts, NUM_MEASURED_STEPS)
     say(ScriptsMeasured())
     await_nodes(client, lambda names: names == order.first)
-    player.measure(order.parts[:1], NUM_TRIAL_STEPS)  # what the loss of the others entails is over then
+    player.measure(order.parts[:1], NUM_MEASURED_STEPS)  # what the loss of the others entails is over then
     beginning = begin(client)
     say(PlayBegun())
     watch = PoolWatch(client, beginning.begun_s)

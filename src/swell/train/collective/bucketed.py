@@ -36,7 +36,7 @@ class BucketedGradients:
         self._sums: list[Flat] = []  # two in turn, for the model's gradients may lie in that of the last step
         self._own: Flat | None = None  # of several passes
         self._is_begun = False  # a pass of this step is in it
-        self._is_under_way = False  # sums are, and nobody has waited for them
+        self._is_under_way = False  # sums are, and `run.step` has not waited for them
 
     @property
     def num_bytes(self) -> int:

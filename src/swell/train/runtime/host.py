@@ -47,7 +47,7 @@ class Host(Protocol):
 
     @property
     def members(self) -> Members:
-        """With whom it sums."""
+        """The workers with which it sums."""
 
     @property
     def edition(self) -> int:
