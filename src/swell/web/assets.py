@@ -1,0 +1,20 @@
+"""The files of this folder, wherever the package is installed."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+#: Charts of others: see vendor/README.md.
+UPLOT_SCRIPT = "vendor/uplot/uPlot.iife.min.js"
+UPLOT_STYLE = "vendor/uplot/uPlot.min.css"
+
+
+def asset(name: str) -> Traversable:
+    """The file of this name, as `static/charts.js`."""
+    return files("swell.web").joinpath(name)
+
+
+def read_asset(name: str) -> str:
+    """Its text. Raises FileNotFoundError."""
+    return asset(name).read_text(encoding="utf-8")
