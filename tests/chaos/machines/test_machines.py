@@ -29,7 +29,7 @@ from tests.machines.namespaces import why_not
 from tests.platform.program import eventually
 from tests.ray import cluster
 
-from swell.model.view import JobView
+from swell.model.view import JobView, Story
 
 pytest.importorskip("torch")
 
@@ -137,14 +137,23 @@ def _check_end(campaign: Campaign) -> None:
     assert not complaints, complaints
     with fleet.head.client() as client:
         stories = {view.id: client.stories(view.id) for view in views}
-    for view in views:
-        work.check(view, stories[view.id])
+    failures = [str(failure) for view in views if (failure := _failure(work, view, stories[view.id]))]
+    assert not failures, "\n\n".join(failures)
     assert fleet.replay_differs() is None
     eventually(lambda: not any(host.workers() for host in fleet.hosts), "the end of all workers")
     resizes, pause_s = sum(view.resizes for view in views), sum(view.resize_pause_s for view in views)
     kept = Counter(view.kept for view in views if view.is_promised)
     _say(f"{len(views)} jobs ended as they should, with {resizes} resizes; promises kept: {dict(kept)}")
     _say(f"pauses {pause_s:.1f} s")
+
+
+def _failure(work: Work, view: JobView, stories: list[Story]) -> AssertionError | None:
+    """Of this job; the others are to be looked at as well."""
+    try:
+        work.check(view, stories)
+    except AssertionError as failure:
+        return failure
+    return None
 
 
 def _all_ended(fleet: Fleet) -> list[JobView] | None:
