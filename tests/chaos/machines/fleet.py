@@ -22,6 +22,7 @@ from swell.api.client import Client
 from swell.api.errors import ApiError, NoPlatform
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.process import read_address
+from swell.executors.local.processes.mark import read_mark
 from swell.model.view import ClusterView, JobView
 from swell.store.folder import Endpoint, StateFolder
 
@@ -219,6 +220,17 @@ def _is_worker(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z" and words == above and b"swell.executors.local.zygote.process" in words
+
+
+def described(pid: int) -> str:
+    """A process as the reader of a failure wants it: its mark, its state, and for how long it has been there."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        up_s = float(Path("/proc/uptime").read_text().split()[0])
+    except OSError:
+        return f"{pid}: gone by now"
+    age_s = up_s - int(told[19]) / os.sysconf("SC_CLK_TCK")
+    return f"{pid}: state {told[0]}, {age_s:.2f} s old, {read_mark(pid)}"
 
 
 class Fleet:

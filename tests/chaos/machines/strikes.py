@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.chaos.machines.fleet import PATIENCE_S, TIMES, Fleet, Host
+from tests.chaos.machines.fleet import PATIENCE_S, TIMES, Fleet, Host, described
 from tests.chaos.machines.work import Job, Work
 from tests.platform.program import eventually, is_alive
 
@@ -231,7 +231,7 @@ def cut_the_head_off_until_all_are_given_up(campaign: Campaign) -> None:
     machine = campaign.fleet.head.machine
     machine.partition()
     eventually(lambda: not campaign.fleet.joined(), "the loss of all hosts", PATIENCE_S)
-    left = {host.name: host.workers() for host in campaign.fleet.hosts}
+    left = {host.name: [described(pid) for pid in host.workers()] for host in campaign.fleet.hosts}
     machine.heal()
     assert not any(left.values()), f"workers {left} run after their hosts were given up"
 
