@@ -223,7 +223,7 @@ def _is_worker(pid: int) -> bool:
 
 
 def described(pid: int) -> str:
-    """A process as the reader of a failure wants it: its mark, its state, and for how long it has been there."""
+    """A process as the reader of a failure wants it: its mark, its state and its age."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         up_s = float(Path("/proc/uptime").read_text().split()[0])
