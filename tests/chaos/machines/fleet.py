@@ -213,13 +213,16 @@ def _number_here(machine: Machine, pid: int) -> int:
 
 
 def _is_worker(pid: int) -> bool:
+    """A zygote has the same words, and may have been forked by a process that has them, too."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
         state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
         above = Path(f"/proc/{parent}/cmdline").read_bytes()
     except OSError:
         return False
-    return state != "Z" and words == above and b"swell.executors.local.zygote.process" in words
+    mark = read_mark(pid)
+    is_fork = state != "Z" and words == above and b"swell.executors.local.zygote.process" in words
+    return is_fork and mark is not None and mark.worker > 0
 
 
 def described(pid: int) -> str:
