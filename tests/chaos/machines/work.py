@@ -163,10 +163,8 @@ class Work:
     def _check_stories(self, view: JobView, job: Job, stories: list[Story], told: str) -> None:
         """Each loss is told with its cause, and a promise that was not kept has one."""
         for at_s, host in job.losses:
-            causes = (
-                host,
-                AGENT_KILLED,
-            )  # the next fault may end the controller before it has told of the host
+            # Another fault may have ended the gang, or the controller, before this host was given up
+            causes = (*(f"host '{one.name}' is lost" for one in self._fleet.hosts), host, AGENT_KILLED)
             since = [story.text for story in stories if story.at_s >= at_s]
             assert any(cause in text for cause in causes for text in since), (at_s, host, told)
         left_s = [
