@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.api.control import UnknownJob
+from swell.live.board import BoardChanges
 from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
@@ -47,6 +49,9 @@ class FakeControl:
         self._lock = threading.Lock()
         self._jobs: dict[str, JobView] = {}
         self._submissions: dict[str, JobSubmitted] = {}
+        self._changed: dict[str, int] = {}  # job -> the turn in which it was put last
+        self._turn = 0
+        self._told: list[tuple[int, str, Story]] = []
 
     def now_s(self) -> float:
         return time.time()
@@ -58,7 +63,7 @@ class FakeControl:
             self._submissions[job_id] = JobSubmitted(
                 at_s=self.now_s(), job_id=job_id, spec=spec, origin=origin
             )
-            self._jobs[job_id] = self._judged(job_id, spec)
+            self._put(self._judged(job_id, spec))
         return SubmitResult(id=job_id, is_new=True, continues=origin.continues)
 
     def submission(self, job_id: str) -> JobSubmitted:
@@ -99,7 +104,23 @@ class FakeControl:
 
     def put(self, view: JobView) -> None:
         with self._lock:
-            self._jobs[view.id] = view
+            self._put(view)
+
+    def _put(self, view: JobView) -> None:
+        self._turn += 1
+        self._jobs[view.id] = view
+        self._changed[view.id] = self._turn
+
+    def tell(self, job_id: str, story: Story) -> None:
+        with self._lock:
+            self._turn += 1
+            self._told.append((self._turn, job_id, story))
+
+    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
+        with self._lock:
+            views = [self._jobs[job_id] for job_id, turn in self._changed.items() if turn > since]
+            stories = [(job_id, story) for turn, job_id, story in self._told if turn > since]
+            return BoardChanges(self._turn, views, False, stories)
 
     def cancel(self, job_id: str) -> None:
         view = self.job(job_id)

@@ -1,12 +1,18 @@
-"""Who may speak to the API: a program that knows the token, to a loopback name, in small letters."""
+"""Who may speak to the API: who has the token or a session of the page, to a loopback name, in few words."""
 
 from __future__ import annotations
 
 import hmac
+from http.cookies import CookieError, SimpleCookie
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from swell.api.answers import failure
+from swell.api.caller import OWNER, Caller
+from swell.api.page.refusal import NO_SESSION, refusal_page
+from swell.api.page.sessions import Session, Sessions
+from swell.api.page.socket_owner import owner_of
 
 #: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
 MAX_BODY_BYTES = 1 << 20
@@ -19,40 +25,137 @@ HOSTS = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 
 MIN_TOKEN_LENGTH = 32
 
+#: Parts of the page that tell nothing of the platform: they are answered to anyone on a loopback name.
+OPEN_PATHS = ("/enter", "/static/")
+#: Methods that change nothing.
+READING = frozenset({"GET", "HEAD"})
+#: Carries the session's CSRF token with a request that changes something.
+CSRF_HEADER = b"x-swell-csrf"
 
-class TokenMiddleware:
-    """Refuses a request before anything else has read it."""
+#: Where the scope of a request has its `Caller` and, if it came with a cookie, its `Session`.
+CALLER = "swell.caller"
+SESSION = "swell.session"
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+
+class RequestRefused(Exception):
+    """A request is not answered: with this status and this text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status, self.text = status, text
+
+
+class AuthenticationMiddleware:
+    """Refuses a request before anything else has read it, and says in its scope who sends it."""
+
+    def __init__(self, app: ASGIApp, token: str, sessions: Sessions) -> None:
         if len(token) < MIN_TOKEN_LENGTH:
             raise ValueError(
                 f"a token of {len(token)} characters can be guessed; give {MIN_TOKEN_LENGTH} or more"
             )
-        self._app = app
+        self._app, self._sessions = app, sessions
         self._bearer = b"Bearer " + token.encode("ascii")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = self._refusal(scope) if scope["type"] == "http" else None
-        if refusal is None:
-            await self._app(scope, receive, send)
+        try:
+            if scope["type"] == "http":
+                self._admit(scope)
+        except RequestRefused as refused:
+            await _refusal(scope, refused)(scope, receive, send)
         else:
-            await failure(*refusal)(scope, receive, send)
+            await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1 or _without_port(hosts[0]) not in HOSTS:
-            return 403, "this API answers to 127.0.0.1 and localhost only; use one of these in the address"
-        given = [value for name, value in headers if name == b"authorization"]
-        if len(given) != 1 or not hmac.compare_digest(given[0], self._bearer):
-            return (
-                401,
-                "wrong or missing token; send `Authorization: Bearer TOKEN`, see `token` in the state folder",
+    def _admit(self, scope: Scope) -> None:
+        """Raises RequestRefused."""
+        host = _one(scope, b"host")
+        if host is None or _without_port(host) not in HOSTS:
+            raise RequestRefused(
+                403, "this API answers to 127.0.0.1 and localhost only; use one of these in the address"
             )
-        length = next((value for name, value in headers if name == b"content-length"), b"0")
+        scope[CALLER] = self._caller(scope, host)
+        length = _first(scope, b"content-length") or b"0"
         if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS or int(length) > MAX_BODY_BYTES:
-            return 413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one"
-        return None
+            raise RequestRefused(413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one")
+
+    def _caller(self, scope: Scope, host: bytes) -> Caller | None:
+        """None: anybody, who is told nothing."""
+        if _first(scope, b"authorization") is not None:
+            given = _one(scope, b"authorization")
+            if given is None or not hmac.compare_digest(given, self._bearer):
+                raise _wrong_token()
+            return OWNER
+        if (session := self._session(scope)) is not None:
+            _check_origin(scope, host, session)
+            scope[SESSION] = session
+            return session.caller
+        if scope["method"] in READING and scope["path"].startswith(OPEN_PATHS):
+            return None
+        raise _wrong_token()
+
+    def _session(self, scope: Scope) -> Session | None:
+        """Of the cookie, on a port. The Unix socket has no cookies, and its other end is known anyway."""
+        client, server = scope.get("client"), scope.get("server")
+        cookies = _first(scope, b"cookie")
+        if cookies is None or client is None or server is None or server[1] is None:
+            return None
+        value = _cookie(cookies, cookie_name(server[1]))
+        return None if not value else self._sessions.session(value, owner_of(client, server))
+
+
+def cookie_name(port: int) -> str:
+    """Two platforms of a machine have the same host, and so all their cookies together."""
+    return f"swell-{port}"
+
+
+def _cookie(cookies: bytes, name: str) -> str:
+    try:
+        found = SimpleCookie(cookies.decode("latin-1")).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
+    """A browser sends the cookie with what other pages ask for, too. Raises RequestRefused."""
+    site, is_reading = _first(scope, b"sec-fetch-site"), scope["method"] in READING
+    allowed = (None, b"same-origin", b"none") if is_reading else (None, b"same-origin")
+    origin = _first(scope, b"origin")
+    if site not in allowed or (origin is not None and origin != b"http://" + host.lower()):
+        raise RequestRefused(
+            403, "this request comes from another web page; use the page that `swell page` opens"
+        )
+    if is_reading:
+        return
+    if origin is None and site is None:
+        raise RequestRefused(403, "the browser does not say which page asks; use a newer browser")
+    given = _one(scope, CSRF_HEADER) or b""
+    if not hmac.compare_digest(given, session.csrf.encode()):
+        raise RequestRefused(403, "the CSRF token of the page is missing or old; load the page again")
+
+
+def _wrong_token() -> RequestRefused:
+    return RequestRefused(
+        401, "wrong or missing token; send `Authorization: Bearer TOKEN`, see `token` in the state folder"
+    )
+
+
+def _refusal(scope: Scope, refused: RequestRefused) -> Response:
+    """A person with a browser is shown a page."""
+    if b"text/html" not in (_first(scope, b"accept") or b""):
+        return failure(refused.status, refused.text)
+    return refusal_page(refused.status, NO_SESSION if refused.status == 401 else refused.text)
+
+
+def _first(scope: Scope, name: bytes) -> bytes | None:
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    return next((value for given, value in headers if given == name), None)
+
+
+def _one(scope: Scope, name: bytes) -> bytes | None:
+    """None if there is none, or more than one."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    values = [value for given, value in headers if given == name]
+    return values[0] if len(values) == 1 else None
 
 
 def _without_port(host: bytes) -> bytes:

@@ -20,6 +20,7 @@ from swell.api.admission_status import has_verdict
 from swell.api.errors import ApiError, NoPlatform, PlatformSilent
 from swell.api.fields import shown
 from swell.api.logs import LogChunk, Whose
+from swell.api.operations import PageLink
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.silence import silent
 from swell.api.submission import Submission, parse, request_key
@@ -362,6 +363,10 @@ class Client:
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON; nothing is changed by asking."""
         return self._call("GET", "/v1/head")
+
+    def page(self) -> str:
+        """A link that opens the live page in a browser, once and within a minute."""
+        return decoder(PageLink).decode(self._call("POST", "/v1/page")).url
 
     def stop(self) -> None:
         """Suspend every job and end the platform; returns before that is done."""

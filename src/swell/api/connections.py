@@ -17,7 +17,8 @@ from swell.api.unix_socket import peer_of
 
 #: A connection must have sent its next request, head and body, so long after it opened or was last answered.
 REQUEST_S = 10.0
-#: And must have been answered, and have taken the answer, so long after that.
+#: And must have been answered, and have taken the answer, so long after that; of one that goes on and on,
+#: such as events of the page, what there was of it so far.
 ANSWER_S = 60.0
 
 #: Most connections by kind of socket. Any user can open one on the port, on the Unix socket the owner only.
@@ -91,7 +92,17 @@ class BoundedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.waiting_since_s = self.loop.time()
-        self._timer = self.loop.call_later(limit_s, self.transport.abort)
+        self._timer = self.loop.call_later(limit_s, self._time_out)
+
+    def _time_out(self) -> None:
+        if self._answered is not None and self._answered.response_started and self._has_taken_all:
+            self._restart_timer(ANSWER_S)
+        else:
+            self.transport.abort()
+
+    @property
+    def _has_taken_all(self) -> bool:
+        return self.transport.get_write_buffer_size() == 0
 
     def _close_oldest(self) -> None:
         """Beyond the limit, close the connection that has kept us waiting for a request the longest."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from swell.live.board import BoardChanges
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
@@ -59,6 +60,12 @@ class Control(Protocol):
 
     def stories(self, job_id: str) -> Sequence[Story]:
         """Why the job has what it has, oldest first. Raises UnknownJob."""
+
+    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
+        """What became of jobs after turn `since` (0: all), and the present state of the open ones of `also`.
+
+        Of jobs that ended it tells those of late.
+        """
 
     def log_dir(self, job_id: str) -> Path:
         """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""

@@ -13,6 +13,9 @@ from types import FrameType
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.loop_compiler import LoopCompiler
+from swell.api.page.door import PageDoor
+from swell.api.page.page import Page
+from swell.api.page.sessions import Sessions
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen
@@ -42,9 +45,11 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
     with _opened(options, loops.go_on) as platform, _listening(folder, port) as listeners, _noticed(folder):
-        intake = Intake(folder, options.settings.code)
-        server = ApiServer(create_app(platform, folder.ensure_token(), intake), *listeners)
+        intake, door = Intake(folder, options.settings.code), PageDoor(folder)
+        page = Page(platform, Sessions(door.secret), door.port)
+        server = ApiServer(create_app(platform, folder.ensure_token(), intake, page), *listeners)
         server.start()
+        door.open(server, port is not None)
         try:
             loops.begin(platform.num_open)
             with _stopped_at_once():
@@ -56,6 +61,7 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
             platform.run()
         finally:
             folder.remove_endpoint()
+            page.stop()
             server.stop()
             loops.stop()
 

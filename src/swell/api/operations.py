@@ -37,6 +37,12 @@ class Stopping(msgspec.Struct, frozen=True, kw_only=True):
     stopping: bool = True
 
 
+class PageLink(msgspec.Struct, frozen=True, kw_only=True):
+    """Opens the live page in one browser, once, within a minute."""
+
+    url: str
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a request was not done: what is wrong, the rule and the remedy."""
 
@@ -297,6 +303,15 @@ OPERATIONS = (
     ),
     Operation(
         method="POST",
+        path="/v1/page",
+        name="page",
+        summary="A link that opens the live page in a browser, once and within a minute. From then on "
+        "the daemon listens on a port of 127.0.0.1.",
+        answer=PageLink,
+        failures=(503,),
+    ),
+    Operation(
+        method="POST",
         path="/v1/stop",
         name="stop",
         summary="Suspend every job and end the platform; answers before that is done.",
@@ -309,8 +324,8 @@ OPERATIONS = (
 #: What each status means. The first ones may come from any operation.
 FAILURES = {
     400: "The request is not HTTP or not JSON.",
-    401: "Wrong or missing token.",
-    403: "The `Host` is not a name of this machine's loopback.",
+    401: "Wrong or missing token, or no session of the page.",
+    403: "The `Host` is not a name of this machine's loopback, or the request comes from another web page.",
     413: "The body is larger than 1 MiB.",
     500: "The platform failed to answer; `daemon.log` says more.",
     404: "There is no such job, or node.",

@@ -17,12 +17,14 @@ from starlette.requests import ClientDisconnect
 
 from swell import __version__
 from swell.api.answers import answer, failure
-from swell.api.authentication import MAX_BODY_BYTES, TokenMiddleware
+from swell.api.authentication import CALLER, MAX_BODY_BYTES, AuthenticationMiddleware
 from swell.api.control import Control
 from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.openapi import document
-from swell.api.operations import OPERATIONS, Health, JobRef, Stopping
+from swell.api.operations import OPERATIONS, Health, JobRef, PageLink, Stopping
+from swell.api.page.headers import HeadersMiddleware
+from swell.api.page.page import Page
 from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.promise_request import parse_promise
 from swell.api.resubmission import continued, parse_wish, retried
@@ -48,14 +50,19 @@ FREE_THREAD_S = 10.0
 KEY_HEADER = "idempotency-key"
 
 
-def create_app(control: Control, token: str, intake: Intake | None = None) -> FastAPI:
-    """The application; every request needs the token.
+def create_app(
+    control: Control, token: str, intake: Intake | None = None, page: Page | None = None
+) -> FastAPI:
+    """The application; every request needs the token, or a session of the page.
 
     Args:
         intake: prepares submissions; None: they are jobs as they are.
+        page: None: one whose sessions end with the application, and without a port of its own.
     """
+    page = Page(control) if page is None else page
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.add_middleware(TokenMiddleware, token=token)
+    app.add_middleware(AuthenticationMiddleware, token=token, sessions=page.sessions)
+    app.add_middleware(HeadersMiddleware)
     for kind, status in (
         (UnknownJob, 404),
         (UnknownNode, 404),
@@ -69,18 +76,19 @@ def create_app(control: Control, token: str, intake: Intake | None = None) -> Fa
         app.add_exception_handler(kind, _failing(status))
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
-    routes = Routes(control, intake)
+    routes = Routes(control, intake, page)
     for operation in OPERATIONS:
         call = getattr(routes, operation.name)
         app.add_api_route(operation.path, call, methods=[operation.method], response_model=None)
+    app.router.routes += page.routes()
     return app
 
 
 class Routes:
     """One method for each operation, of its name. Those that are not `async` run in a thread of a pool."""
 
-    def __init__(self, control: Control, intake: Intake | None) -> None:
-        self._control = control
+    def __init__(self, control: Control, intake: Intake | None, page: Page) -> None:
+        self._control, self._page = control, page
         self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
         self._intake = intake
 
@@ -200,6 +208,10 @@ class Routes:
 
     def head(self) -> Response:
         return Response(self._control.head_state(), media_type="application/json")
+
+    def page(self, request: Request) -> Response:
+        """A link that opens the page once."""
+        return answer(PageLink(url=self._page.link(request.scope[CALLER])))
 
     def stop(self) -> Response:
         self._control.stop()

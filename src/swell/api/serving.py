@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 import threading
@@ -17,6 +18,8 @@ HOST = "127.0.0.1"  # never a name and never an option: the API is for this mach
 
 #: Seconds that requests under way get when the server stops.
 GRACE_S = 2
+#: The server's loop never waits for anything as long as this.
+LISTENING_S = 10.0
 
 
 class PortTaken(InvalidOption):
@@ -77,6 +80,14 @@ class ApiServer:
         (port,) = (one.getsockname()[1] for one in self._listeners if one.family == socket.AF_INET)
         return int(port)
 
+    def listen_on(self, listener: socket.socket) -> None:
+        """Serve on one more socket, from now on. Any thread but the server's own.
+
+        Raises TimeoutError if the server does not come to it.
+        """
+        self._server.add(listener)
+        self._listeners = (*self._listeners, listener)
+
     def start(self) -> None:
         """Returns when it answers. Raises what kept it from starting."""
         self._thread.start()
@@ -106,8 +117,27 @@ class _Announcing(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, event: threading.Event) -> None:
         super().__init__(config)
         self._event = event
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, listener: socket.socket) -> None:
+        if self._loop is None:
+            raise RuntimeError("the server has not started")
+        asyncio.run_coroutine_threadsafe(self._add(listener), self._loop).result(LISTENING_S)
+
+    async def _add(self, listener: socket.socket) -> None:
+        """As `startup` of uvicorn does for those that it is started with."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(self._connected, sock=listener, backlog=ACCEPT_AT_ONCE)
+        listener.listen(BACKLOG)
+        self.servers.append(server)
+
+    def _connected(self) -> asyncio.Protocol:
+        return BoundedProtocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)  # uvicorn has set how many are accepted at a time, and this with it

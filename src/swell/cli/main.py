@@ -18,6 +18,7 @@ from swell.cli import (
     logs,
     node,
     nodes,
+    page,
     promise,
     prune,
     replay,
@@ -86,6 +87,7 @@ app.command()(jobs.cancel)
 app.command()(retry.retry)
 app.command("continue")(retry.go_on)
 app.command()(node.node)
+app.command()(page.page)
 app.command()(jobs.explain)
 app.command("what-if")(what_if.what_if)
 app.command()(prune.prune)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,6 +16,20 @@ from swell.model.event import NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.model.job_query import newest
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
+
+#: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.
+TURNS_KEPT = 1024
+#: Stories of all jobs that are shown together.
+STORIES_SHOWN = 200
+
+
+class BoardChanges(NamedTuple):
+    """What has changed since a reader has looked."""
+
+    turn: int  #: with which it asks next time
+    views: list[JobView]  #: complete ones of jobs that changed or ended, in no order
+    has_new_plan: bool  #: reasons and estimates of any open job may be others
+    stories: list[tuple[str, Story]]  #: told since, by job, oldest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +81,19 @@ class ViewBoard:
         self._ended: dict[str, JobView] = {}
         self._stories: defaultdict[str, list[Story]] = defaultdict(list)
         self.num_stories = 0  #: that the journal does not have
+        self._turn = 0
+        self._planned_turn = 0  #: of the latest plan
+        self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
+        self._told: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
 
     def post(self, core: PlatformCore) -> list[JobView]:
         """Show what the head knows after the turn it has just made. Returns the jobs that ended in it."""
         ended, changes, stories = core.ended_views(), core.changes(), core.stories()
         with self._lock:
+            self._turn += 1
+            touched = [view.id for view in ended]
+            touched += (view.id for of_core in changes for view in of_core.views)
+            self._touched.append((self._turn, tuple(touched)))
             for view in ended:
                 self._open.pop(view.id, None)
                 self._plan_of.pop(view.id, None)
@@ -80,6 +102,7 @@ class ViewBoard:
                 self._post_changes(place, of_core)
             for job_id, story in stories:
                 self._stories[job_id].append(story)
+                self._told.append((self._turn, job_id, story))
             self.num_stories += len(stories)
             self._posted = Posted(
                 now_s=core.now_s,
@@ -100,6 +123,7 @@ class ViewBoard:
         self._open.update((view.id, view) for view in changes.views)
         self._plan_of.update((view.id, plan) for view in changes.views)
         if changes.outlook is not plan.outlook:
+            self._planned_turn = self._turn
             plan.outlook = changes.outlook
             plan.explained.clear()
             plan.up_s.clear()
@@ -128,6 +152,33 @@ class ViewBoard:
             views = newest(views, limit)
             told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
         return [_complete(view, now_s, told[view.id]) if view.id in told else view for view in views]
+
+    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
+        """What became of jobs after turn `since`; 0: all.
+
+        Args:
+            also: jobs that are to be told of as well, if they are open.
+        """
+        with self._lock:
+            posted_s, turn = self._posted.now_s, self._turn
+            ids = self._touched_since(since)
+            ids.update(job_id for job_id in also if job_id in self._open)
+            views = [view for job_id in ids if (view := self._open.get(job_id) or self._ended.get(job_id))]
+            told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
+            stories = [(job_id, story) for at_turn, job_id, story in self._told if at_turn > since]
+            has_new_plan = self._planned_turn > since
+        complete = [_complete(view, posted_s, told[view.id]) if view.id in told else view for view in views]
+        return BoardChanges(turn, complete, has_new_plan, stories)
+
+    def _touched_since(self, since: int) -> set[str]:
+        if since < self._turn - len(self._touched):
+            return {*self._open, *self._ended}
+        ids: set[str] = set()
+        for turn, touched in reversed(self._touched):
+            if turn <= since:
+                break
+            ids.update(touched)
+        return ids
 
     def count(self) -> Counter[Phase]:
         """Those jobs, by phase."""

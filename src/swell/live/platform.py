@@ -19,7 +19,7 @@ from swell.core.loop import run
 from swell.core.platform_core import PlatformCore
 from swell.core.ports import Journal
 from swell.core.state import job_sizes
-from swell.live.board import ViewBoard
+from swell.live.board import BoardChanges, ViewBoard
 from swell.live.calendar_times import shown_job, shown_story
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
@@ -481,6 +481,14 @@ class Platform:
         calendar, late = self._calendar, self._board.stories(job_id)
         told = dict.fromkeys([*self._store.stories(job_id), *late])
         return [shown_story(story, calendar) for story in told]
+
+    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
+        """What became of jobs after a turn, with calendar times; see `ViewBoard.changes`."""
+        calendar, found = self._calendar, self._board.changes(since, also)
+        return found._replace(
+            views=[shown_job(view, calendar) for view in found.views],
+            stories=[(job_id, shown_story(story, calendar)) for job_id, story in found.stories],
+        )
 
     def head_state(self) -> bytes:
         """All that the head remembers, as it stands (`PlatformCore.save`); asking changes nothing.

@@ -43,6 +43,13 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.port is None else f"http://127.0.0.1:{self.port}"
 
 
+class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """What outlives the daemon of the live page, so that one which is open goes on."""
+
+    secret: str  #: signs the sessions
+    port: int | None = None  #: of loopback HTTP on which the page was last; None: it was never asked for
+
+
 class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the platform was last started with, so that it need not be said again."""
 
@@ -82,6 +89,7 @@ class StateFolder:
         self.log = self.path / "daemon.log"
         self.agent = self.path / "agent.json"
         self.notice = self.path / "notice.json"
+        self.page = self.path / "page.json"
         self.jobs = self.path / "jobs"
         self.profiles = self.path / "profiles"
 
@@ -159,6 +167,23 @@ class StateFolder:
     def read_token(self) -> str:
         """Empty if there is none."""
         return _read(self.token).decode("ascii", "replace").strip()
+
+    def ensure_page_keys(self) -> PageKeys:
+        """Those of the page; made anew if there are none, or if others could have read them."""
+        text = _read(self.page)
+        try:
+            keys = msgspec.json.decode(text, type=PageKeys) if text else None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            keys = None
+        if keys is not None and not self.page.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            return keys
+        keys = PageKeys(secret=secrets.token_urlsafe(32))
+        self.write_page_keys(keys)
+        return keys
+
+    def write_page_keys(self, keys: PageKeys) -> None:
+        """Raises StateUnwritable."""
+        _write(self.page, msgspec.json.encode(keys))
 
     def write_endpoint(self, endpoint: Endpoint) -> None:
         """Raises StateUnwritable."""

@@ -1,0 +1,71 @@
+"""`GET /page/events`: one open page hears what changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from swell.api.page.event_ring import EventReader
+from swell.api.page.feed import PageFeed
+
+#: A stream that has nothing to say says so, so that both ends know that the other is there.
+SILENCE_S = 15.0
+#: A browser whose stream broke opens another one after so long.
+RETRY_MS = 500
+
+HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+STILL_HERE = b": still here\n\n"
+#: Longest that a browser may say of where it was.
+MAX_ID = 40
+
+
+class EventStream:
+    """An answer that goes on for as long as the page is open, or until the platform stops."""
+
+    def __init__(self, feed: PageFeed, last_id: str) -> None:
+        self._feed, self._ring, self._last_id = feed, feed.ring, last_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reader = self._ring.join()
+        leaving = asyncio.ensure_future(_left(receive))
+        leaving.add_done_callback(lambda _done: reader.wake())
+        try:
+            await asyncio.to_thread(self._feed.follow)
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await _say(send, b"retry: %d\n\n" % RETRY_MS)
+            while not (leaving.done() or self._ring.is_closed):
+                await _say(send, await self._next(reader))
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            self._ring.leave(reader)
+            leaving.cancel()
+
+    async def _next(self, reader: EventReader) -> bytes:
+        frames, self._last_id = await self._missed()
+        if frames:
+            return frames
+        return b"" if await reader.wait(SILENCE_S) else STILL_HERE
+
+    async def _missed(self) -> tuple[bytes, str]:
+        if self._ring.knows(self._last_id):
+            return self._ring.since(self._last_id)
+        return await asyncio.to_thread(self._ring.since, self._last_id)  # the whole state takes a while
+
+
+async def _say(send: Send, content: bytes) -> None:
+    if content:
+        await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
+async def _left(receive: Receive) -> None:
+    """Returns when the browser has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def last_id_of(request: Request) -> str:
+    """What the browser has heard last; where it has only loaded the page, what the page told it."""
+    return (request.headers.get("last-event-id") or request.query_params.get("since", ""))[:MAX_ID]

@@ -1,0 +1,105 @@
+"""The live page as a whole: its sessions, its feed and its routes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from swell.api.answers import failure
+from swell.api.caller import Caller
+from swell.api.control import Control
+from swell.api.page.event_stream import EventStream, last_id_of
+from swell.api.page.feed import PageFeed
+from swell.api.page.now_page import now_page
+from swell.api.page.refusal import USED, refusal_page
+from swell.api.page.sessions import SESSION_S, Session, Sessions
+from swell.api.page.socket_owner import owner_of
+from swell.model.errors import Unavailable
+from swell.web.static_files import static_file
+
+
+class Page:
+    """
+    Args:
+        port: of loopback HTTP, which it opens if need be; may raise Unavailable.
+    """
+
+    def __init__(
+        self, control: Control, sessions: Sessions | None = None, port: Callable[[], int] | None = None
+    ) -> None:
+        self.control = control
+        self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
+        self.feed = PageFeed(control)
+        self._port = _no_port if port is None else port
+
+    def link(self, caller: Caller) -> str:
+        """Opens the page for this caller once. Raises Unavailable."""
+        return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller)}"
+
+    def stop(self) -> None:
+        """End what open pages follow."""
+        self.feed.stop()
+
+    def routes(self) -> list[BaseRoute]:
+        """Those that are not `async` run in a thread of a pool."""
+        return [
+            Route("/enter", self._enter, methods=["GET"]),
+            Route("/static/{name:path}", _static, methods=["GET"]),
+            Route("/", self._now, methods=["GET"]),
+            Route("/page/events", self._events, methods=["GET"]),
+        ]
+
+    def _enter(self, request: Request) -> Response:
+        """A code becomes a cookie, and the address is one that may stay in a browser's history."""
+        client, server = request.scope.get("client"), request.scope.get("server")
+        if client is None or server is None:
+            return refusal_page(403, "the page is on a port of 127.0.0.1; `swell page` opens it")
+        cookie = self.sessions.enter(request.query_params.get("code", ""), owner_of(client, server))
+        if cookie is None:
+            return refusal_page(401, USED)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            f"swell-{server[1]}", cookie, max_age=int(SESSION_S), httponly=True, samesite="strict", path="/"
+        )
+        return answer
+
+    def _now(self, request: Request) -> Response:
+        return HTMLResponse(now_page(self.feed.shown(), base_values(request)))
+
+    async def _events(self, request: Request) -> Any:
+        return EventStream(self.feed, last_id_of(request))
+
+
+#: Pages name the version of a file in its address. Modules import each other without one.
+FOR_EVER = "max-age=31536000, immutable"
+ASK_AGAIN = "no-cache"
+
+#: Address and name of each view, in the order of the navigation.
+VIEWS = (("/", "Now"),)
+
+
+def base_values(request: Request) -> dict[str, Any]:
+    """What `base.html` needs of each request."""
+    session: Session | None = request.scope.get("swell.session")
+    return {"csrf": "" if session is None else session.csrf, "path": request.url.path, "views": VIEWS}
+
+
+async def _static(request: Request) -> Response:
+    found = static_file(request.path_params["name"])
+    if found is None:
+        return failure(404, "there is no such file; load the page again")
+    version = f'"{found.version}"'
+    is_named = request.query_params.get("v") == found.version
+    headers = {"etag": version, "cache-control": FOR_EVER if is_named else ASK_AGAIN}
+    if request.headers.get("if-none-match") == version:
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+def _no_port() -> int:
+    raise Unavailable("this server has no port for the page; ask the daemon with `swell page`")

@@ -1,0 +1,313 @@
+"""What the page shows of a job, a node and the platform: values that a template or a script puts in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from swell.api.admission_status import is_measured
+from swell.model.job import Phase
+from swell.model.view import ClusterView, JobView, LostNode, NodeView, Story
+
+#: The timeline shows so much of the past.
+HISTORY_S = 3600.0
+#: Changes of size of a job that the timeline can show: one every few seconds is a band anyway.
+MOST_CHANGES = 400
+#: Latest values of the loss in a row.
+SPARK_LENGTH = 40
+#: An estimate this much later than the deadline may be rounding.
+GRACE_S = 1.0
+#: A promise whose job is expected to end in the last part of the time that it has left, has no slack.
+SLACK_SHARE = 0.02
+
+#: Stands where there is no value.
+NOTHING = "\N{EN DASH}"
+
+SIGNS = {
+    "on-track": "on track",
+    "no-slack": "no slack",
+    "at-risk": "at risk",
+    "late": "expected late",
+    "measuring": "measuring",
+    "free": "no deadline",
+    "kept": "kept",
+    "missed": "missed",
+    "refused": "refused",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+ENDS = {
+    Phase.SUCCEEDED: "done",
+    Phase.FAILED: "failed",
+    Phase.CANCELLED: "cancelled",
+    Phase.REJECTED: "refused",
+}
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One job in the table and in the timeline. Times are seconds since 1970, to the second."""
+
+    id: str
+    name: str
+    tenant: str
+    cls: str
+    phase: str
+    is_open: bool
+    standing: str  #: of its deadline: a key of `SIGNS`
+    is_promised: bool
+    size: int  #: workers
+    wanted: str
+    devices: int
+    done: float | None  #: share of its steps; None: how many there are is not known
+    steps: int
+    submitted_s: int
+    started_s: int | None
+    deadline_s: int | None
+    expected_s: int | None  #: None: it has ended, or no more than a guess is known
+    finished_s: int | None
+    offer_s: int | None  #: refused: the earliest deadline that could have been promised
+    loss: float | None
+    spark: tuple[float, ...]
+    changes: tuple[tuple[float, int], ...]  #: (at_s, devices) from each time on
+    reason: str
+    message: str
+    warnings: tuple[str, ...]
+
+    @property
+    def sign(self) -> str:
+        """Its standing in words."""
+        return SIGNS[self.standing]
+
+    @property
+    def done_text(self) -> str:
+        """How far it is."""
+        return NOTHING if self.done is None else f"{self.done:.0%}"
+
+    @property
+    def loss_text(self) -> str:
+        """The latest one."""
+        return "" if self.loss is None else f"{self.loss:.4g}"
+
+    @property
+    def why(self) -> str:
+        """How it failed, or why it has what it has."""
+        return self.message or self.reason
+
+
+#: From which the page makes rows of jobs that come later.
+BLANK = JobRow(
+    id="",
+    name="",
+    tenant="",
+    cls="",
+    phase="",
+    is_open=True,
+    standing="free",
+    is_promised=False,
+    size=0,
+    wanted="",
+    devices=0,
+    done=None,
+    steps=0,
+    submitted_s=0,
+    started_s=None,
+    deadline_s=None,
+    expected_s=None,
+    finished_s=None,
+    offer_s=None,
+    loss=None,
+    spark=(),
+    changes=(),
+    reason="",
+    message="",
+    warnings=(),
+)
+
+
+def job_row(view: JobView, now_s: float, before: JobRow | None = None) -> JobRow:
+    """
+    Args:
+        before: the row that the job had, from which the spark line goes on.
+    """
+    loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
+    is_known = view.estimated_finish_s is not None and is_measured(view)
+    return JobRow(
+        id=view.id,
+        name=view.name,
+        tenant=view.tenant,
+        cls=str(view.job_class),
+        phase=str(view.phase),
+        is_open=not view.phase.is_end,
+        standing=standing(view, now_s),
+        is_promised=view.is_promised,
+        size=view.workers,
+        wanted=_wanted(view),
+        devices=len(view.devices),
+        done=min(1.0, round(view.steps / view.total_steps, 3)) if view.total_steps else None,
+        steps=view.steps,
+        submitted_s=round(view.submitted_s),
+        started_s=_second(view.started_s),
+        deadline_s=_second(view.deadline_s),
+        expected_s=_second(view.estimated_finish_s) if is_known else None,
+        finished_s=_second(view.finished_s),
+        offer_s=_second(view.counter_offer_s),
+        loss=loss,
+        spark=_spark(view, loss, before),
+        changes=_changes(view, now_s),
+        reason=view.reason,
+        message=view.message.partition("\n")[0],
+        warnings=tuple(f"{about}: {text}" for about, text in view.warnings.items()),
+    )
+
+
+def standing(view: JobView, now_s: float) -> str:
+    """What is to be said of its deadline: a key of `SIGNS`."""
+    if view.phase.is_end:
+        return _final_standing(view)
+    if not is_measured(view):
+        return "measuring"
+    if view.deadline_s is None or view.estimated_finish_s is None:
+        return "free"
+    late_s = view.estimated_finish_s - view.deadline_s
+    if view.reason_code == "at_risk" or late_s > GRACE_S:
+        return "at-risk" if view.is_promised else "late"
+    if view.is_promised and -late_s <= SLACK_SHARE * max(0.0, view.deadline_s - now_s):
+        return "no-slack"
+    return "on-track"
+
+
+def _final_standing(view: JobView) -> str:
+    if view.phase is Phase.REJECTED or view.kept is None:
+        return ENDS[view.phase]
+    return "kept" if view.kept else "missed"
+
+
+def _wanted(view: JobView) -> str:
+    if view.min_workers == view.max_workers:
+        return str(view.min_workers)
+    return f"{view.min_workers}{NOTHING}{view.max_workers or ''}"
+
+
+def _second(at_s: float | None) -> int | None:
+    return None if at_s is None else round(at_s)
+
+
+def _spark(view: JobView, loss: float | None, before: JobRow | None) -> tuple[float, ...]:
+    """The latest values of the loss, of which the view has one."""
+    former = () if before is None else before.spark
+    if loss is None or (before is not None and before.steps == view.steps):
+        return former
+    return (*former, float(f"{loss:.5g}"))[-SPARK_LENGTH:]
+
+
+def _changes(view: JobView, now_s: float) -> tuple[tuple[float, int], ...]:
+    """Of the last hour, and the one before, which the hour began with."""
+    first = 0
+    for number, (at_s, _) in enumerate(view.sizes):
+        if at_s <= now_s - HISTORY_S:
+            first = number
+    latest = view.sizes[max(first, len(view.sizes) - MOST_CHANGES) :]
+    return tuple((round(at_s, 1), workers * view.devices_per_worker) for at_s, workers in latest)
+
+
+def changed_fields(before: JobRow, after: JobRow) -> dict[str, Any]:
+    """What a page that has the one lacks of the other. It makes the spark line longer by itself."""
+    names = (name for name in JobRow.__struct_fields__ if name != "spark")
+    return {name: new for name in names if (new := getattr(after, name)) != getattr(before, name)}
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, and who holds its devices."""
+
+    name: str
+    kind: str
+    rack: str
+    num_devices: int
+    num_free: int
+    holders: tuple[tuple[str, int], ...]  #: (job id, devices)
+    marks: tuple[str, ...]
+    warnings: tuple[str, ...]
+    is_lost: bool = False
+
+
+def node_row(node: NodeView) -> NodeRow:
+    held: dict[str, int] = {}
+    for holder in node.devices.values():
+        if holder is not None:
+            held[holder] = held.get(holder, 0) + 1
+    marks = [mark for mark, is_so in (("borrowed", node.is_borrowed), ("joined", node.is_joined)) if is_so]
+    leaving = () if node.leaving is None else (node.leaving.why,)
+    return NodeRow(
+        name=node.name,
+        kind=node.kind,
+        rack=node.rack,
+        num_devices=len(node.devices),
+        num_free=len(node.devices) - sum(held.values()),
+        holders=tuple(held.items()),
+        marks=tuple(marks),
+        warnings=(*leaving, *node.lacks),
+    )
+
+
+def lost_row(node: LostNode) -> NodeRow:
+    """A node that was lost lately."""
+    warning = f"lost: {node.cause}" if node.cause else "lost"
+    return NodeRow(
+        name=node.name,
+        kind="",
+        rack="",
+        num_devices=0,
+        num_free=0,
+        holders=(),
+        marks=(),
+        warnings=(warning,),
+        is_lost=True,
+    )
+
+
+class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened, and why."""
+
+    at_s: int
+    job_id: str
+    job: str  #: its name
+    code: str
+    text: str
+
+
+def story_row(job_id: str, story: Story, name: str) -> StoryRow:
+    return StoryRow(at_s=round(story.at_s), job_id=job_id, job=name, code=story.code, text=story.text)
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The platform in a line."""
+
+    policy: str
+    num_devices: int
+    num_free: int
+    warnings: tuple[str, ...]
+
+    @property
+    def devices_text(self) -> str:
+        """How many of them are in use."""
+        return f"{self.num_devices - self.num_free} of {self.num_devices} devices in use"
+
+
+def totals(cluster: ClusterView) -> Totals:
+    notes = [cluster.clock_note] if cluster.clock_note else []
+    return Totals(
+        policy=cluster.policy,
+        num_devices=cluster.num_devices,
+        num_free=cluster.num_free,
+        warnings=tuple(notes + [f"{about}: {text}" for about, text in cluster.warnings.items()]),
+    )
+
+
+def node_rows(cluster: ClusterView) -> tuple[NodeRow, ...]:
+    """Those that are there, and those lost lately."""
+    lost: Sequence[LostNode] = cluster.lost_nodes
+    return (*map(node_row, cluster.nodes), *map(lost_row, lost))

@@ -1,0 +1,118 @@
+// The table of jobs: rows by id, each filled in from what the platform says of the job.
+
+import { clock, now, percent, short } from "/static/format.js";
+import { paint } from "/static/colours.js";
+
+const GROUPS = { running: 0, starting: 0, stopping: 0, queued: 1 };
+const group = (job) => GROUPS[job.phase] ?? 2;
+
+// Running jobs first, then waiting ones, oldest first; then the ended ones, newest first.
+export function byPlace(one, other) {
+  const apart = group(one) - group(other);
+  if (apart !== 0) return apart;
+  if (group(one) === 2) return other.finished_s - one.finished_s;
+  return one.submitted_s - other.submitted_s || (one.id < other.id ? -1 : 1);
+}
+
+const field = (row, name) => row.querySelector(`[data-field=${name}]`);
+
+function put(row, name, text) {
+  const place = field(row, name);
+  if (place.textContent !== text) place.textContent = text;
+}
+
+function putTime(row, name, atS) {
+  const place = field(row, name);
+  place.textContent = clock(atS);
+  if (atS === null) return;
+  place.dataset.at = atS;
+  place.dateTime = new Date(atS * 1000).toISOString();
+}
+
+export class JobTable {
+  constructor(table, template, signs) {
+    this.body = table.tBodies[0];
+    this.template = template;
+    this.signs = signs;
+    this.rows = new Map();
+    for (const row of this.body.rows) this.rows.set(row.dataset.id, row);
+  }
+
+  // Show these jobs, in their order.
+  show(jobs) {
+    const wanted = new Set(jobs.map((job) => job.id));
+    for (const [id, row] of this.rows) {
+      if (wanted.has(id)) continue;
+      row.remove();
+      this.rows.delete(id);
+    }
+    let before = this.body.firstElementChild;
+    for (const job of jobs) {
+      const row = this.rows.get(job.id) ?? this.make(job);
+      if (row === before) before = before.nextElementSibling;
+      else this.body.insertBefore(row, before);
+    }
+  }
+
+  make(job) {
+    const row = this.template.content.firstElementChild.cloneNode(true);
+    row.dataset.id = job.id;
+    this.rows.set(job.id, row);
+    this.fill(job);
+    return row;
+  }
+
+  // Bring the row of a job up to date, if it has one.
+  fill(job) {
+    const row = this.rows.get(job.id);
+    if (row === undefined) return;
+    row.dataset.phase = job.phase;
+    const name = field(row, "name");
+    name.textContent = job.name;
+    name.href = `/jobs/${encodeURIComponent(job.id)}`;
+    name.title = job.id;
+    paint(row.querySelector(".swatch"), job);
+    const sign = field(row, "sign");
+    sign.className = `sign ${job.standing}`;
+    sign.textContent = this.signs[job.standing];
+    sign.title = job.offer_s === null ? "" : `could be promised for ${clock(job.offer_s)}`;
+    put(row, "offer", job.standing === "refused" && job.offer_s !== null ? `offered ${clock(job.offer_s)}` : "");
+    put(row, "phase", job.phase);
+    put(row, "size", job.size === 0 ? "–" : String(job.size));
+    put(row, "wanted", job.wanted);
+    put(row, "done", percent(job.done));
+    put(row, "loss", short(job.loss));
+    put(row, "reason", job.message || job.reason);
+    putTime(row, "expected", job.finished_s ?? job.expected_s);
+    putTime(row, "deadline", job.deadline_s);
+    this.drawBar(row, job);
+    drawSpark(row.querySelector(".spark polyline"), job.spark);
+  }
+
+  // From its submission to the later of deadline and expected finish: what has passed, and what is spare.
+  drawBar(row, job) {
+    const ends = job.finished_s ?? job.expected_s;
+    const last = Math.max(ends ?? 0, job.deadline_s ?? 0, job.submitted_s + 1);
+    const x = (atS) => (100 * (Math.min(Math.max(atS, job.submitted_s), last) - job.submitted_s)) / (last - job.submitted_s);
+    const svg = row.querySelector("td.bar svg");
+    const passed = x(job.finished_s ?? now());
+    svg.querySelector(".passed").setAttribute("width", passed);
+    const toCome = svg.querySelector(".to-come");
+    toCome.setAttribute("x", passed);
+    toCome.setAttribute("width", ends === null ? 0 : Math.max(0, x(ends) - passed));
+    const line = svg.querySelector(".deadline");
+    line.toggleAttribute("hidden", job.deadline_s === null);
+    line.setAttribute("x", job.deadline_s === null ? 0 : Math.min(98, x(job.deadline_s)));
+  }
+}
+
+function drawSpark(line, values) {
+  if (values.length < 2) return line.removeAttribute("points");
+  const least = Math.min(...values);
+  const height = Math.max(...values) - least || 1;
+  const step = 60 / (values.length - 1);
+  line.setAttribute(
+    "points",
+    values.map((value, at) => `${(at * step).toFixed(1)},${(15 - (14 * (value - least)) / height).toFixed(1)}`).join(" "),
+  );
+}

@@ -1,0 +1,52 @@
+"""Templates of this folder, filled in. What is filled in is text: markup in it is shown, and does nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from swell.web.static_files import static_url
+
+
+@cache
+def environment() -> Environment:
+    """Of all pages and reports. Autoescape is on for every template, and an unknown name is an error."""
+    made = Environment(
+        loader=PackageLoader("swell.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["static"] = static_url
+    made.filters |= {"data": data, "clock": clock, "iso": iso}
+    return made
+
+
+def render(name: str, values: Mapping[str, Any]) -> str:
+    """The template of this name with these values."""
+    return environment().get_template(name).render(values)
+
+
+def clock(at_s: float | None) -> str:
+    """The time by this machine's clock, as `14:05:22`; a page's script puts its own in."""
+    return "\N{EN DASH}" if at_s is None else f"{datetime.fromtimestamp(at_s).astimezone():%H:%M:%S}"
+
+
+def iso(at_s: float) -> str:
+    """The same for programs."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
+
+
+def data(value: object) -> Markup:
+    """JSON for a `<script type="application/json">`, which no text in it can end."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)  # noqa: S704 - no character of it means anything in HTML
