@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,9 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.board import BoardChanges
+from swell.live.metrics import metric_history
 from swell.live.retention import PrunedJob, PruneRequest, choose
+from swell.model.calendar import Calendar
 from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
@@ -23,11 +25,13 @@ from swell.model.view import (
     ClusterView,
     JobView,
     LostNode,
+    MetricHistory,
     NodeLeaving,
     NodeView,
     Story,
     SubmitResult,
 )
+from swell.store.curve import CurvePoint
 
 #: A strict job is refused when less than this is left, and offered this.
 NEEDS_S = 60.0
@@ -45,6 +49,7 @@ class FakeControl:
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
         self.removed: list[str] = []
+        self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._jobs: dict[str, JobView] = {}
@@ -166,6 +171,16 @@ class FakeControl:
             Story(at_s=view.submitted_s, code="submitted", text="64 samples a step, 1000 steps"),
             Story(at_s=view.submitted_s + 1, code=view.reason_code, text=view.reason),
         ]
+
+    def metrics(
+        self, job_id: str, names: Collection[str] = (), since_s: float | None = None
+    ) -> MetricHistory:
+        self.job(job_id)
+        return metric_history(
+            {name: points for name, points in self.curves.items() if not names or name in names},
+            Calendar(),
+            since_s,
+        )
 
     def log_dir(self, job_id: str) -> Path:
         return self.folder / self.job(job_id).id

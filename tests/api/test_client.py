@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -21,7 +22,9 @@ from swell.api.server import create_app
 from swell.api.serving import ApiServer
 from swell.api.unix_socket import listen
 from swell.model.job import Phase
+from swell.store.curve import CurvePoint
 from swell.store.folder import Endpoint, StateFolder
+from swell.tally import tally_of
 
 
 @pytest.fixture
@@ -60,6 +63,24 @@ def test_relative_paths_start_where_the_user_is(
 def test_numbers_that_are_none_survive(client: Client, control: FakeControl) -> None:
     control.put(job_view(id="diverged", metrics={"loss": float("inf")}))
     assert client.job("diverged").metrics == {"loss": float("inf")}
+
+
+def test_metrics_come_in_columns_by_name_and_time(client: Client, control: FakeControl, script: Path) -> None:
+    job_id = client.submit(script=script, global_batch=64, steps=10)
+    tallies = [tally_of([(1, 2.0), (2, math.nan)], num_workers=2), tally_of([(3, math.inf)], num_workers=2)]
+    points = [CurvePoint(float(at), 1, at, tally) for at, tally in enumerate(tallies, 5) if tally is not None]
+    control.curves = {"<b>loss</b> ": points, "other": points[:1]}
+    (series,) = client.metrics(job_id, ["<b>loss</b> "]).series
+    assert (series.name, series.reduction) == ("<b>loss</b> ", "rank0")
+    assert (series.first_step, series.last_step, series.num_workers) == ([1, 3], [2, 3], [2, 2])
+    assert (series.count, series.not_finite) == ([1, 0], [1, 1])
+    assert (series.mean, series.min, series.max, series.last) == ([2.0, None],) * 4
+    assert [one.name for one in client.metrics(job_id).series] == ["<b>loss</b> ", "other"]
+    assert series.at_s == [5.0, 6.0]
+    (other,) = client.metrics(job_id, ["other", "none"], since_s=5.5).series
+    assert (other.name, other.mean) == ("other", [])
+    with pytest.raises(UnknownJob):
+        client.metrics("nobody-1")
 
 
 def test_a_file_is_submitted_whole_or_not_at_all(client: Client, control: FakeControl, script: Path) -> None:

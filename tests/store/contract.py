@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.store.views import job_view, report
+from tests.store.views import curve_report, job_view, report
 
 from swell.model.cluster import Node
 from swell.model.event import AnyEvent, JobProfiled, NodeJoined, Woke
@@ -32,6 +32,11 @@ BATCHES: list[list[AnyEvent]] = [
 ]
 
 
+def tally(point: Any) -> tuple[int, int, int, float]:
+    """First and last step, number and mean of the values."""
+    return point.tally.first_step, point.tally.last_step, point.tally.count, point.tally.mean
+
+
 class JournalContract:
     def make(self, tmp_path: Any) -> Any:
         raise NotImplementedError
@@ -47,6 +52,18 @@ class JournalContract:
     def test_a_new_journal_has_no_history(self, journal: Any) -> None:
         history = journal.history()
         assert (history.state, history.seq, list(history.entries)) == (None, 0, [])
+
+    def test_values_make_curves_and_are_in_no_batch(self, journal: Any) -> None:
+        journal.append([curve_report("a", 1, [3.0, 1.0]), curve_report("b", 1, [9.0])])
+        journal.append([curve_report("a", 3, [2.0]), Woke(at_s=2.0)])
+        assert [tally(point) for point in journal.curves("a")["loss"]] == [(1, 2, 2, 2.0), (3, 3, 1, 2.0)]
+        assert list(journal.curves("a", ["accuracy"])) == [] and list(journal.curves("c")) == []
+        batches = [list(batch) for batch in journal.replay()]
+        assert [len(batch) for batch in batches] == [2, 2]
+        assert not any(getattr(event, "curves", None) for batch in batches for event in batch)
+        journal.fold(b"{}", [job_view(id="a")], [])
+        journal.prune(["a"], 9.0)
+        assert list(journal.curves("a")) == [] and len(journal.curves("b")["loss"]) == 1
 
     def test_a_pruned_job_leaves_only_its_id(self, journal: Any) -> None:
         told = [("a", Story(at_s=1.0, code="held", text="x"))]

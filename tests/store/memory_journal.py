@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
 from swell.model.view import JobView, Story
+from swell.store.curve import CurvePoint, absorb
+from swell.store.curves import MetricKey, taken_off
 from swell.store.journal import JournalEntry, JournalHistory
 
 
@@ -26,11 +28,23 @@ class MemoryJournal:
         self._jobs: dict[str, JobView] = {}
         self._stories: dict[tuple[str, Story], None] = {}
         self._pruned_s: dict[str, float] = {}
+        self._curves: dict[MetricKey, list[CurvePoint]] = {}
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
+        batch, told = taken_off(batch)
+        for one in told:
+            for key, point in one.points():
+                absorb(self._curves.setdefault(key, []), point)
         self._submitted |= {event.job_id: event for event in batch if isinstance(event, JobSubmitted)}
-        self._entries[self.last_seq] = JournalEntry(self.last_seq, list(batch), None)
+        self._entries[self.last_seq] = JournalEntry(self.last_seq, batch, None)
+
+    def curves(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
+        return {
+            name: points
+            for (job, name), points in sorted(self._curves.items())
+            if job == job_id and (not names or name in names)
+        }
 
     def submission(self, job_id: str) -> JobSubmitted | None:
         return self._submitted.get(job_id)
@@ -44,6 +58,7 @@ class MemoryJournal:
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
         for job_id in job_ids:
             self._jobs.pop(job_id, None)
+            self._curves = {key: points for key, points in self._curves.items() if key[0] != job_id}
             self._submitted.pop(job_id, None)
             self._pruned_s[job_id] = at_s
         self._stories = {entry: None for entry in self._stories if entry[0] not in job_ids}

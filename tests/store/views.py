@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from swell.model.event import StepsReported
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
+from swell.tally import tally_of
 
 DEFAULTS: dict[str, Any] = {
     "id": "digits-1",
@@ -53,3 +55,17 @@ def report(steps: int, loss: float | None = 0.5) -> StepsReported:
     return StepsReported(
         at_s=1_800_000_000.0 + steps, job_id="digits-1", generation=1, steps=steps, num_workers=2, loss=loss
     )
+
+
+def curve_report(job_id: str, first_step: int, values: Sequence[float], **changes: Any) -> StepsReported:
+    """Of one value of the loss in each step."""
+    tally = tally_of(enumerate(values, first_step), num_workers=2)
+    assert tally is not None
+    last_step = first_step + len(values) - 1
+    told: dict[str, Any] = {
+        "at_s": 1_800_000_000.0 + last_step,
+        "generation": 1,
+        "mark": last_step,
+        "curves": {"loss": tally},
+    }
+    return StepsReported(job_id=job_id, steps=last_step, num_workers=2, **(told | changes))

@@ -31,7 +31,7 @@ from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
-from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 from swell.store.folder import Endpoint, StateFolder
 
 __all__ = [
@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+#: A parameter may be given several times.
+Query = Mapping[str, str | list[str]]
 
 #: Seconds between two looks at a job that is waited for, and for an answer of the platform.
 LOOK_EVERY_S = 0.2
@@ -251,6 +253,18 @@ class Client:
         """What happened to the job and why, oldest first. Raises UnknownJob."""
         return self._get(f"{_path(job_id)}/stories", list[Story])
 
+    def metrics(self, job_id: str, names: Iterable[str] = (), since_s: float | None = None) -> MetricHistory:
+        """What the job has reported, by step and time; of a job that runs: so far. Raises UnknownJob.
+
+        Args:
+            names: only these metrics, as `loss`; none: all.
+            since_s: seconds since 1970; what was reported before is left out.
+        """
+        query: dict[str, str | list[str]] = {"name": list(names)}
+        if since_s is not None:
+            query["since"] = repr(since_s)
+        return self._get(f"{_path(job_id)}/metrics", MetricHistory, query)
+
     def logs(
         self,
         job_id: str,
@@ -430,7 +444,7 @@ class Client:
         self.close()
         self._http, self._opened, self.endpoint = found._http, found._opened, found.endpoint
 
-    def _get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+    def _get(self, path: str, kind: type[T], query: Query | None = None) -> T:
         content: T = decoder(kind).decode(self._call("GET", path, query=query))
         return content
 
@@ -439,7 +453,7 @@ class Client:
         method: str,
         path: str,
         *,
-        query: Mapping[str, str] | None = None,
+        query: Query | None = None,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         within_s: float = ANSWER_WITHIN_S,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
-from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
 
@@ -66,6 +66,11 @@ class Control(Protocol):
 
         Of jobs that ended it tells those of late.
         """
+
+    def metrics(
+        self, job_id: str, names: Collection[str] = (), since_s: float | None = None
+    ) -> MetricHistory:
+        """What the job has reported; `names`: only these, none: all. Raises UnknownJob."""
 
     def log_dir(self, job_id: str) -> Path:
         """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""

@@ -15,7 +15,7 @@ from swell.api.resubmission import Resubmission
 from swell.api.submission import Submission
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.job import Phase
-from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +136,16 @@ LIMIT = Parameter(
     description="At most this many jobs, the newest; 0: as many as an answer may hold.",
     schema={"type": "integer", "minimum": 0, "maximum": MAX_JOBS, "default": MAX_JOBS},
 )
+METRIC = Parameter(
+    name="name",
+    description="Only this metric, as `loss`; may be given several times. Default: all.",
+    schema={"type": "array", "items": {"type": "string"}},
+)
+REPORTED_SINCE = Parameter(
+    name="since",
+    description="Leave out values that were reported before this time, in seconds since 1970.",
+    schema={"type": "number"},
+)
 
 OPERATIONS = (
     Operation(
@@ -239,6 +249,16 @@ OPERATIONS = (
         answer=list[Story],
         parameters=(JOB_ID,),
         failures=(404,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/jobs/{job_id}/metrics",
+        name="metrics",
+        summary="The history of what a job reported, by step and time, oldest first. Exact near the end; "
+        "before that, a point stands for many steps.",
+        answer=MetricHistory,
+        parameters=(JOB_ID, METRIC, REPORTED_SINCE),
+        failures=(404, 422),
     ),
     Operation(
         method="GET",

@@ -31,6 +31,7 @@ from swell.model.job import Elasticity, Phase
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.backup import set_aside
+from swell.store.curves import salvaged
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, SqlJournal
@@ -237,6 +238,8 @@ def _write(
         stories = [*(remains.stories | rescue.stories)]
         journal.fold(rescue.core.save(), list(rescue.ended.values()), stories)
         journal.add_submissions(submissions)
+        curves = salvaged(remains.curves, remains.told)
+        journal.add_curves({key: points for key, points in curves.items() if journal.knows(key[0])})
         journal.append(sorted(events, key=lambda event: event.at_s))
         core = new_core(settings=settings_of(folder.path))
         history = journal.history()

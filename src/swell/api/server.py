@@ -173,6 +173,11 @@ class Routes:
     def stories(self, job_id: str) -> Response:
         return answer(self._control.stories(job_id))
 
+    def metrics(
+        self, job_id: str, name: Annotated[list[str] | None, Query()] = None, since: float | None = None
+    ) -> Response:
+        return answer(self._control.metrics(job_id, name or (), since))
+
     def logs(
         self, job_id: str, offset: str = "", worker: int | None = None, whose: Whose = Whose.WORKERS
     ) -> Response:

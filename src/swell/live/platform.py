@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.kind_choice import with_kind
+from swell.live.metrics import TimedTally, metric_history
 from swell.live.pruning import EndedJobs, Pruner
 from swell.live.recovery import Entry, differences, explained_jobs, load, replay
 from swell.live.retention import PrunedJob, PruneRequest, Retention
@@ -54,7 +55,7 @@ from swell.model.options import Sizes
 from swell.model.running import RunningWork
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.sizes import format_bytes
-from swell.model.view import ClusterView, JobView, NodeView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
@@ -115,6 +116,9 @@ class Store(Journal, Submissions, Protocol):
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, line) pairs; a line that is already archived is not added again."""
+
+    def curves(self, job_id: str, names: Collection[str] = ()) -> Mapping[str, Sequence[TimedTally]]:
+        """The metrics of a job by name; `names`: only those, none: all."""
 
     @property
     def archive(self) -> EndedJobsByName: ...
@@ -489,6 +493,18 @@ class Platform:
             views=[shown_job(view, calendar) for view in found.views],
             stories=[(job_id, shown_story(story, calendar)) for job_id, story in found.stories],
         )
+
+    def metrics(
+        self, job_id: str, names: Collection[str] = (), since_s: float | None = None
+    ) -> MetricHistory:
+        """What the job has reported, with calendar times. Raises UnknownJob.
+
+        Args:
+            names: only these; none: all.
+            since_s: without points before this calendar time.
+        """
+        curves = self._store.curves(self._found(job_id).id, names)
+        return metric_history(curves, self._calendar, since_s)
 
     def head_state(self) -> bytes:
         """All that the head remembers, as it stands (`PlatformCore.save`); asking changes nothing.

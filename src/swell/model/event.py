@@ -13,6 +13,7 @@ import msgspec
 from swell.model.cluster import Node
 from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
 from swell.model.usage import GangUsage
+from swell.tally import Tally
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -117,6 +118,10 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
     usage: GangUsage | None = None  #: of the gang by now; None: it is not measured
+    #: All values since the last report, by name. The store takes them: a journal has none, nor has the head.
+    curves: dict[str, Tally] = {}
+    #: Of the first report that this one stands for. Each later one of the same generation has a higher mark.
+    mark: int = 0
 
     @property
     def brings_steps(self) -> bool:

@@ -16,6 +16,33 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """The history of one metric in columns, oldest point first.
+
+    A point stands for all values that were reported in its steps. It has null for each number that it lacks:
+    all of its values were NaN or infinite.
+    """
+
+    name: str
+    reduction: str  #: how the values of several workers became one, as the script declared it
+    first_step: list[int]
+    last_step: list[int]
+    at_s: list[float]  #: when the last value was reported
+    num_workers: list[int]  #: at that moment
+    count: list[int]  #: values that are finite numbers: `mean` and the others are of these
+    not_finite: list[int]  #: values that are NaN or infinite
+    mean: list[float | None]
+    min: list[float | None]
+    max: list[float | None]
+    last: list[float | None]
+
+
+class MetricHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has reported."""
+
+    series: list[MetricSeries]  #: sorted by name
+
+
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it stands. Times are seconds since 1970, in head time; the API shows calendar time."""
 

@@ -20,6 +20,8 @@ _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 
 #: Rows a statement names at most: databases limit the number of parameters.
 CHUNK = 500
+#: What is kept of a job that has ended.
+OF_JOB = (schema.jobs, schema.stories, schema.submissions, schema.curves)
 #: Behind a beginning of an id it is behind every id that begins so: ids are ASCII.
 LAST_CHARACTER = "\x7f"
 
@@ -169,7 +171,7 @@ class Archive:
         """Nothing is left of these but that they were there."""
         with self._database.writing() as connection:
             for chunk in _chunks(list(job_ids)):
-                for table in (schema.jobs, schema.stories, schema.submissions, schema.pruned):
+                for table in (*OF_JOB, schema.pruned):
                     connection.execute(table.delete().where(table.c.job_id.in_(chunk)))
                 rows = [{"job_id": job_id, "at_s": at_s} for job_id in chunk]
                 connection.execute(schema.pruned.insert(), rows)

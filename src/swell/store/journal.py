@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from swell.model.job_query import EVERY_JOB
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
+from swell.store.curve import CurvePoint
+from swell.store.curves import CurveBook, MetricKey, curve_row, put_rows, taken_off
 from swell.store.database import Database
 from swell.store.errors import DamagedState, StateUnwritable, remedy
 from swell.store.schema import (
@@ -72,6 +74,7 @@ class SqlJournal:
             with self._database.writing() as connection:
                 bring_up_to_date(connection, where=path)
                 self._last_seq = self._find_last_seq(connection)
+            self._curves = CurveBook(self._database)
         except BaseException:
             self._database.close()
             raise
@@ -80,8 +83,12 @@ class SqlJournal:
         self._giving = threading.Lock()
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
-        """Keep the batch; it is on disk when this returns, and its number is `last_seq`."""
-        seq, events = self._last_seq + 1, encode(batch).decode()
+        """Keep the batch; it is on disk when this returns, and its number is `last_seq`.
+
+        What it tells of curves is kept with them, and left out of the batch.
+        """
+        without_curves, told = taken_off(batch)
+        seq, events = self._last_seq + 1, encode(without_curves).decode()
         new_jobs = [event for event in batch if isinstance(event, JobSubmitted)]
         with self._database.writing() as connection:
             row = {"seq": seq, "events": events, "crc": checksum(seq, events)}
@@ -90,7 +97,9 @@ class SqlJournal:
             if new_jobs:  # a second one with the same id is stale, and the head drops it
                 rows = [submission_row(event) for event in new_jobs]
                 connection.execute(submissions.insert().prefix_with("OR IGNORE"), rows)
+            self._curves.put(connection, seq, told)
             self._write_digests(connection)
+        self._curves.was_put(seq, told)
         self._last_seq = seq
         self._unwritten.clear()
         with self._giving:
@@ -167,7 +176,11 @@ class SqlJournal:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(submissions)).all()
             bad = [f"submission of {row.job_id}" for row in rows if not _is_whole(row)]
-            return bad + self._archive.damaged_rows(connection)
+            return [
+                *bad,
+                *self._archive.damaged_rows(connection),
+                *self._curves.damaged_rows(connection),
+            ]
 
     def add_submissions(self, events: Iterable[JobSubmitted]) -> None:
         """Keep those of jobs that the journal knows otherwise; one that is there already stays."""
@@ -195,6 +208,16 @@ class SqlJournal:
         """Archived stories of a job, oldest first; empty if there are none."""
         return self._archive.stories(job_id)
 
+    def curves(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
+        """The metrics of a job by name, sorted by it, oldest point first; `names`: only those, none: all."""
+        return self._curves.of_job(job_id, names)
+
+    def add_curves(self, curves: Mapping[MetricKey, Sequence[CurvePoint]]) -> None:
+        """Keep the curves of a journal that was damaged, in one that has none."""
+        with self._database.writing() as connection:
+            rows = [curve_row(job_id, name, 0, points) for (job_id, name), points in curves.items()]
+            put_rows(connection, rows)
+
     @property
     def archive(self) -> Archive:
         """Jobs that have ended and that the folded state no longer holds."""
@@ -205,7 +228,8 @@ class SqlJournal:
         return self._archive.find(EVERY_JOB)
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
-        """Remove archived jobs, their stories and submissions; `pruned_s` remembers their ids."""
+        """Remove archived jobs, with all that is kept of them; `pruned_s` remembers their ids."""
+        self._curves.forget(job_ids)
         self._archive.prune(job_ids, at_s)
 
     def pruned_s(self, job_id: str) -> float | None:

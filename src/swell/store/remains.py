@@ -14,6 +14,7 @@ from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.carve import Value, rows_in
+from swell.store.curves import NO_CURVE, KeptCurve, MetricKey, ToldCurves, read_curve, read_told
 from swell.store.schema import is_sound, submissions_before
 
 _decode_batch: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
@@ -33,6 +34,8 @@ class Remains:
     submissions: dict[str, JobSubmitted] = field(default_factory=dict)
     jobs: dict[str, JobView] = field(default_factory=dict)  #: of the archive
     stories: dict[tuple[str, Story], None] = field(default_factory=dict)
+    curves: dict[MetricKey, KeptCurve] = field(default_factory=dict)
+    told: dict[int, list[ToldCurves]] = field(default_factory=dict)  #: of curves, by batch
     num_damaged: int = 0  #: rows that are recognised, and are not what was written
 
     def take(self, number: int, values: tuple[Value, ...]) -> None:
@@ -52,6 +55,10 @@ class Remains:
                 self._take(self.jobs, job_id, view, crc[0] if crc else None, _decode_view)
             case (None, str(job_id), int() | float() as at_s, str(code), str(text), *crc):
                 self._take_story(job_id, Story(at_s=float(at_s), code=code, text=text), crc)
+            case (None, bytes(told), int(crc)):
+                self._keep_told(number, read_told(number, told, crc))
+            case (str(job_id), str(name), int(seq), bytes(points), int(crc)):
+                self._keep_curve((job_id, name), read_curve(job_id, name, seq, points, crc))
 
     def _take(
         self, kept: dict[_Key, _Row], key: _Key, text: str, crc: Value, decode: Callable[[str], _Row]
@@ -70,6 +77,19 @@ class Remains:
             self.stories[(job_id, story)] = None
         else:
             self.num_damaged += 1
+
+    def _keep_told(self, seq: int, told: list[ToldCurves] | None) -> None:
+        if told is None:
+            self.num_damaged += 1
+        else:
+            self.told[seq] = told
+
+    def _keep_curve(self, key: MetricKey, curve: KeptCurve | None) -> None:
+        """A free page may have the row as it once was: the latest counts."""
+        if curve is None:
+            self.num_damaged += 1
+        elif curve.seq >= self.curves.get(key, NO_CURVE).seq:
+            self.curves[key] = curve
 
     def all_submissions(self) -> dict[str, JobSubmitted]:
         """Those of the table, and those that batches and folds tell of."""

@@ -16,7 +16,7 @@ from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec
 from swell.store.errors import DamagedState, NewerState, remedy
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 metadata = sa.MetaData()
 
@@ -92,6 +92,26 @@ pruned = sa.Table(
     metadata,
     sa.Column("job_id", sa.Text, primary_key=True),
     sa.Column("at_s", sa.Float(53), nullable=False),
+)
+
+#: What a batch told of curves (`store.curves.ToldCurves`, as MessagePack), until all of it is in `curves`.
+tallies = sa.Table(
+    "tallies",
+    metadata,
+    sa.Column("seq", Number, primary_key=True, autoincrement=False),  #: of the batch
+    sa.Column("told", sa.LargeBinary, nullable=False),
+    sa.Column("crc", sa.BigInteger, nullable=False),  #: of seq and told
+)
+
+#: The history of one metric of one job, in whole up to and with batch `seq`.
+curves = sa.Table(
+    "curves",
+    metadata,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("points", sa.LargeBinary, nullable=False),  #: `store.curve.CurvePoint`s, as MessagePack
+    sa.Column("crc", sa.BigInteger, nullable=False),  #: of all of these
 )
 
 
@@ -215,9 +235,15 @@ def _to_version_3(connection: sa.Connection) -> None:
     """Tables are as they were. Folds hold gangs in a way that an earlier program would not understand."""
 
 
+def _to_version_4(connection: sa.Connection) -> None:
+    """The history of metrics begins."""
+    for table in (tallies, curves):
+        table.create(connection)
+
+
 #: Schema version -> what brings a database of the version before it there. A new database skips them:
 #: it is created from the tables above. So a change of a table is an edit above plus a step here.
-STEPS: Mapping[int, Step] = {2: _to_version_2, 3: _to_version_3}
+STEPS: Mapping[int, Step] = {2: _to_version_2, 3: _to_version_3, 4: _to_version_4}
 
 
 def bring_up_to_date(

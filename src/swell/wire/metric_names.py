@@ -1,0 +1,51 @@
+"""Which names a script may report values under. It may report anything: what is kept of it is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
+
+#: Names of one job.
+MOST_METRICS = 200
+#: Characters of a name.
+MOST_CHARACTERS = 100
+
+
+class MetricNames:
+    """Those of one run, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._refusal = ""
+        self._is_told = False
+
+    def admitted(self, values: Mapping[str, _Value]) -> dict[str, _Value]:
+        """The values whose names are kept."""
+        return {name: value for name, value in values.items() if self._is_kept(name)}
+
+    def take_refusal(self) -> str:
+        """What the job's owner is to be told of names that are not kept; empty: nothing, or it was told."""
+        if self._is_told or not self._refusal:
+            return ""
+        self._is_told = True
+        return self._refusal
+
+    def _is_kept(self, name: str) -> bool:
+        if name in self._names:
+            return True
+        if not 0 < len(name) <= MOST_CHARACTERS or not name.isprintable():
+            self._refusal = self._refusal or (
+                f"values of a metric named {name[:40]!a} are not kept: a name has 1 to {MOST_CHARACTERS} "
+                "characters, all of them printable; report them under another name"
+            )
+            return False
+        if len(self._names) == MOST_METRICS:
+            self._refusal = self._refusal or (
+                f"the script reports more than {MOST_METRICS} names, and values of further ones are ignored: "
+                "report the same names each time"
+            )
+            return False
+        self._names.add(name)
+        return True

@@ -1,0 +1,197 @@
+"""Curves in the journal's database: nothing lost and nothing twice, whenever the process dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.store.views import curve_report, job_view
+
+from swell.store import curves as curves_module
+from swell.store import schema, sqlite
+from swell.store.curve import CurvePoint
+from swell.store.errors import StateUnwritable
+from swell.store.journal import SqlJournal
+from swell.store.remains import read_remains
+from swell.wire.metric_names import MOST_METRICS
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+@pytest.fixture(params=[1, 4, 256])
+def batches_together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """Rows are written at once, now and then, or never within a test."""
+    monkeypatch.setattr(curves_module, "BATCHES_TOGETHER", request.param)
+    yield request.param
+
+
+def steps_of(journal: SqlJournal, job_id: str) -> list[int]:
+    """Of the loss; each point of the tests stands for one step."""
+    points = journal.curves(job_id).get("loss", [])
+    assert all(point.tally.count == 1 for point in points)
+    return [point.first_step for point in points]
+
+
+def test_a_curve_is_the_same_after_any_number_of_restarts(path: Path, batches_together: int) -> None:
+    for step in range(1, 21):
+        journal = SqlJournal(path)
+        journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [2.0])])
+        journal.append([curve_report("c", step, [3.0])])
+        assert [steps_of(journal, job_id) for job_id in "abc"] == [list(range(1, step + 1))] * 3
+        journal.close()
+
+
+def test_what_is_told_has_a_place_in_few_rows_before_long(path: Path, batches_together: int) -> None:
+    journal = SqlJournal(path)
+    for step in range(1, 41):
+        journal.append([curve_report(f"job-{number}", step, [1.0]) for number in range(20)])
+    raw = sqlite3.connect(path)
+    (num_told,) = raw.execute("SELECT count(*) FROM tallies").fetchone()
+    assert num_told <= min(40, batches_together + 20)
+    assert all(steps_of(journal, f"job-{number}") == list(range(1, 41)) for number in range(20))
+
+
+def test_a_write_that_failed_and_was_done_all_the_same_counts_once(
+    path: Path, batches_together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = SqlJournal(path)
+    for step in range(1, 6):
+        journal.append([curve_report("a", step, [1.0])])
+    stay = journal._database._stay
+
+    def fail() -> None:
+        raise StateUnwritable("the disk went away after the commit")
+
+    monkeypatch.setattr(journal._database, "_stay", fail)
+    with pytest.raises(StateUnwritable):
+        journal.append([curve_report("a", 6, [1.0])])
+    monkeypatch.setattr(journal._database, "_stay", stay)
+    journal.append([curve_report("a", 6, [1.0]), curve_report("b", 1, [1.0])])
+    for step in range(7, 12):
+        journal.append([curve_report("a", step, [1.0])])
+    assert steps_of(journal, "a") == list(range(1, 12)) and steps_of(journal, "b") == [1]
+    journal.close()
+    assert steps_of(SqlJournal(path), "a") == list(range(1, 12))
+
+
+WRITER = """
+import itertools, sys
+from pathlib import Path
+from swell.store import curves
+from swell.store.journal import SqlJournal
+from tests.store.views import curve_report
+curves.BATCHES_TOGETHER = 8
+journal = SqlJournal(Path(sys.argv[1]))
+for step in itertools.count(1):
+    journal.append([curve_report(f"job-{number}", step, [1.0]) for number in range(3)])
+    print(step, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_has_each_value_of_its_batches_once(path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, root])},
+    )
+    assert writer.stdout is not None
+    acknowledged = [writer.stdout.readline() for _ in range(60)]
+    writer.send_signal(signal.SIGKILL)
+    acknowledged += writer.stdout.read().splitlines()
+    writer.wait()
+
+    journal = SqlJournal(path)
+    assert journal.last_seq >= int(acknowledged[-1]) >= 60
+    for number in range(3):
+        assert steps_of(journal, f"job-{number}") == list(range(1, journal.last_seq + 1))
+
+
+def test_curves_of_a_pruned_job_do_not_come_back(path: Path, batches_together: int) -> None:
+    journal = SqlJournal(path)
+    for step in range(1, 9):
+        journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [1.0])])
+    journal.fold(b"{}", [job_view(id="a")])
+    journal.prune(["a"], 9.0)
+    for step in range(9, 21):
+        journal.append([curve_report("b", step, [1.0])])
+    assert journal.curves("a") == {}
+    journal.close()
+    again = SqlJournal(path)
+    again.append([curve_report("b", 21, [1.0])])
+    assert again.curves("a") == {} and steps_of(again, "b") == list(range(1, 22))
+
+
+def test_a_job_has_so_many_names_and_no_more(path: Path, batches_together: int) -> None:
+    journal = SqlJournal(path)
+    for step in range(1, 4):
+        (tally,) = curve_report("a", step, [1.0]).curves.values()
+        many = {f"metric {number:03}": tally for number in range(MOST_METRICS + 50)}
+        journal.append([curve_report("a", step, [1.0], curves=many)])
+    for step in range(4, 200):
+        journal.append([curve_report("b", step, [1.0])])
+    assert len(journal.curves("a")) == MOST_METRICS
+    journal.close()
+    assert len(SqlJournal(path).curves("a")) == MOST_METRICS
+
+
+def test_a_store_of_version_3_opens_and_has_no_curves(path: Path) -> None:
+    SqlJournal(path).close()
+    raw = sqlite3.connect(path)
+    raw.executescript("DROP TABLE curves; DROP TABLE tallies; UPDATE meta SET schema_version = 3")
+    raw.close()
+    journal = SqlJournal(path)
+    assert journal.curves("a") == {}
+    journal.append([curve_report("a", 1, [1.0])])
+    assert steps_of(journal, "a") == [1]
+    journal.close()
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT schema_version FROM meta").fetchone() == (schema.SCHEMA_VERSION,)
+
+
+def test_what_is_left_of_a_damaged_journal_has_the_curves(path: Path, batches_together: int) -> None:
+    journal = SqlJournal(path)
+    for step in range(1, 12):
+        journal.append([curve_report("a", step, [1.0])])
+    journal.close()
+    copy = path.with_name("copy.db")
+    sqlite.copy_file(path, copy)
+    content = copy.read_bytes()
+    copy.write_bytes(b"?" * 100 + content[100:])
+    remains = read_remains(copy)
+    saved = curves_module.salvaged(remains.curves, remains.told)
+    assert [point.first_step for point in saved["a", "loss"]] == list(range(1, 12))
+
+    other = SqlJournal(path.with_name("new.db"))
+    other.add_curves(saved)
+    other.append([curve_report("a", 5, [2.0], mark=1)])  # it goes on from a checkpoint, as a first gang
+    assert steps_of(other, "a") == [1, 2, 3, 4, 5]
+
+
+def test_a_damaged_curve_is_named_and_the_others_are_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curves_module, "BATCHES_TOGETHER", 1)
+    journal = SqlJournal(path)
+    for step in range(1, 6):
+        journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [1.0])])
+    journal.close()
+    raw = sqlite3.connect(path)
+    raw.execute("UPDATE curves SET points = x'00' WHERE job_id = 'a'")
+    raw.commit()
+    raw.close()
+    journal = SqlJournal(path)
+    assert journal.damaged_rows() == ["curve of a: loss"]
+    assert steps_of(journal, "b") == list(range(1, 6))
+    found: list[CurvePoint] = journal.curves("a")["loss"]
+    assert found, "what was told lately is there"
