@@ -76,8 +76,16 @@ def _of_run(run: list[tuple[int, float]], num_workers: int, reduction: Reduction
     if not finite:
         return Tally(begin, end, num_workers, 0, num_odd, reduction=reduction)
     least, most = min(finite), max(finite)
-    mean = min(most, max(least, math.fsum(value / len(finite) for value in finite)))
+    mean = min(most, max(least, _mean(finite)))
     return Tally(begin, end, num_workers, len(finite), num_odd, mean, least, most, finite[-1], reduction)
+
+
+def _mean(finite: list[float]) -> float:
+    """May be infinite where the largest numbers there are have no room for rounding."""
+    try:
+        return math.fsum(value / len(finite) for value in finite)
+    except OverflowError:
+        return 2.0 * math.fsum(value / len(finite) / 2.0 for value in finite)
 
 
 def _after(earlier: Tally | None, later: Tally) -> Tally:
