@@ -1,7 +1,7 @@
 // The table of jobs: rows by id, each filled in from what the platform says of the job.
 
 import { clock, now, percent, short } from "/static/format.js";
-import { paint } from "/static/colours.js";
+import { paint } from "/static/timeline.js";
 
 const GROUPS = { running: 0, starting: 0, stopping: 0, queued: 1 };
 const group = (job) => GROUPS[job.phase] ?? 2;

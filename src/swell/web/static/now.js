@@ -1,17 +1,24 @@
 // The view Now: the state that it was loaded with, and what has changed since.
 
-import { byPlace, JobTable } from "/static/job_table.js";
-import { clock, setNow, showTimes } from "/static/format.js";
 import { follow } from "/static/events.js";
+import { clock, now, setNow, showTimes } from "/static/format.js";
+import { byPlace, JobTable } from "/static/job_table.js";
+import { showNodes } from "/static/nodes.js";
+import { timeline } from "/static/timeline.js";
 
 const SPARK_LENGTH = 40;
 const MOST_STORIES = 60;
 const ROWS_AT_ONCE = 200;
+const HISTORY_S = 3600;
+const LEAST_S = 60; // of the past
+const AHEAD_SHARE = 0.6; // of the past that is shown, as much of the future at most
 
-const state = JSON.parse(document.getElementById("state").textContent);
+const place = (id) => document.getElementById(id);
+const state = JSON.parse(place("state").textContent);
 const jobs = new Map();
+const table = new JobTable(place("jobs"), place("job-row"), state.signs);
 let numRows = ROWS_AT_ONCE;
-const table = new JobTable(document.getElementById("jobs"), document.getElementById("job-row"), state.signs);
+let chart = null;
 
 function takeState(told) {
   setNow(told.now_s);
@@ -20,10 +27,11 @@ function takeState(told) {
   Object.assign(state, { nodes: told.nodes, totals: told.totals, capacity: told.capacity });
   arrange();
   for (const job of jobs.values()) table.fill(job);
-  showNodes();
+  showNodes(place("nodes"), state.nodes, jobs);
   showTotals();
-  document.getElementById("stories").replaceChildren();
+  place("stories").replaceChildren();
   told.stories.forEach(addStory);
+  drawChart();
 }
 
 function takeDelta(delta) {
@@ -39,7 +47,8 @@ function takeDelta(delta) {
   }
   if (moves) arrange();
   for (const id of Object.keys(delta.jobs ?? {})) if (jobs.has(id)) table.fill(jobs.get(id));
-  if (delta.nodes) { state.nodes = delta.nodes; showNodes(); }
+  if (delta.nodes) state.nodes = delta.nodes;
+  if (delta.nodes || delta.new) showNodes(place("nodes"), state.nodes, jobs);
   if (delta.totals) { state.totals = delta.totals; showTotals(); }
   if (delta.capacity) state.capacity.push(delta.capacity);
   (delta.stories ?? []).forEach(addStory);
@@ -53,16 +62,14 @@ function change(job, fields) {
 function arrange() {
   const ordered = [...jobs.values()].sort(byPlace);
   table.show(ordered.slice(0, numRows));
-  document.getElementById("no-jobs").hidden = ordered.length > 0;
-  const more = document.getElementById("more");
-  more.hidden = ordered.length <= numRows;
-  more.textContent = `Show more: ${(ordered.length - numRows).toLocaleString()} jobs are left out`;
+  place("no-jobs").hidden = ordered.length > 0;
+  place("more").hidden = ordered.length <= numRows;
+  place("more").textContent = `Show more: ${(ordered.length - numRows).toLocaleString()} jobs are left out`;
 }
 
-function element(name, text, className) {
+function element(name, text) {
   const made = document.createElement(name);
   made.textContent = text;
-  if (className) made.className = className;
   return made;
 }
 
@@ -73,18 +80,8 @@ function addStory(story) {
   const link = element("a", story.job);
   link.href = `/jobs/${encodeURIComponent(story.job_id)}`;
   item.append(time, " ", link, " ", element("span", story.text));
-  const list = document.getElementById("stories");
-  list.prepend(item);
-  while (list.children.length > MOST_STORIES) list.lastElementChild.remove();
-}
-
-function showNodes() {
-  document.getElementById("nodes").replaceChildren(...state.nodes.map((node) => {
-    const item = document.createElement("li");
-    item.append(element("b", node.name), " ", element("small", [node.kind, ...node.marks].join(", ")), " ");
-    item.append(`${node.num_devices - node.num_free}/${node.num_devices}`);
-    return item;
-  }));
+  place("stories").prepend(item);
+  while (place("stories").children.length > MOST_STORIES) place("stories").lastElementChild.remove();
 }
 
 function showTotals() {
@@ -92,13 +89,41 @@ function showTotals() {
   const put = (name, text) => { document.querySelector(`[data-fact=${name}]`).textContent = text; };
   put("devices", `${totals.num_devices - totals.num_free} of ${totals.num_devices} devices in use`);
   put("policy", totals.policy);
-  document.getElementById("warnings").replaceChildren(...totals.warnings.map((text) => element("p", text)));
+  place("warnings").replaceChildren(...totals.warnings.map((text) => element("p", text)));
 }
 
-document.getElementById("more").addEventListener("click", () => { numRows += ROWS_AT_ONCE; arrange(); });
+// ------------------------------------------------------------ the timeline
+function segments(job, nowS) {
+  return job.changes.map(([fromS, devices], at) => [fromS, job.changes[at + 1]?.[0] ?? job.finished_s ?? nowS, devices]);
+}
+
+function chartData() {
+  const nowS = now();
+  const shown = [...jobs.values()].filter((job) => (job.finished_s ?? nowS) > nowS - HISTORY_S);
+  shown.sort((one, other) => one.submitted_s - other.submitted_s);
+  const startS = Math.max(nowS - HISTORY_S, Math.min(nowS - LEAST_S, ...shown.map((job) => job.submitted_s)));
+  const ends = shown.flatMap((job) => (job.is_open ? [job.expected_s, job.deadline_s] : [job.deadline_s]));
+  const aheadS = Math.min(Math.max(5, ...ends.map((atS) => (atS ?? 0) - nowS)), AHEAD_SHARE * (nowS - startS));
+  return {
+    start_s: startS,
+    end_s: nowS + aheadS * 1.05,
+    now_s: nowS,
+    capacity: state.capacity,
+    jobs: shown.map((job) => ({ ...job, state: job.standing, segments: segments(job, nowS) })),
+  };
+}
+
+function drawChart() {
+  if (chart === null) chart = timeline(place("timeline"), chartData());
+  else chart.update(chartData());
+}
+
+place("more").addEventListener("click", () => { numRows += ROWS_AT_ONCE; arrange(); });
 takeState(state);
 showTimes(document);
 follow(state.id, takeDelta, takeState);
 setInterval(() => {
-  for (const job of jobs.values()) if (job.is_open && table.rows.has(job.id)) table.drawBar(table.rows.get(job.id), job);
+  if (document.hidden) return;
+  drawChart();
+  for (const [id, row] of table.rows) if (jobs.get(id).is_open) table.drawBar(row, jobs.get(id));
 }, 1000);
