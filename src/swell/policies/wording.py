@@ -6,6 +6,9 @@ from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.solvers.queueing import NEVER_S
 
+#: Of a promise whose reserve is used up.
+NO_SLACK = "is on track, but has no slack"
+
 
 def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> Reason:
     """A promised job that runs; `saved_s` is what its workers above the floor save."""
@@ -24,7 +27,7 @@ def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> R
 def barely_keeps_promise(workers: int, until_s: float) -> Reason:
     """A promised job whose reserve is used up."""
     has = f"has {_workers(workers)}, the most that are useful and free"
-    return Reason("promised", f"{has}: {_promise(until_s)} is on track, but has no slack")
+    return Reason("promised", f"{has}: {_promise(until_s)} {NO_SLACK}")
 
 
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:

@@ -11,6 +11,7 @@ import msgspec
 from swell.api.admission_status import is_measured
 from swell.model.job import Phase
 from swell.model.view import ClusterView, JobView, LostNode, NodeView, Story
+from swell.policies.wording import NO_SLACK
 
 #: The timeline shows so much of the past.
 HISTORY_S = 3600.0
@@ -20,8 +21,6 @@ MOST_CHANGES = 400
 SPARK_LENGTH = 40
 #: An estimate this much later than the deadline may be rounding.
 GRACE_S = 1.0
-#: A promise whose job is expected to end in the last part of the time that it has left, has no slack.
-SLACK_SHARE = 0.02
 
 #: Stands where there is no value.
 NOTHING = "\N{EN DASH}"
@@ -35,6 +34,7 @@ SIGNS = {
     "free": "no deadline",
     "kept": "kept",
     "missed": "missed",
+    "ended-late": "ended late",
     "refused": "refused",
     "done": "done",
     "failed": "failed",
@@ -60,7 +60,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     standing: str  #: of its deadline: a key of `SIGNS`
     is_promised: bool
     size: int  #: workers
-    wanted: str
+    wanted: str  #: which sizes it may have, of an open job that may have several
     devices: int
     done: float | None  #: share of its steps; None: how many there are is not known
     steps: int
@@ -142,7 +142,7 @@ def job_row(view: JobView, now_s: float, before: JobRow | None = None) -> JobRow
         cls=str(view.job_class),
         phase=str(view.phase),
         is_open=not view.phase.is_end,
-        standing=standing(view, now_s),
+        standing=standing(view),
         is_promised=view.is_promised,
         size=view.workers,
         wanted=_wanted(view),
@@ -164,7 +164,7 @@ def job_row(view: JobView, now_s: float, before: JobRow | None = None) -> JobRow
     )
 
 
-def standing(view: JobView, now_s: float) -> str:
+def standing(view: JobView) -> str:
     """What is to be said of its deadline: a key of `SIGNS`."""
     if view.phase.is_end:
         return _final_standing(view)
@@ -175,21 +175,22 @@ def standing(view: JobView, now_s: float) -> str:
     late_s = view.estimated_finish_s - view.deadline_s
     if view.reason_code == "at_risk" or late_s > GRACE_S:
         return "at-risk" if view.is_promised else "late"
-    if view.is_promised and -late_s <= SLACK_SHARE * max(0.0, view.deadline_s - now_s):
-        return "no-slack"
-    return "on-track"
+    return "no-slack" if NO_SLACK in view.reason else "on-track"
 
 
 def _final_standing(view: JobView) -> str:
     if view.phase is Phase.REJECTED or view.kept is None:
         return ENDS[view.phase]
-    return "kept" if view.kept else "missed"
+    if view.kept:
+        return "kept"
+    return "missed" if view.is_promised else "ended-late"
 
 
 def _wanted(view: JobView) -> str:
-    if view.min_workers == view.max_workers:
-        return str(view.min_workers)
-    return f"{view.min_workers}{NOTHING}{view.max_workers or ''}"
+    if view.phase.is_end or view.min_workers == view.max_workers:
+        return ""
+    most = "+" if view.max_workers is None else f"{NOTHING}{view.max_workers}"
+    return f"{view.min_workers}{most}"
 
 
 def _second(at_s: float | None) -> int | None:

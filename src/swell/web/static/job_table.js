@@ -92,9 +92,10 @@ export class JobTable {
   // From its submission to the later of deadline and expected finish: what has passed, and what is spare.
   drawBar(row, job) {
     const ends = job.finished_s ?? job.expected_s;
+    const svg = row.querySelector("td.bar svg");
+    svg.classList.toggle("unknown", ends === null && job.deadline_s === null);
     const last = Math.max(ends ?? 0, job.deadline_s ?? 0, job.submitted_s + 1);
     const x = (atS) => (100 * (Math.min(Math.max(atS, job.submitted_s), last) - job.submitted_s)) / (last - job.submitted_s);
-    const svg = row.querySelector("td.bar svg");
     const passed = x(job.finished_s ?? now());
     svg.querySelector(".passed").setAttribute("width", passed);
     const toCome = svg.querySelector(".to-come");

@@ -1,0 +1,217 @@
+"""Who gets the page, and who gets nothing."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+import threading
+
+import httpx
+import pytest
+from tests.store.views import job_view
+
+from swell.api.caller import OWNER
+from swell.api.page.headers import POLICY
+
+from .conftest import TOKEN, Served
+
+PATHS = ("/", "/page/events", "/v1/jobs", "/v1/cluster", "/jobs/digits-1", "/nowhere")
+
+
+def csrf_of(client: httpx.Client) -> str:
+    text = client.get("/").text
+    return text.partition('name="csrf" content="')[2].partition('"')[0]
+
+
+def test_a_link_opens_the_page_once(served: Served) -> None:
+    link = served.page.link(OWNER)
+    with served.browser() as first, served.browser() as second:
+        answer = first.get(link)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"]
+        assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+        assert first.get("/").status_code == 200
+        again = second.get(link)
+        assert again.status_code == 401
+        assert "used before" in again.text
+        assert not second.cookies
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_cookie_there_is_nothing(served: Served, path: str) -> None:
+    served.control.put(job_view())
+    with served.browser() as stranger:
+        answer = stranger.get(path)
+        assert answer.status_code == 401
+        assert "swell page" in answer.text
+        assert "digits" not in answer.text
+        program = stranger.get(path, headers={"Accept": "*/*"})
+        assert program.status_code == 401
+        assert "token" in program.json()["error"]
+
+
+@pytest.mark.parametrize("value", ["", "x", "a.b", "é", "a" * 5000, '"', "W10.W10"])
+def test_a_made_up_cookie_is_none(served: Served, value: str) -> None:
+    headers = {"Cookie": f"swell-{served.port}={value}".encode("latin-1")}
+    with served.browser() as stranger:
+        assert stranger.get("/", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"])
+def test_a_name_that_is_rebound_gets_nothing(served: Served, host: str) -> None:
+    with served.opened() as client:
+        for path in (*PATHS, "/enter", "/static/base.css"):
+            answer = client.get(path, headers={"Host": f"{host}:{served.port}"})
+            assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site"])
+def test_another_page_of_the_same_browser_gets_nothing(served: Served, site: str) -> None:
+    with served.opened() as client:
+        for path in PATHS:
+            assert client.get(path, headers={"Sec-Fetch-Site": site}).status_code == 403
+
+
+def test_a_change_needs_our_own_origin_and_the_csrf_token(served: Served) -> None:
+    served.control.put(job_view())
+    path, own = "/v1/jobs/digits-1/cancel", {"Origin": served.url, "Sec-Fetch-Site": "same-origin"}
+    with served.opened() as client:
+        token = {"X-Swell-CSRF": csrf_of(client)}
+        for headers in (
+            {},
+            own,
+            token,
+            own | {"X-Swell-CSRF": "wrong"},
+            own | token | {"Origin": "http://evil.example"},
+            own | token | {"Origin": "null"},
+            own | token | {"Origin": f"http://127.0.0.1:{served.port + 1}"},
+            own | token | {"Sec-Fetch-Site": "same-site"},
+            own | token | {"Sec-Fetch-Site": "none"},
+        ):
+            answer = client.post(path, headers=headers)
+            assert answer.status_code == 403, headers
+        assert not served.control.job("digits-1").phase.is_end
+        assert client.post(path, headers=own | token).status_code == 202
+        assert served.control.job("digits-1").phase.is_end
+
+
+def test_a_csrf_token_of_another_session_does_not_count(served: Served) -> None:
+    served.control.put(job_view())
+    with served.opened() as client, served.opened() as other:
+        headers = {"Origin": served.url, "X-Swell-CSRF": csrf_of(other)}
+        assert client.post("/v1/jobs/digits-1/cancel", headers=headers).status_code == 403
+
+
+def test_the_token_counts_as_before(served: Served) -> None:
+    with served.browser() as program:
+        program.headers.update({"Authorization": f"Bearer {TOKEN}", "Accept": "*/*"})
+        assert program.get("/v1/jobs").status_code == 200
+        assert program.get("/").status_code == 200
+        link = program.post("/v1/page").json()["url"]
+    with served.browser() as client:
+        assert client.get(link).status_code == 303
+
+
+def test_a_wrong_token_is_not_mended_by_a_cookie(served: Served) -> None:
+    with served.opened() as client:
+        assert client.get("/", headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+def test_a_browser_is_told_to_keep_to_our_own_files(served: Served) -> None:
+    with served.opened() as client:
+        for path in ("/", "/static/now.js", "/v1/jobs", "/nowhere"):
+            headers = client.get(path).headers
+            assert headers["content-security-policy"] == POLICY
+            assert "'unsafe" not in POLICY
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+        assert client.get("/").headers["cache-control"] == "no-store"
+
+
+def test_no_script_and_no_style_stands_in_the_page(served: Served) -> None:
+    served.control.put(job_view())
+    with served.opened() as client:
+        text = client.get("/").text
+    assert " style=" not in text
+    assert "javascript:" not in text
+    assert all("src=" in tag or "application/json" in tag for tag in text.split("<script")[1:])
+
+
+def test_names_with_markup_are_text(served: Served) -> None:
+    wild = '</script><script>alert(1)</script><b title="x">'
+    served.control.put(job_view(name=wild, reason=wild, tenant=wild, warnings={wild: wild}))
+    with served.opened() as client:
+        text = client.get("/").text
+    assert "alert(1)</script>" not in text
+    assert "<b title" not in text
+
+
+def test_a_cookie_that_another_user_has_taken_counts_for_nothing(served: Served) -> None:
+    """The kernel says whose program is at the other end."""
+    with served.opened() as client:
+        cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        assert client.get("/").status_code == 200
+    try:
+        status = _status_as_nobody(served.port, cookie)
+    except (PermissionError, subprocess.CalledProcessError):
+        pytest.skip("this user cannot become another one")
+    assert status == 401
+
+
+NOBODY = 65534
+AS_NOBODY = """
+import os, socket, sys
+port, cookie = sys.argv[1:]
+os.setuid({uid})
+connection = socket.socket()
+connection.connect(("127.0.0.1", int(port)))
+lines = "GET / HTTP/1.1", "Host: 127.0.0.1", "Cookie: " + cookie, "Connection: close", "", ""
+connection.sendall("\\r\\n".join(lines).encode())
+print(connection.recv(1000).split()[1].decode())
+"""
+
+
+def _status_as_nobody(port: int, cookie: str) -> int:
+    script = AS_NOBODY.format(uid=NOBODY)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(port), cookie], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+def test_files_are_kept_by_version(served: Served) -> None:
+    with served.opened() as client:
+        address = client.get("/").text.partition('rel="stylesheet" href="')[2].partition('"')[0]
+        assert "?v=" in address
+        kept = client.get(address)
+        assert "immutable" in kept.headers["cache-control"]
+        plain = client.get(address.partition("?")[0])
+        assert plain.headers["cache-control"] == "no-cache"
+        etag = plain.headers["etag"]
+        assert client.get("/static/base.css", headers={"If-None-Match": etag}).status_code == 304
+
+
+@pytest.mark.parametrize(
+    "name", ["../assets.py", "..%2Fassets.py", "nothing.js", "", "vendor/README.md", "__init__.py"]
+)
+def test_no_other_file_can_be_asked_for(served: Served, name: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port)
+    connection.request("GET", f"/static/{name}")
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_two_that_use_a_code_at_once_have_one_session(served: Served) -> None:
+    link, found = served.page.link(OWNER), list[int]()
+
+    def enter() -> None:
+        with served.browser() as client:
+            found.append(client.get(link).status_code)
+
+    threads = [threading.Thread(target=enter) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [303, *[401] * 5]
