@@ -53,7 +53,7 @@ def test_without_a_cookie_there_is_nothing(served: Served, path: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "x", "a.b", "é", "a" * 5000, '"', "W10.W10"])
 def test_a_made_up_cookie_is_none(served: Served, value: str) -> None:
-    headers = {"Cookie": f"swell-{served.port}={value}".encode("latin-1")}
+    headers = {b"Cookie": f"swell-{served.port}={value}".encode("latin-1")}
     with served.browser() as stranger:
         assert stranger.get("/", headers=headers).status_code == 401
 

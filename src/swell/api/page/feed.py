@@ -12,17 +12,8 @@ import msgspec
 
 from swell.api.control import Control
 from swell.api.page.event_ring import EventRing
-from swell.api.page.rows import (
-    JobRow,
-    NodeRow,
-    StoryRow,
-    Totals,
-    changed_fields,
-    job_row,
-    node_rows,
-    story_row,
-    totals,
-)
+from swell.api.page.job_rows import JobRow, changed_fields, job_row, place_in_table
+from swell.api.page.platform_rows import NodeRow, StoryRow, Totals, node_rows, story_row, totals
 from swell.live.board import BoardChanges
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
@@ -35,6 +26,10 @@ MAX_STORIES = 60
 #: After each new plan so many jobs that it did not change are looked at in a tick: estimates of thousands
 #: of waiting jobs are renewed one part after another.
 LOOKED_AT_TOGETHER = 400
+#: A page is given so many jobs at first, and as many each time that it asks for more.
+MOST_JOBS = 1000
+#: Jobs whose stories of before a restart are shown.
+JOBS_TOLD_OF = 16
 #: The platform's warnings need looks at the disk, and are looked at so often.
 WARNINGS_S = 2.0
 
@@ -46,7 +41,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     now_s: float
-    jobs: list[JobRow]
+    jobs: list[JobRow]  #: those that come first in the table
+    num_jobs: int  #: in all
     nodes: tuple[NodeRow, ...]
     totals: Totals | None
     stories: list[StoryRow]
@@ -68,8 +64,9 @@ class PageFeed:
         self._totals: Totals | None = None
         self._capacity: list[tuple[float, int]] = []
         self._looked_s = float("-inf")
+        self._num_jobs = 0
         self._has_begun = False
-        self.ring = EventRing(self._all)
+        self.ring = EventRing(self.shown)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -79,6 +76,11 @@ class PageFeed:
         with self._lock:
             self._look()
             return self._state()
+
+    def more_jobs(self, first: int) -> list[JobRow]:
+        """Those from this place in the table on."""
+        with self._lock:
+            return sorted(self._rows.values(), key=place_in_table)[first : first + MOST_JOBS]
 
     def follow(self) -> None:
         """From now on events are made for as long as somebody reads them."""
@@ -103,10 +105,10 @@ class PageFeed:
 
     def _look(self) -> None:
         """Bring the state up to date, and say what has changed."""
-        if not self._has_begun:
-            self._begin()
         now_s, delta = self._control.now_s(), dict[str, Any]()
         found = self._control.changes(self._turn, self._to_renew())
+        if not self._has_begun:
+            found = self._begin(found)
         self._turn = found.turn
         self._take_jobs(found, now_s, delta)
         if found.has_new_plan:
@@ -117,13 +119,17 @@ class PageFeed:
         if delta:
             self.ring.publish({"now_s": now_s, **delta})
 
-    def _begin(self) -> None:
-        """Ended jobs come from the archive, too."""
+    def _begin(self, found: BoardChanges) -> BoardChanges:
+        """With ended jobs and stories of before a restart, which the archive has."""
         self._has_begun = True
-        now_s = self._control.now_s()
-        for view in self._control.jobs(ENDED):
-            self._rows[view.id] = job_row(view, now_s)
-            self._ended.append(view.id)
+        ended = self._control.jobs(ENDED)
+        views = {view.id: view for view in (*ended, *found.views)}
+        latest = sorted(views.values(), key=lambda view: view.finished_s or view.submitted_s)
+        told = set(found.stories)
+        for view in latest[-JOBS_TOLD_OF:]:
+            told.update((view.id, story) for story in self._control.stories(view.id))
+        in_order = sorted(told, key=lambda one: one[1].at_s)
+        return found._replace(views=list(views.values()), stories=in_order)
 
     def _to_renew(self) -> list[str]:
         part, self._unrenewed = self._unrenewed[:LOOKED_AT_TOGETHER], self._unrenewed[LOOKED_AT_TOGETHER:]
@@ -134,7 +140,7 @@ class PageFeed:
         for view in sorted(found.views, key=lambda view: (view.submitted_s, view.id)):
             before = self._rows.get(view.id)
             row = self._rows[view.id] = job_row(view, now_s, before)
-            if before is None:
+            if before is None or before.phase != row.phase:  # a page may not have had it so far
                 new.append(row)
             elif fields := changed_fields(before, row):
                 changed[view.id] = fields
@@ -154,6 +160,8 @@ class PageFeed:
         if told:
             self._stories.extend(told)
             delta["stories"] = told
+        if self._num_jobs != len(self._rows):
+            self._num_jobs = delta["num_jobs"] = len(self._rows)
 
     def _take_cluster(self, now_s: float, delta: dict[str, Any]) -> None:
         cluster = self._control.cluster()
@@ -167,16 +175,12 @@ class PageFeed:
             self._capacity.append((round(now_s, 1), cluster.num_devices))
             delta["capacity"] = self._capacity[-1]
 
-    def _all(self) -> Shown:
-        """For a page that has missed events."""
-        with self._lock:
-            return self._state()
-
     def _state(self) -> Shown:
         return Shown(
             id=self.ring.last_id,
             now_s=self._control.now_s(),
-            jobs=list(self._rows.values()),
+            jobs=sorted(self._rows.values(), key=place_in_table)[:MOST_JOBS],
+            num_jobs=len(self._rows),
             nodes=self._nodes,
             totals=self._totals,
             stories=list(self._stories),

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from swell.api.answers import failure
+from swell.api.answers import answer, failure
 from swell.api.caller import Caller
 from swell.api.control import Control
 from swell.api.page.event_stream import EventStream, last_id_of
@@ -51,6 +51,7 @@ class Page:
             Route("/enter", self._enter, methods=["GET"]),
             Route("/static/{name:path}", _static, methods=["GET"]),
             Route("/", self._now, methods=["GET"]),
+            Route("/page/jobs", self._more_jobs, methods=["GET"]),
             Route("/page/events", self._events, methods=["GET"]),
         ]
 
@@ -62,18 +63,26 @@ class Page:
         cookie = self.sessions.enter(request.query_params.get("code", ""), owner_of(client, server))
         if cookie is None:
             return refusal_page(401, USED)
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(
+        opened = RedirectResponse("/", 303)
+        opened.set_cookie(
             f"swell-{server[1]}", cookie, max_age=int(SESSION_S), httponly=True, samesite="strict", path="/"
         )
-        return answer
+        return opened
 
     def _now(self, request: Request) -> Response:
         return HTMLResponse(now_page(self.feed.shown(), base_values(request)))
 
+    def _more_jobs(self, request: Request) -> Response:
+        first = request.query_params.get("from", "0")
+        if not first.isdecimal() or len(first) > MAX_DIGITS:
+            return failure(422, "`from` is the place of a job in the table: a number, 0 or more")
+        return answer(self.feed.more_jobs(int(first)))
+
     async def _events(self, request: Request) -> Any:
         return EventStream(self.feed, last_id_of(request))
 
+
+MAX_DIGITS = 9
 
 #: Pages name the version of a file in its address. Modules import each other without one.
 FOR_EVER = "max-age=31536000, immutable"

@@ -24,7 +24,7 @@ function takeState(told) {
   setNow(told.now_s);
   jobs.clear();
   for (const job of told.jobs) jobs.set(job.id, job);
-  Object.assign(state, { nodes: told.nodes, totals: told.totals, capacity: told.capacity });
+  Object.assign(state, { num_jobs: told.num_jobs, nodes: told.nodes, totals: told.totals, capacity: told.capacity });
   arrange();
   for (const job of jobs.values()) table.fill(job);
   showNodes(place("nodes"), state.nodes, jobs);
@@ -37,16 +37,16 @@ function takeState(told) {
 function takeDelta(delta) {
   setNow(delta.now_s);
   for (const job of delta.new ?? []) jobs.set(job.id, job);
+  state.num_jobs = delta.num_jobs ?? state.num_jobs;
   for (const id of delta.gone ?? []) jobs.delete(id);
-  let moves = Boolean(delta.new || delta.gone);
   for (const [id, fields] of Object.entries(delta.jobs ?? {})) {
     const job = jobs.get(id);
     if (job === undefined) continue;
-    moves ||= fields.phase !== undefined;
     change(job, fields);
   }
-  if (moves) arrange();
-  for (const id of Object.keys(delta.jobs ?? {})) if (jobs.has(id)) table.fill(jobs.get(id));
+  if (delta.new || delta.gone) arrange();
+  const changed = [...Object.keys(delta.jobs ?? {}), ...(delta.new ?? []).map((job) => job.id)];
+  for (const id of changed) if (jobs.has(id)) table.fill(jobs.get(id));
   if (delta.nodes) state.nodes = delta.nodes;
   if (delta.nodes || delta.new) showNodes(place("nodes"), state.nodes, jobs);
   if (delta.totals) { state.totals = delta.totals; showTotals(); }
@@ -63,8 +63,18 @@ function arrange() {
   const ordered = [...jobs.values()].sort(byPlace);
   table.show(ordered.slice(0, numRows));
   place("no-jobs").hidden = ordered.length > 0;
-  place("more").hidden = ordered.length <= numRows;
-  place("more").textContent = `Show more: ${(ordered.length - numRows).toLocaleString()} jobs are left out`;
+  const numLeft = Math.max(state.num_jobs, ordered.length) - numRows;
+  place("more").hidden = numLeft <= 0;
+  place("more").textContent = `Show more: ${numLeft.toLocaleString()} jobs are left out`;
+}
+
+async function showMore() {
+  numRows += ROWS_AT_ONCE;
+  if (jobs.size < Math.min(numRows, state.num_jobs)) {
+    const answer = await fetch(`/page/jobs?from=${jobs.size}`);
+    for (const job of await answer.json()) jobs.set(job.id, job);
+  }
+  arrange();
 }
 
 function element(name, text) {
@@ -118,7 +128,7 @@ function drawChart() {
   else chart.update(chartData());
 }
 
-place("more").addEventListener("click", () => { numRows += ROWS_AT_ONCE; arrange(); });
+place("more").addEventListener("click", showMore);
 takeState(state);
 showTimes(document);
 follow(state.id, takeDelta, takeState);

@@ -1,16 +1,15 @@
-"""What the page shows of a job, a node and the platform: values that a template or a script puts in place."""
+"""What the page shows of a job: values that a template or a script puts in place."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from swell.api.admission_status import is_measured
 from swell.model.job import Phase
-from swell.model.view import ClusterView, JobView, LostNode, NodeView, Story
+from swell.model.view import JobView
 from swell.policies.wording import NO_SLACK
 
 #: The timeline shows so much of the past.
@@ -202,7 +201,7 @@ def _spark(view: JobView, loss: float | None, before: JobRow | None) -> tuple[fl
     former = () if before is None else before.spark
     if loss is None or (before is not None and before.steps == view.steps):
         return former
-    return (*former, float(f"{loss:.5g}"))[-SPARK_LENGTH:]
+    return (*former, loss)[-SPARK_LENGTH:]
 
 
 def _changes(view: JobView, now_s: float) -> tuple[tuple[float, int], ...]:
@@ -215,100 +214,17 @@ def _changes(view: JobView, now_s: float) -> tuple[tuple[float, int], ...]:
     return tuple((round(at_s, 1), workers * view.devices_per_worker) for at_s, workers in latest)
 
 
+#: The order of the table: what runs, what waits, what has ended.
+ORDER = {"running": 0, "starting": 0, "stopping": 0, "queued": 1}
+
+
+def place_in_table(row: JobRow) -> tuple[int, float, str]:
+    """Ended ones newest first, others oldest first."""
+    group = ORDER.get(row.phase, 2)
+    return (group, row.submitted_s if group < 2 else -(row.finished_s or 0), row.id)
+
+
 def changed_fields(before: JobRow, after: JobRow) -> dict[str, Any]:
     """What a page that has the one lacks of the other. It makes the spark line longer by itself."""
     names = (name for name in JobRow.__struct_fields__ if name != "spark")
     return {name: new for name in names if (new := getattr(after, name)) != getattr(before, name)}
-
-
-class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node, and who holds its devices."""
-
-    name: str
-    kind: str
-    rack: str
-    num_devices: int
-    num_free: int
-    holders: tuple[tuple[str, int], ...]  #: (job id, devices)
-    marks: tuple[str, ...]
-    warnings: tuple[str, ...]
-    is_lost: bool = False
-
-
-def node_row(node: NodeView) -> NodeRow:
-    held: dict[str, int] = {}
-    for holder in node.devices.values():
-        if holder is not None:
-            held[holder] = held.get(holder, 0) + 1
-    marks = [mark for mark, is_so in (("borrowed", node.is_borrowed), ("joined", node.is_joined)) if is_so]
-    leaving = () if node.leaving is None else (node.leaving.why,)
-    return NodeRow(
-        name=node.name,
-        kind=node.kind,
-        rack=node.rack,
-        num_devices=len(node.devices),
-        num_free=len(node.devices) - sum(held.values()),
-        holders=tuple(held.items()),
-        marks=tuple(marks),
-        warnings=(*leaving, *node.lacks),
-    )
-
-
-def lost_row(node: LostNode) -> NodeRow:
-    """A node that was lost lately."""
-    warning = f"lost: {node.cause}" if node.cause else "lost"
-    return NodeRow(
-        name=node.name,
-        kind="",
-        rack="",
-        num_devices=0,
-        num_free=0,
-        holders=(),
-        marks=(),
-        warnings=(warning,),
-        is_lost=True,
-    )
-
-
-class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened, and why."""
-
-    at_s: int
-    job_id: str
-    job: str  #: its name
-    code: str
-    text: str
-
-
-def story_row(job_id: str, story: Story, name: str) -> StoryRow:
-    return StoryRow(at_s=round(story.at_s), job_id=job_id, job=name, code=story.code, text=story.text)
-
-
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """The platform in a line."""
-
-    policy: str
-    num_devices: int
-    num_free: int
-    warnings: tuple[str, ...]
-
-    @property
-    def devices_text(self) -> str:
-        """How many of them are in use."""
-        return f"{self.num_devices - self.num_free} of {self.num_devices} devices in use"
-
-
-def totals(cluster: ClusterView) -> Totals:
-    notes = [cluster.clock_note] if cluster.clock_note else []
-    return Totals(
-        policy=cluster.policy,
-        num_devices=cluster.num_devices,
-        num_free=cluster.num_free,
-        warnings=tuple(notes + [f"{about}: {text}" for about, text in cluster.warnings.items()]),
-    )
-
-
-def node_rows(cluster: ClusterView) -> tuple[NodeRow, ...]:
-    """Those that are there, and those lost lately."""
-    lost: Sequence[LostNode] = cluster.lost_nodes
-    return (*map(node_row, cluster.nodes), *map(lost_row, lost))

@@ -1,0 +1,102 @@
+"""What the page shows of nodes, of the platform, and of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from swell.model.view import ClusterView, LostNode, NodeView, Story
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, and who holds its devices."""
+
+    name: str
+    kind: str
+    rack: str
+    num_devices: int
+    num_free: int
+    holders: tuple[tuple[str, int], ...]  #: (job id, devices)
+    marks: tuple[str, ...]
+    warnings: tuple[str, ...]
+    is_lost: bool = False
+
+
+def node_row(node: NodeView) -> NodeRow:
+    held: dict[str, int] = {}
+    for holder in node.devices.values():
+        if holder is not None:
+            held[holder] = held.get(holder, 0) + 1
+    marks = [mark for mark, is_so in (("borrowed", node.is_borrowed), ("joined", node.is_joined)) if is_so]
+    leaving = () if node.leaving is None else (node.leaving.why,)
+    return NodeRow(
+        name=node.name,
+        kind=node.kind,
+        rack=node.rack,
+        num_devices=len(node.devices),
+        num_free=len(node.devices) - sum(held.values()),
+        holders=tuple(held.items()),
+        marks=tuple(marks),
+        warnings=(*leaving, *node.lacks),
+    )
+
+
+def lost_row(node: LostNode) -> NodeRow:
+    """A node that was lost lately."""
+    warning = f"lost: {node.cause}" if node.cause else "lost"
+    return NodeRow(
+        name=node.name,
+        kind="",
+        rack="",
+        num_devices=0,
+        num_free=0,
+        holders=(),
+        marks=(),
+        warnings=(warning,),
+        is_lost=True,
+    )
+
+
+class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened, and why."""
+
+    at_s: int
+    job_id: str
+    job: str  #: its name
+    code: str
+    text: str
+
+
+def story_row(job_id: str, story: Story, name: str) -> StoryRow:
+    return StoryRow(at_s=round(story.at_s), job_id=job_id, job=name, code=story.code, text=story.text)
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The platform in a line."""
+
+    policy: str
+    num_devices: int
+    num_free: int
+    warnings: tuple[str, ...]
+
+    @property
+    def devices_text(self) -> str:
+        """How many of them are in use."""
+        return f"{self.num_devices - self.num_free} of {self.num_devices} devices in use"
+
+
+def totals(cluster: ClusterView) -> Totals:
+    notes = [cluster.clock_note] if cluster.clock_note else []
+    return Totals(
+        policy=cluster.policy,
+        num_devices=cluster.num_devices,
+        num_free=cluster.num_free,
+        warnings=tuple(notes + [f"{about}: {text}" for about, text in cluster.warnings.items()]),
+    )
+
+
+def node_rows(cluster: ClusterView) -> tuple[NodeRow, ...]:
+    """Those that are there, and those lost lately."""
+    lost: Sequence[LostNode] = cluster.lost_nodes
+    return (*map(node_row, cluster.nodes), *map(lost_row, lost))

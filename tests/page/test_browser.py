@@ -1,0 +1,115 @@
+"""The view Now in a real browser, over a fake platform."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, expect
+from tests.store.views import job_view
+
+from swell.api.caller import OWNER
+from swell.model.job import JobClass, Phase
+from swell.model.view import JobView, Story
+
+from .browser import Watched, chromium, serious_faults
+from .conftest import Served
+
+WILD = '<img src=x onerror="document.title=1"><b>'
+#: From something that happened to its being on the page, with the time that a busy machine may take.
+SOON_MS = 10_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def a_load(now_s: float) -> list[JobView]:
+    """A job of each class, one that ended and one refused."""
+    before: dict[str, Any] = {
+        "submitted_s": now_s - 100,
+        "started_s": now_s - 90,
+        "deadline_s": now_s + 100,
+        "estimated_finish_s": now_s + 60,
+        "sizes": ((now_s - 90, 1), (now_s - 30, 3)),
+    }
+    ended = before | {"workers": 0, "devices": (), "estimated_finish_s": None, "finished_s": now_s - 5}
+    soft = {"job_class": JobClass.SOFT, "is_promised": False}
+    free = {"job_class": JobClass.BEST_EFFORT, "is_promised": False, "deadline_s": None}
+    refused = {"phase": Phase.REJECTED, "counter_offer_s": now_s + 9, "sizes": ()}
+    return [
+        job_view(**before | {"id": "strict-1", "name": "promised"}),
+        job_view(**before | soft | {"id": "soft-1", "name": WILD}),
+        job_view(**before | free | {"id": "free-1", "name": "free"}),
+        job_view(**ended | {"id": "done-1", "name": "done", "phase": Phase.SUCCEEDED, "kept": True}),
+        job_view(**ended | refused | {"id": "no-1", "name": "no"}),
+    ]
+
+
+def cell(job_id: str, field: str) -> str:
+    return f"tr[data-id='{job_id}'] [data-field='{field}']"
+
+
+def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
+    views = {view.id: view for view in a_load(time.time())}
+    for view in views.values():
+        served.control.put(view)
+    with browser.new_context() as context:
+        watched = Watched(context)
+        page = watched.page
+        page.set_default_timeout(SOON_MS)
+        expect.set_options(timeout=SOON_MS)
+        page.goto(served.page.link(OWNER))
+        assert page.url == f"{served.url}/"
+        page.wait_for_selector(".link.live")
+        assert page.locator("#jobs tbody tr").count() == len(views)
+        expect(page.locator(cell("soft-1", "name"))).to_have_text(WILD)
+        expect(page.locator(cell("done-1", "sign"))).to_have_text("kept")
+        expect(page.locator(cell("no-1", "offer"))).to_contain_text("offered")
+
+        served.control.put(msgspec.structs.replace(views["strict-1"], workers=7))
+        expect(page.locator(cell("strict-1", "size"))).to_have_text("7")
+        served.control.put(job_view(id="late-1", name=WILD, submitted_s=time.time()))
+        expect(page.locator(cell("late-1", "name"))).to_have_text(WILD)
+        served.control.tell("late-1", Story(at_s=time.time(), code="told", text=WILD))
+        expect(page.locator("#stories li span").first).to_have_text(WILD)
+
+        assert serious_faults(page) == []
+        assert watched.hosts == {f"127.0.0.1:{served.port}"}
+        assert watched.complaints == []
+        assert page.title() == "Now · Swell"
+
+
+def test_a_narrow_page_needs_no_scrolling_to_the_side(served: Served, browser: Browser) -> None:
+    for view in a_load(time.time()):
+        served.control.put(view)
+    with browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark") as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        page.wait_for_selector(".link.live")
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        assert serious_faults(page) == []
+
+
+def test_of_a_thousand_jobs_the_first_are_shown_and_the_others_come_when_asked_for(
+    served: Served, browser: Browser
+) -> None:
+    now_s = time.time()
+    for number in range(1000):
+        served.control.put(
+            job_view(id=f"job-{number:04}", submitted_s=now_s - number, estimated_finish_s=now_s + 60)
+        )
+    with browser.new_context() as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        paint_ms = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        print(f"first paint after {paint_ms:.0f} ms")  # a bar of .5 s that a busy machine does not keep
+        page.wait_for_selector(".link.live")
+        assert page.locator("#jobs tbody tr").count() == 200
+        page.click("#more")
+        assert page.locator("#jobs tbody tr").count() == 400

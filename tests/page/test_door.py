@@ -1,0 +1,124 @@
+"""The port of the page: opened when it is first asked for, and the same after a restart."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.api.fake_control import FakeControl
+
+from swell.api.caller import OWNER
+from swell.api.page.door import PageDoor
+from swell.api.page.page import Page
+from swell.api.page.sessions import Sessions
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, bind
+from swell.api.unix_socket import listen
+from swell.model.errors import Unavailable
+from swell.store.folder import StateFolder
+
+TOKEN = "t" * 40
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StateFolder:
+    folder = StateFolder(tmp_path / "state")
+    folder.create()
+    return folder
+
+
+@dataclass
+class Daemon:
+    """Its API without its platform."""
+
+    folder: StateFolder
+    page: Page
+    door: PageDoor
+
+    def link(self) -> str:
+        """As `swell page` asks for it."""
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(self.folder.socket))) as client:
+            answer = client.post("http://localhost/v1/page", headers={"Authorization": f"Bearer {TOKEN}"})
+        return str(answer.json()["url"])
+
+
+@contextmanager
+def daemon(folder: StateFolder, port: int | None = None) -> Iterator[Daemon]:
+    door = PageDoor(folder)
+    page = Page(FakeControl(folder.path), Sessions(door.secret), door.port)
+    listeners = [listen(folder.socket), *([] if port is None else [bind(port)])]
+    server = ApiServer(create_app(FakeControl(folder.path), TOKEN, page=page), *listeners)
+    server.start()
+    door.open(server, port is not None)
+    try:
+        yield Daemon(folder, page, door)
+    finally:
+        page.stop()
+        server.stop()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_there_is_no_port_before_the_page_is_asked_for(folder: StateFolder) -> None:
+    with daemon(folder):
+        assert folder.ensure_page_keys().port is None
+    assert stat.S_IMODE(folder.page.stat().st_mode) == 0o600
+
+
+def test_a_page_goes_on_after_a_restart(folder: StateFolder) -> None:
+    with httpx.Client(trust_env=False) as browser:
+        with daemon(folder) as first:
+            link = first.link()
+            port = first.door.port()
+            assert link.startswith(f"http://127.0.0.1:{port}/enter?code=")
+            assert browser.get(link).status_code == 303
+        assert not listens(port)
+        with daemon(folder):
+            assert browser.get(f"http://127.0.0.1:{port}/").status_code == 200
+
+
+def test_with_a_port_of_the_api_the_page_is_there(folder: StateFolder) -> None:
+    with daemon(folder, port=0) as one:
+        assert f":{one.door.port()}/" in one.link()
+        assert folder.ensure_page_keys().port is None
+
+
+def test_a_port_that_is_taken_meanwhile_is_replaced(folder: StateFolder) -> None:
+    with daemon(folder) as one:
+        port = one.door.port()
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        stranger.bind(("127.0.0.1", port))
+        stranger.listen()
+        with daemon(folder) as again, httpx.Client(trust_env=False) as browser:
+            assert again.door.port() != port
+            assert browser.get(again.link()).status_code == 303
+
+
+def test_keys_that_others_could_read_are_made_anew(folder: StateFolder) -> None:
+    secret = folder.ensure_page_keys().secret
+    assert folder.ensure_page_keys().secret == secret
+    folder.page.chmod(0o644)
+    assert folder.ensure_page_keys().secret != secret
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"secret": 7}'])
+def test_keys_that_cannot_be_read_are_made_anew(folder: StateFolder, text: bytes) -> None:
+    folder.page.write_bytes(text)
+    folder.page.chmod(0o600)
+    assert len(folder.ensure_page_keys().secret) > 30
+
+
+def test_a_server_without_a_port_says_so(tmp_path: Path) -> None:
+    page = Page(FakeControl(tmp_path))
+    with pytest.raises(Unavailable, match="swell page"):
+        page.link(OWNER)

@@ -1,0 +1,240 @@
+"""What a page has put together of events is what the platform shows, whichever it has missed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+from swell.api.page.event_ring import EventRing
+from swell.api.page.feed import MAX_ENDED, PageFeed
+from swell.api.page.job_rows import SIGNS, job_row
+from swell.model.job import JobClass, Phase
+from swell.model.view import Story
+
+from .conftest import Served
+
+NOW_S = 1_800_000_050.0
+
+
+class Reading:
+    """A page: the state that it was loaded with, and what it has heard since, as its script does it."""
+
+    def __init__(self, feed: PageFeed) -> None:
+        self._feed = feed
+        self._take(json.loads(msgspec.json.encode(feed.shown())))
+
+    def _take(self, state: dict[str, Any]) -> None:
+        self.id: str = state["id"]
+        self.jobs: dict[str, Any] = {job["id"]: job for job in state["jobs"]}
+        self.stories: list[Any] = state["stories"]
+        self.num_whole = getattr(self, "num_whole", -1) + 1
+
+    def hear(self) -> None:
+        content, self.id = self._feed.ring.since(self.id)
+        for kind, value in events(content.decode()):
+            if kind == "state":
+                self._take(value)
+                continue
+            self.jobs |= {job["id"]: job for job in value.get("new", ())}
+            for job_id in value.get("gone", ()):
+                self.jobs.pop(job_id, None)
+            for job_id, fields in value.get("jobs", {}).items():
+                self.jobs[job_id] |= fields
+            self.stories += value.get("stories", ())
+
+
+def events(text: str) -> Sequence[tuple[str, Any]]:
+    blocks = [
+        dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n") if block
+    ]
+    return [(block["event"], json.loads(block["data"])) for block in blocks if "data" in block]
+
+
+def without_spark(jobs: dict[str, Any]) -> dict[str, Any]:
+    return {job_id: {**job, "spark": ()} for job_id, job in jobs.items()}
+
+
+STEPS = st.tuples(
+    st.integers(0, 5),
+    st.sampled_from([Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED]),
+    st.integers(0, 4),
+    st.floats(-9, 9) | st.just(float("nan")),
+)
+
+
+@given(st.lists(STEPS, max_size=20), st.lists(st.booleans(), min_size=20, max_size=20))
+def test_a_page_that_hears_now_and_then_shows_what_a_new_one_shows(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, Phase, int, float]], heard: list[bool]
+) -> None:
+    control = FakeControl(Path("unused"))
+    feed = PageFeed(control)
+    feed.ring = EventRing(feed.shown, kept=4)
+    page = Reading(feed)
+    for (number, phase, workers, loss), is_heard in zip(steps, heard, strict=False):
+        ended = NOW_S if phase.is_end else None
+        view = job_view(id=f"job-{number}", phase=phase, workers=workers, loss=loss, finished_s=ended)
+        control.put(view)
+        feed.shown()
+        if is_heard:
+            page.hear()
+    page.hear()
+    fresh = Reading(feed)
+    assert without_spark(page.jobs) == without_spark(fresh.jobs)
+
+
+def test_nothing_new_is_no_event(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    feed = PageFeed(control)
+    control.put(job_view())
+    before = feed.shown().id
+    assert feed.shown().id == before
+
+
+def test_an_id_of_another_life_is_answered_with_the_whole_state(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    control.put(job_view())
+    former, feed = PageFeed(control), PageFeed(control)
+    feed.shown()
+    for last_id in (former.shown().id, "", "x", "-", "é-1", f"{feed.shown().id}0", "a" * 40):
+        content, now_id = feed.ring.since(last_id)
+        ((kind, state),) = events(content.decode())
+        assert kind == "state"
+        assert now_id == state["id"] == feed.shown().id
+        assert [job["id"] for job in state["jobs"]] == ["digits-1"]
+
+
+def test_so_many_events_as_are_kept_are_made_up_for(tmp_path: Path) -> None:
+    ring = EventRing(lambda: {"id": "whole"}, kept=3)
+    first = ring.last_id
+    for number in range(3):
+        ring.publish({"number": number})
+    assert [value["number"] for _, value in events(ring.since(first)[0].decode())] == [0, 1, 2]
+    ring.publish({"number": 3})
+    assert events(ring.since(first)[0].decode()) == [("state", {"id": "whole"})]
+
+
+def test_ended_jobs_make_room_for_later_ones(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    feed = PageFeed(control)
+    page = Reading(feed)
+    for number in range(MAX_ENDED + 3):
+        control.put(job_view(id=f"job-{number:03}", phase=Phase.SUCCEEDED, finished_s=NOW_S + number))
+        feed.shown()
+    page.hear()
+    assert len(page.jobs) == MAX_ENDED
+    assert "job-002" not in page.jobs
+
+
+def test_a_story_is_told_once(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    control.put(job_view())
+    feed = PageFeed(control)
+    page = Reading(feed)
+    before = len(page.stories)
+    control.tell("digits-1", Story(at_s=NOW_S, code="resized", text="has 3 workers: <b>why</b>"))
+    feed.shown()
+    page.hear()
+    page.hear()
+    assert [story["text"] for story in page.stories[before:]] == ["has 3 workers: <b>why</b>"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "standing"),
+    [
+        ({}, "on-track"),
+        ({"estimated_finish_s": 1_800_000_190.0}, "at-risk"),
+        ({"estimated_finish_s": 1_800_000_190.0, "is_promised": False}, "late"),
+        ({"reason_code": "at_risk"}, "at-risk"),
+        ({"reason_code": "profiling"}, "measuring"),
+        ({"deadline_s": None, "job_class": JobClass.BEST_EFFORT, "is_promised": False}, "free"),
+        ({"phase": Phase.SUCCEEDED, "kept": True}, "kept"),
+        ({"phase": Phase.SUCCEEDED, "kept": False}, "missed"),
+        ({"phase": Phase.SUCCEEDED, "kept": False, "is_promised": False}, "ended-late"),
+        ({"phase": Phase.SUCCEEDED}, "done"),
+        ({"phase": Phase.FAILED}, "failed"),
+        ({"phase": Phase.CANCELLED}, "cancelled"),
+        ({"phase": Phase.REJECTED}, "refused"),
+    ],
+)
+def test_a_job_has_the_standing_that_its_view_tells(changes: dict[str, Any], standing: str) -> None:
+    row = job_row(job_view(**changes), NOW_S)
+    assert row.standing == standing
+    assert row.sign == SIGNS[standing]
+
+
+def test_a_promise_without_slack_says_so() -> None:
+    from swell.policies.wording import barely_keeps_promise
+
+    view = job_view(reason=barely_keeps_promise(2, 30.0).text)
+    assert job_row(view, NOW_S).standing == "no-slack"
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=60))
+def test_the_spark_line_holds_numbers_only(losses: list[float]) -> None:
+    row = None
+    for steps, loss in enumerate(losses):
+        row = job_row(job_view(loss=loss, steps=steps), NOW_S, row)
+    assert row is not None
+    json.dumps(row.spark, allow_nan=False)
+
+
+def heard(lines: Any, num_events: int) -> list[tuple[str, Any]]:
+    text, found = "", list[tuple[str, Any]]()
+    for line in lines:
+        text += f"{line}\n"
+        if not line:
+            found += events(text)
+            text = ""
+        if len(found) >= num_events:
+            break
+    return found
+
+
+def test_a_stream_goes_on_where_the_page_was(served: Served) -> None:
+    served.control.put(job_view())
+    with served.opened() as client:
+        state_id = served.page.feed.shown().id
+        served.control.put(job_view(workers=4))
+        with client.stream("GET", "/page/events", params={"since": state_id}) as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            ((kind, delta),) = heard(stream.iter_lines(), 1)
+        assert kind == "delta"
+        assert delta["jobs"]["digits-1"]["size"] == 4
+        served.page.feed.shown()
+        with client.stream("GET", "/page/events", headers={"Last-Event-ID": state_id}) as stream:
+            again = heard(stream.iter_lines(), 1)
+        assert again[0] == (kind, delta)
+
+
+def test_a_stream_of_an_earlier_daemon_begins_with_the_whole_state(served: Served) -> None:
+    served.control.put(job_view())
+    with (
+        served.opened() as client,
+        client.stream("GET", "/page/events", headers={"Last-Event-ID": "00000000-7"}) as stream,
+    ):
+        ((kind, state),) = heard(stream.iter_lines(), 1)
+    assert kind == "state"
+    assert [job["id"] for job in state["jobs"]] == ["digits-1"]
+
+
+def test_streams_end_with_the_platform_and_the_thread_with_the_streams(served: Served) -> None:
+    with served.opened() as client:
+        with client.stream("GET", "/page/events") as stream:
+            lines = stream.iter_lines()
+            heard(lines, 1)
+            served.page.stop()
+            with pytest.raises(StopIteration):
+                while True:
+                    next(lines)
+        assert httpx.get(f"{served.url}/page/events", trust_env=False).status_code == 401
