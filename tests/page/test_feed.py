@@ -17,7 +17,7 @@ from tests.store.views import job_view
 
 from swell.api.page.event_ring import EventRing
 from swell.api.page.feed import MAX_ENDED, PageFeed
-from swell.api.page.job_rows import SIGNS, job_row
+from swell.api.page.job_rows import SIGNS, SPARK_LENGTH, job_row, thinned
 from swell.model.job import JobClass, Phase
 from swell.model.view import Story
 
@@ -105,7 +105,7 @@ def test_an_id_of_another_life_is_answered_with_the_whole_state(tmp_path: Path) 
     control.put(job_view())
     former, feed = PageFeed(control), PageFeed(control)
     feed.shown()
-    for last_id in (former.shown().id, "", "x", "-", "é-1", f"{feed.shown().id}0", "a" * 40):
+    for last_id in (former.shown().id, "", "x", "-", "é-1", f"{feed.shown().id}9", "a" * 40):
         content, now_id = feed.ring.since(last_id)
         ((kind, state),) = events(content.decode())
         assert kind == "state"
@@ -121,6 +121,15 @@ def test_so_many_events_as_are_kept_are_made_up_for(tmp_path: Path) -> None:
     assert [value["number"] for _, value in events(ring.since(first)[0].decode())] == [0, 1, 2]
     ring.publish({"number": 3})
     assert events(ring.since(first)[0].decode()) == [("state", {"id": "whole"})]
+
+
+@given(st.lists(st.floats(-9, 9), max_size=500))
+def test_a_history_is_thinned_to_what_a_spark_line_has(values: list[float]) -> None:
+    thin = thinned(values)
+    assert len(thin) <= SPARK_LENGTH
+    assert thin[-1:] == tuple(values[-1:])
+    rest = iter(values)
+    assert all(value in rest for value in thin)  # in order
 
 
 def test_ended_jobs_make_room_for_later_ones(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -12,11 +13,12 @@ import msgspec
 
 from swell.api.control import Control
 from swell.api.page.event_ring import EventRing
-from swell.api.page.job_rows import JobRow, changed_fields, job_row, place_in_table
+from swell.api.page.job_rows import JobRow, changed_fields, job_row, place_in_table, thinned
 from swell.api.page.platform_rows import NodeRow, StoryRow, Totals, node_rows, story_row, totals
 from swell.live.board import BoardChanges
-from swell.model.job import Phase
+from swell.model.job import LOSS, Phase
 from swell.model.job_query import JobQuery
+from swell.model.view import JobView
 
 #: A page hears of something that happened after no more than this, and the time that it takes to say it.
 TICK_S = 0.5
@@ -30,8 +32,15 @@ LOOKED_AT_TOGETHER = 400
 MOST_JOBS = 1000
 #: Jobs whose stories of before a restart are shown.
 JOBS_TOLD_OF = 16
+#: Jobs whose spark lines begin with the history of their losses.
+HISTORIES_READ = 64
 #: The platform's warnings need looks at the disk, and are looked at so often.
 WARNINGS_S = 2.0
+
+#: After a failure the platform is left alone for so long.
+AFTER_FAILURE_S = 10.0
+
+log = logging.getLogger("swell.page")
 
 ENDED = JobQuery(phases=frozenset(phase for phase in Phase if phase.is_end), limit=MAX_ENDED)
 
@@ -64,7 +73,7 @@ class PageFeed:
         self._totals: Totals | None = None
         self._capacity: list[tuple[float, int]] = []
         self._looked_s = float("-inf")
-        self._num_jobs = 0
+        self._num_jobs = self._num_histories = 0
         self._has_begun = False
         self.ring = EventRing(self.shown)
         self._stopped = threading.Event()
@@ -101,13 +110,22 @@ class PageFeed:
                 if not self.ring.has_readers:
                     self._thread = None
                     return
-                self._look()
+                self._try_to_look()
+
+    def _try_to_look(self) -> None:
+        """A disk that cannot be read is no reason for the pages to stand still for ever."""
+        try:
+            self._look()
+        except Exception:
+            log.exception("open pages are not kept up to date for %g s", AFTER_FAILURE_S)
+            self._stopped.wait(AFTER_FAILURE_S)
 
     def _look(self) -> None:
         """Bring the state up to date, and say what has changed."""
         now_s, delta = self._control.now_s(), dict[str, Any]()
         found = self._control.changes(self._turn, self._to_renew())
-        if not self._has_begun:
+        is_first = not self._has_begun
+        if is_first:
             found = self._begin(found)
         self._turn = found.turn
         self._take_jobs(found, now_s, delta)
@@ -116,7 +134,7 @@ class PageFeed:
         self._take_stories(found, delta)
         if found.views or self._now() - self._looked_s >= WARNINGS_S:
             self._take_cluster(now_s, delta)
-        if delta:
+        if delta and not is_first:  # no page can have less than all of the first
             self.ring.publish({"now_s": now_s, **delta})
 
     def _begin(self, found: BoardChanges) -> BoardChanges:
@@ -139,7 +157,8 @@ class PageFeed:
         new, changed, gone = [], {}, []
         for view in sorted(found.views, key=lambda view: (view.submitted_s, view.id)):
             before = self._rows.get(view.id)
-            row = self._rows[view.id] = job_row(view, now_s, before)
+            losses = self._losses(view) if before is None else ()
+            row = self._rows[view.id] = job_row(view, now_s, before, losses)
             if before is None or before.phase != row.phase:  # a page may not have had it so far
                 new.append(row)
             elif fields := changed_fields(before, row):
@@ -151,6 +170,14 @@ class PageFeed:
             del self._rows[gone[-1]]
         parts = {"new": new, "jobs": changed, "gone": gone}
         delta |= {name: part for name, part in parts.items() if part}
+
+    def _losses(self, view: JobView) -> tuple[float, ...]:
+        """Before the first look, of some jobs: to read the history of thousands takes long."""
+        if view.loss is None or self._num_histories >= HISTORIES_READ:
+            return ()
+        self._num_histories += 1
+        series = self._control.metrics(view.id, (LOSS,)).series
+        return thinned([value for value in series[0].mean if value is not None]) if series else ()
 
     def _take_stories(self, found: BoardChanges, delta: dict[str, Any]) -> None:
         told = [

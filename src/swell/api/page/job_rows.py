@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -127,10 +128,13 @@ BLANK = JobRow(
 )
 
 
-def job_row(view: JobView, now_s: float, before: JobRow | None = None) -> JobRow:
+def job_row(
+    view: JobView, now_s: float, before: JobRow | None = None, losses: tuple[float, ...] = ()
+) -> JobRow:
     """
     Args:
         before: the row that the job had, from which the spark line goes on.
+        losses: with which it begins, where there was no row.
     """
     loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
     is_known = view.estimated_finish_s is not None and is_measured(view)
@@ -155,7 +159,7 @@ def job_row(view: JobView, now_s: float, before: JobRow | None = None) -> JobRow
         finished_s=_second(view.finished_s),
         offer_s=_second(view.counter_offer_s),
         loss=loss,
-        spark=_spark(view, loss, before),
+        spark=losses if before is None and losses else _spark(view, loss, before),
         changes=_changes(view, now_s),
         reason=view.reason,
         message=view.message.partition("\n")[0],
@@ -222,6 +226,12 @@ def place_in_table(row: JobRow) -> tuple[int, float, str]:
     """Ended ones newest first, others oldest first."""
     group = ORDER.get(row.phase, 2)
     return (group, row.submitted_s if group < 2 else -(row.finished_s or 0), row.id)
+
+
+def thinned(values: Sequence[float]) -> tuple[float, ...]:
+    """As many of them as a spark line has, evenly spread, and the last."""
+    every = -(-len(values) // SPARK_LENGTH) or 1
+    return tuple(values[::-1][::every][::-1])
 
 
 def changed_fields(before: JobRow, after: JobRow) -> dict[str, Any]:

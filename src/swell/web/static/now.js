@@ -4,7 +4,7 @@ import { follow } from "/static/events.js";
 import { clock, now, setNow, showTimes } from "/static/format.js";
 import { byPlace, JobTable } from "/static/job_table.js";
 import { showNodes } from "/static/nodes.js";
-import { timeline } from "/static/timeline.js";
+import { colourNumber, timeline } from "/static/timeline.js";
 
 const SPARK_LENGTH = 40;
 const MOST_STORIES = 60;
@@ -24,6 +24,7 @@ function takeState(told) {
   setNow(told.now_s);
   jobs.clear();
   for (const job of told.jobs) jobs.set(job.id, job);
+  for (const job of told.jobs.toSorted((one, other) => one.submitted_s - other.submitted_s)) colourNumber(job.id);
   Object.assign(state, { num_jobs: told.num_jobs, nodes: told.nodes, totals: told.totals, capacity: told.capacity });
   arrange();
   for (const job of jobs.values()) table.fill(job);

@@ -14,6 +14,7 @@ const BOTTOM = 22;
 const HEIGHT = 250;
 const EPOCH_S = 1e9; // times beyond it are of the calendar
 const NEAR_PX = 7;
+const STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000, 10000];
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
 
 const given = new Map();
@@ -161,7 +162,7 @@ class Timeline {
     pen.strokeStyle = this.colour("faint");
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    const every = Math.max(1, Math.ceil(this.numDevices / 8 / 2) * (this.numDevices > 8 ? 2 : 1));
+    const every = STEPS.find((one) => this.numDevices / one <= 8) ?? Math.ceil(this.numDevices / 8);
     for (let devices = 0; devices <= this.numDevices; devices += every) {
       const y = Math.round(this.y(devices)) + 0.5;
       line(pen, LEFT, y, this.width - RIGHT, y);
