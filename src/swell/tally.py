@@ -12,6 +12,9 @@ import msgspec
 Reduction = Literal["rank0", "mean", "sum", "min", "max"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
+#: Counts and steps are less: floats can hold them.
+MOST = 1 << 53
+
 
 class Tally(msgspec.Struct, frozen=True, array_like=True):
     """At least one value. Steps never go back within one: what was done again replaces what it repeats."""
@@ -30,6 +33,26 @@ class Tally(msgspec.Struct, frozen=True, array_like=True):
     @property
     def num_values(self) -> int:
         return self.count + self.num_odd
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its numbers agree with each other, and a database can hold them."""
+        ordered = (0, self.first_step, self.last_step, MOST)
+        are_numbers = all(0 <= number < MOST for number in (self.num_workers, self.count, self.num_odd))
+        finite = [number for number in (self.min, self.mean, self.max, self.last) if number is not None]
+        has_finite = len(finite) == (4 if self.count else 0) and all(map(math.isfinite, finite))
+        return (
+            sorted(ordered) == list(ordered)
+            and are_numbers
+            and self.num_values > 0
+            and has_finite
+            and sorted(finite[:3]) == finite[:3]
+        )
+
+    def moved(self, steps: int) -> Tally:
+        """The same, so many steps later."""
+        first, last = self.first_step + steps, self.last_step + steps
+        return msgspec.structs.replace(self, first_step=first, last_step=last)
 
     def plus(self, later: Tally) -> Tally:
         """Both as one. Values after the first step of `later` are dropped: it repeats those steps."""

@@ -77,12 +77,47 @@ def test_what_is_known_travels_and_an_older_state_has_a_mean_only(odd: float | N
     log.add(1, torch.tensor(2.0))
     if odd is not None:
         log.add(2, torch.tensor(odd))
-    other.restore(log.state())
+    other.restore(log.state(), 2)
     assert str(other.value) == str(log.value) and other.odd_since == log.odd_since
-    other.restore(0.25)
+    other.restore(0.25, 2)
     assert (other.value, other.odd_since) == (0.25, None)
-    other.restore(None)
+    other.restore(None, 2)
     assert other.value is None
+
+
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_the_loss_of_each_step_is_told_once_whoever_leads(is_lazy: bool) -> None:
+    """Of three workers that make the same steps, the first two die one after the other, as leaders."""
+    logs = [LossLog(is_lazy), LossLog(is_lazy), LossLog(is_lazy)]
+    told: list[tuple[int, float]] = []
+    for leader, steps in enumerate([range(1, 8), range(8, 12), range(12, 20)]):
+        for step in steps:
+            for log in logs[leader:]:
+                log.add(step, torch.tensor(float(step)))
+            if step in (3, 9):
+                told += logs[leader].take_untold()
+        if leader < 2:  # it dies; the agent has heard of this
+            logs[leader + 1].forget_told(told[-1][0])
+    told += logs[2].take_untold()
+    assert told == [(step, float(step)) for step in range(1, 20)]
+
+
+def test_what_is_made_again_and_what_another_has_finished_is_told_once() -> None:
+    log, ahead = LossLog(is_lazy=False), LossLog(is_lazy=False)
+    for step in range(1, 6):
+        log.add(step, torch.tensor(float(step)))
+        ahead.add(step, torch.tensor(float(step)))
+    ahead.add(6, torch.tensor(6.0))
+    log.restore(ahead.state(), 6)
+    assert [step for step, _ in log.take_untold()] == [1, 2, 3, 4, 5, 6]
+
+    for step in range(7, 12):
+        log.add(step, torch.tensor(float(step)))
+    log.restore(ahead.state(), 9)  # a checkpoint
+    assert [step for step, _ in log.take_untold()] == [7, 8, 9]
+    log.add(10, torch.tensor(10.0))
+    log.forget_told(None)
+    assert log.take_untold() == []
 
 
 # ---------------------------------------------------------------- checkpoints

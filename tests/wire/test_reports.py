@@ -30,7 +30,7 @@ def test_what_is_no_number_is_an_error_alone_as_in_a_job() -> None:
         swell.report(loss=[0.3])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"accuracy=None.*leave out what is not known"):
         swell.report(loss=0.3, accuracy=None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="loss='low'"):
+    with pytest.raises(TypeError, match="loss='low'"):
         swell.report(loss="low")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"loss=.*too large"):
         swell.report(loss=10**400)

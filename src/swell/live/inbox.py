@@ -11,6 +11,7 @@ import msgspec
 from swell.live.clock import HeadClock
 from swell.model.errors import Unavailable
 from swell.model.event import AnyEvent, Event, JobEvent, StepsReported
+from swell.tally import plus
 
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
@@ -158,4 +159,6 @@ def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
         between=earlier.between.plus(later.between) if earlier.between else later.between,
         pause_s=sum(pauses_s) if pauses_s else None,
         usage=later.usage or earlier.usage,
+        curves=plus(earlier.curves, later.curves),
+        mark=earlier.mark or later.mark,
     )

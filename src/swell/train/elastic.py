@@ -146,7 +146,7 @@ def elastic(
     task = Task(train_state, gradients, course, total_steps, end_epoch, on_drift)
     run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
-    send_reports_to(lambda values: run.report(**values))
+    send_reports_to(lambda values, step: run.report(step=step, **values))
     return run
 
 

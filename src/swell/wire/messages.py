@@ -35,6 +35,7 @@ from typing import Literal
 
 import msgspec
 
+from swell.tally import Reduction, Tally
 from swell.wire.numbers import Number
 
 
@@ -107,12 +108,26 @@ class Progress(Message, frozen=True, kw_only=True):
     metrics: dict[str, Number] = {}
     pause_s: float | None = None
     between: EndedEpochs | None = None  #: since the last one
+    curves: dict[str, Tally] = {}  #: all values that were not told before, and the loss of each step
+
+
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker's values of a name: they and those of the other workers become one in each step."""
+
+    reduction: Reduction
+    values: list[tuple[int, Number]]  #: step and value, oldest first
 
 
 class Reported(Message, frozen=True, kw_only=True):
-    """From rank 0: what the script has measured, while no step is to be told of."""
+    """What the script has measured, while no step is to be told of: `shares` from any worker, else rank 0."""
 
-    values: dict[str, Number]
+    values: dict[str, Number]  #: the latest of each name
+    curves: dict[str, Tally] = {}  #: all that were not told before
+    shares: dict[str, Shares] = {}
+    steps: int = 0  #: finished when the last of the shares was reported
+    refusal: str = ""  #: for the job's owner: values whose names are not kept
+    #: Names whose steps are counted from the beginning of the process: those of before are not known.
+    relative: list[str] = []
 
 
 class Stepped(Message, frozen=True, kw_only=True):
@@ -326,6 +341,8 @@ class Regroup(Message, frozen=True, kw_only=True):
     num_workers: int
     global_batch: int | None = None  #: samples of a step, from this generation on; None: the job's own batch
     source: int | None  #: the rank whose state the others take; None: none has any, see `checkpoint`
+    #: Losses up to this step have been told. None: not known, and those of earlier groups are not to be.
+    told_steps: int | None = None
     has_news: bool  #: somebody lacks the state: those who have it lend it, or rank 0 reads the checkpoint
     local_rank: int = 0
     local_world_size: int = 1

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 _Value = TypeVar("_Value")
 
+#: That of the training loss of `run.step`, which is noted in each step.
+LOSS = "loss"
 #: Names of one job.
 MOST_METRICS = 200
 #: Characters of a name.

@@ -2,40 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import SupportsFloat
+import operator
+from typing import Protocol, SupportsFloat
 
-Receiver = Callable[[dict[str, float]], None]
+#: A step is less than this: floats can hold it.
+MOST_STEPS = 1 << 53
+
+
+class Receiver(Protocol):
+    def __call__(self, values: dict[str, float], step: int | None) -> None: ...
+
 
 #: The latest counts: none in a script that runs by itself.
 _receivers: list[Receiver] = []
 
 
-def report(**values: SupportsFloat) -> None:
+def report(*, step: int | None = None, **values: SupportsFloat) -> None:
     """Tell Swell what a training script measured: `swell.report(loss=0.31, accuracy=0.9)`.
 
-    Rank 0's word counts. A value may be a number or a tensor with one element, and may be NaN or infinite. A
-    name may be reported in each step: of many values in a short time the latest is told. Outside of a job the
-    call has no effect.
+    Rank 0's word counts: where all workers are to be heard, let them sum up what they have measured before. A
+    value may be a number or a tensor with one element, and may be NaN or infinite. A name may be reported in
+    each step: the job's listing shows the latest value, and its curve (`swell metrics`) is made of all.
+    Outside of a job the call has no effect.
+
+    Args:
+        step: after which step it was measured; None: the optimizer's steps are counted. A lower one than
+            before is taken for a repetition: later points of the curve go.
 
     Raises:
-        TypeError, ValueError: a value is no number.
+        TypeError, ValueError: a value is no number, or there is no such step.
     """
-    numbers = {name: _number(name, value) for name, value in values.items()}
+    numbers = {name: number("swell.report", name, value) for name, value in values.items()}
+    checked = checked_step("swell.report", step)
     if _receivers:
-        _receivers[-1](numbers)
+        _receivers[-1](numbers, checked)
 
 
-def _number(name: str, value: SupportsFloat) -> float:
+def number(call: str, name: str, value: SupportsFloat) -> float:
+    """The value as a float. Raises TypeError, ValueError: it is none; the text names the call."""
+    rule = "is not a number or a tensor with one element; leave out what is not known"
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{call}({name[:80]}={value!r:.80}) {rule}")
     try:
         return float(value)
     except OverflowError as error:
         raise ValueError(
-            f"swell.report({name}=...): the number is too large; give one up to 1.7e308"
+            f"{call}({name[:80]}=...): the number is too large; give one up to 1.7e308"
         ) from error
     except (TypeError, ValueError) as error:
-        rule = "is not a number or a tensor with one element; leave out what is not known"
-        raise type(error)(f"swell.report({name}={value!r:.80}) {rule}") from error
+        raise type(error)(f"{call}({name[:80]}={value!r:.80}) {rule}") from error
+
+
+def checked_step(call: str, step: int | None) -> int | None:
+    """Raises TypeError, ValueError: it is no number of a step."""
+    if step is None:
+        return None
+    try:
+        whole = operator.index(step)
+    except TypeError as error:
+        raise TypeError(f"{call}(step={step!r:.80}) is not a whole number; count steps or epochs") from error
+    if not 0 <= whole < MOST_STEPS:
+        raise ValueError(f"{call}(step={step!r:.80}): a step is at least 0 and less than 2**53")
+    return whole
 
 
 def send_reports_to(receiver: Receiver) -> None:

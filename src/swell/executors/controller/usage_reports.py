@@ -153,7 +153,7 @@ def tells_anything(event: AnyEvent) -> bool:
     """A report for its usage that has none does not."""
     if not isinstance(event, StepsReported) or event.brings_steps:
         return True
-    return event.loss is not None or bool(event.metrics) or event.usage is not None
+    return event.loss is not None or bool(event.metrics or event.curves) or event.usage is not None
 
 
 def _sum(read: Iterable[GangUsage]) -> GangUsage:

@@ -77,7 +77,7 @@ class Gang:
         pass_limit = PassLimit(max_local_batch)
         formation = Formation(roster, pass_limit, effects, stage.host_of)
         workers = Workers(roster, effects, first_worker)
-        progress = TrainingProgress(stage, saved_steps, membership, dialogue)
+        progress = TrainingProgress(stage, saved_steps, roster, membership, dialogue)
         shutdown = Shutdown(patience, dialogue, roster, formation, workers, progress)
         transition = Transition(
             stage.spec, dialogue, roster, membership, setback, suspension, progress, shutdown

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from swell.executors.gang.effects import Effect, Send
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.member import Member, Roster, Slot, State, best_source
 from swell.executors.gang.memory_limit import PassLimit
+from swell.tally import Tally
 from swell.wire import messages
+from swell.wire.metric_names import LOSS
 
 
 class Formation:
@@ -18,6 +20,7 @@ class Formation:
         self, roster: Roster, pass_limit: PassLimit, effects: list[Effect], host_of: Callable[[Slot], str]
     ) -> None:
         self.round = 0
+        self.told_steps: int | None = None  #: losses up to this step have been heard
         self.batch: int | None = None  #: of the latest group: samples of a step; None: the job's own batch
         self.ordered_s = 0.0  #: when the latest order was given
         self.is_warned = False  #: that it takes long
@@ -56,11 +59,17 @@ class Formation:
                 local_world_size=1 if is_leaver else places[rank].local_world_size,
                 group_rank=0 if is_leaver else places[rank].group_rank,
                 num_hosts=num_hosts,
+                told_steps=self.told_steps,
                 max_local_batch=self._pass_limit.max_local_batch,
             )
             self.orders[member.number] = order
             self._effects.append(Send(member.number, order))
         self._roster.group = [member.number for member in group]
+
+    def note_told(self, curves: Mapping[str, Tally]) -> None:
+        """What the leader has told of losses."""
+        if (losses := curves.get(LOSS)) is not None:
+            self.told_steps = losses.last_step
 
     def suspend(self, now_s: float) -> None:
         """To the group as it is: save and leave."""

@@ -61,6 +61,9 @@ class Handlers:
         if message.generation == self.formation.round and member.state is State.FORMING:
             member.state = State.TRAINING
             member.steps = self.progress.steps = message.steps
+            if self.formation.told_steps is not None:  # from a checkpoint, steps are made again
+                self.formation.told_steps = min(self.formation.told_steps, message.steps)
+            self.progress.begin_group()
             member.has_state = True
             member.whole_round = message.generation
             member.pulse = None  # what it waited for is over
@@ -75,11 +78,13 @@ class Handlers:
     def _(self, message: messages.Progress, member: Member) -> None:
         member.steps = self.progress.steps = message.steps
         self.vigil.step_s = message.step_s or self.vigil.step_s
+        self.formation.note_told(message.curves)
         self.progress.note(message)
 
     @hear.register
     def _(self, message: messages.Reported, member: Member) -> None:
-        self.progress.note_values(message)
+        self.formation.note_told(message.curves)
+        self.progress.note_values(message, member.number)
 
     @hear.register
     def _(self, message: messages.Drifted, member: Member) -> None:

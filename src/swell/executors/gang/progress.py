@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import msgspec
 
 from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
+from swell.tally import Tally, plus
 from swell.wire.messages import EndedEpochs, Progress, Reported
 from swell.wire.numbers import value_of
 
@@ -40,6 +42,8 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         between=older.between.plus(newer.between) if older.between else newer.between,
         pause_s=sum(pauses) if pauses else None,
         usage=newer.usage or older.usage,
+        curves=plus(older.curves, newer.curves),
+        mark=older.mark or newer.mark,
     )
 
 
@@ -74,6 +78,17 @@ class Pacer:
         return [held]
 
 
+class Marks:
+    """Of the reports of one gang; each is higher than the one before, also after a change of controller."""
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def next(self, now_s: float) -> int:
+        self._latest = max(self._latest + 1, int(now_s * 1e6))
+        return self._latest
+
+
 def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> StepsReported:
     """What the head is told of a leader's progress."""
     return StepsReported(
@@ -88,6 +103,7 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         metrics={name: value_of(value) for name, value in said.metrics.items()},
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
+        curves=sound(said.curves),
     )
 
 
@@ -100,7 +116,13 @@ def values_report(job_id: str, generation: int, steps: int, said: Reported, now_
         steps=steps,
         num_workers=0,
         metrics={name: value_of(value) for name, value in said.values.items()},
+        curves=sound(said.curves),
     )
+
+
+def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
+    """Without what no script can have done: it comes from a user's process, and the store relies on it."""
+    return {name: tally for name, tally in curves.items() if tally.is_sound}
 
 
 def _between(ended: EndedEpochs) -> BetweenSteps | None:

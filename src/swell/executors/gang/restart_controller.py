@@ -19,6 +19,7 @@ from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
+from swell.executors.gang.progress import Marks, sound
 from swell.executors.gang.records import EndingRecord, RestartRecord
 from swell.executors.gang.replies import Dialogue
 from swell.executors.gang.script_values import ScriptValues
@@ -69,6 +70,7 @@ class RestartGang:
         self._is_stopped = is_stopped
         self._tally = StepTally()
         self._values = ScriptValues()
+        self._marks = Marks()
         self._divergence = Divergence(stops_on_nan=False)
         self._stage = stage
         self._patience = patience or Patience()
@@ -235,8 +237,14 @@ class RestartGang:
             self._dialogue.warn(warning)
 
     def _note_values(self, message: Reported) -> None:
-        if warning := self._values.note(message.values, self._dialogue.now_s):
-            self._dialogue.warn(warning)
+        before = self._tally.steps if self._tally.is_new else self._tally.begun_with
+        curves = sound(message.curves)
+        curves |= {name: curves[name].moved(before) for name in message.relative if name in curves}
+        now_s, num_workers = self._dialogue.now_s, len(self._members)
+        warning = self._values.note(message.values, curves, self._tally.steps, num_workers, now_s)
+        for told in (warning, message.refusal):
+            if told:
+                self._dialogue.warn(told)
 
     def _tell_values(self) -> None:
         """No step has come with which they could be told."""
@@ -255,6 +263,8 @@ class RestartGang:
             loss=loss,
             metrics=metrics,
             pause_s=pause_s,
+            curves=self._values.take_curves(),
+            mark=self._marks.next(self._dialogue.now_s),
         )
         self._dialogue.report(report)
         named = (

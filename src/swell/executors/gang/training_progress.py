@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.drift import DRIFT, DriftCount
 from swell.executors.gang.job_context import Stage
+from swell.executors.gang.member import Roster
 from swell.executors.gang.membership import Membership
-from swell.executors.gang.progress import Pacer, steps_report, values_report
+from swell.executors.gang.progress import Marks, Pacer, steps_report, values_report
+from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import Dialogue
 from swell.model.event import StepsReported
+from swell.tally import tally_of
 from swell.wire import messages
+from swell.wire.metric_names import MetricNames
+from swell.wire.numbers import spelled
 
 
 class TrainingProgress:
-    def __init__(self, stage: Stage, saved_steps: int, membership: Membership, dialogue: Dialogue) -> None:
+    def __init__(
+        self, stage: Stage, saved_steps: int, roster: Roster, membership: Membership, dialogue: Dialogue
+    ) -> None:
         self.steps = saved_steps  #: finished, as far as is known
         self.saved_steps = saved_steps  #: of the newest checkpoint
         self._job_id = stage.job_id
+        self._roster = roster
         self._membership = membership
         self._dialogue = dialogue
         self._pacer = Pacer()
+        self._marks = Marks()
+        self._names = MetricNames()
+        self._reductions = Reductions()
         self._divergence = Divergence(stage.spec.stop_on_nan)
         self._drift = DriftCount()
         self._final: messages.Finished | None = None
@@ -29,11 +42,39 @@ class TrainingProgress:
         report = steps_report(self._job_id, self._generation, said, self._dialogue.now_s)
         self._note(report, said.odd_since)
 
-    def note_values(self, said: messages.Reported) -> None:
+    def note_values(self, said: messages.Reported, worker: int) -> None:
         """The script has measured something, and made no step since it last said how far it is."""
-        self._note(values_report(self._job_id, self._generation, self.steps, said, self._dialogue.now_s))
+        self._reductions.note(worker, self._names.admitted(said.shares), said.steps)
+        if said.refusal:
+            self._dialogue.warn(said.refusal)
+        if said.values or said.curves:
+            report = values_report(self._job_id, self._generation, self.steps, said, self._dialogue.now_s)
+            self._note(report)
+        self._reduce()
+
+    def begin_group(self) -> None:
+        """Another group trains, from where it has come to."""
+        self._reductions.begin()
+
+    def _reduce(self, is_last: bool = False) -> None:
+        """Tell of values that have become one."""
+        workers, now_s = self._roster.group, self._dialogue.now_s
+        for name, (reduction, values) in self._reductions.take(workers, self.steps, now_s, is_last).items():
+            tally = tally_of(values, len(workers), reduction)
+            told = messages.Reported(
+                values={name: spelled(values[-1][1])}, curves={} if tally is None else {name: tally}
+            )
+            self._note(values_report(self._job_id, self._generation, self.steps, told, now_s))
 
     def _note(self, report: StepsReported, odd_since: int | None = None) -> None:
+        report = msgspec.structs.replace(
+            report,
+            metrics=self._names.admitted(report.metrics),
+            curves=self._names.admitted(report.curves),
+            mark=self._marks.next(self._dialogue.now_s),
+        )
+        if told := self._names.take_refusal():
+            self._dialogue.warn(told)
         for message in self._divergence.note(report.steps, report.loss, odd_since, report.metrics):
             self._dialogue.warn(message)
         for due in self._pacer.add(report, self._dialogue.now_s):
@@ -55,6 +96,7 @@ class TrainingProgress:
 
     # ------------------------------------------------------------ what is told
     def report_due(self) -> None:
+        self._reduce()
         for report in self._pacer.due(self._dialogue.now_s):
             self._dialogue.report(report)
 
@@ -72,6 +114,7 @@ class TrainingProgress:
         """
         if told := self._drift.rest():
             self._dialogue.warn(told, about=DRIFT)
+        self._reduce(is_last=True)
         if self._final is not None and is_success:
             self.steps = self._final.steps
             last = messages.Progress(

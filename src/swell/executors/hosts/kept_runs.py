@@ -7,8 +7,10 @@ however long no controller is there to hear.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 import msgspec
 
@@ -34,6 +36,7 @@ from swell.executors.hosts.messages import (
 )
 from swell.model.coding import encode
 from swell.model.event import GangEnded, GangSuspended
+from swell.tally import Tally, plus
 from swell.wire.messages import FromAgent, FromWorker, Progress, Reported
 from swell.wire.numbers import Number
 
@@ -43,6 +46,9 @@ MAX_ENDS = 100
 WHOLE_BYTES = 1 << 20
 #: Named values that are kept of a worker, the latest ones.
 MAX_VALUES = 100
+#: Messages of a worker whose curves are kept: those of a minute, in which there may be no controller. What a
+#: former one has told of them is told again, in place of that.
+MAX_CURVES = 120
 
 
 @dataclass(slots=True)
@@ -54,12 +60,18 @@ class _Worker:
     is_stopped: bool = False
     talk: dict[type, FromAgent | FromWorker] = field(default_factory=dict)
     exit: KeptExit | None = None
+    curves: deque[dict[str, Tally]] = field(default_factory=lambda: deque(maxlen=MAX_CURVES))
 
     def note(self, message: FromAgent | FromWorker) -> None:
-        if isinstance(message, Progress) and message.metrics:
-            self._keep(Reported(values=self._values_with(message.metrics)))
+        if isinstance(message, Progress | Reported) and message.curves:
+            self.curves.append(message.curves)
+        if isinstance(message, Progress):
+            if message.metrics or message.curves:
+                self._keep(Reported(values=self._values_with(message.metrics)))
+            message = msgspec.structs.replace(message, curves={})
         if isinstance(message, Reported):
-            message = Reported(values=self._values_with(message.values))
+            values = self._values_with(message.values)
+            message = msgspec.structs.replace(message, values=values, curves={})
         self._keep(message)
 
     def _keep(self, message: FromAgent | FromWorker) -> None:
@@ -74,10 +86,16 @@ class _Worker:
         return dict(list(values.items())[-MAX_VALUES:])
 
     def kept(self) -> KeptWorker:
-        talk = tuple(self.talk.values())
+        talk = tuple(map(self._with_curves, self.talk.values()))
         return KeptWorker(
             number=self.number, pid=self.pid, is_stopped=self.is_stopped, talk=talk, exit=self.exit
         )
+
+    def _with_curves(self, message: FromAgent | FromWorker) -> FromAgent | FromWorker:
+        if not isinstance(message, Reported):
+            return message
+        nothing: dict[str, Tally] = {}
+        return msgspec.structs.replace(message, curves=reduce(plus, self.curves, nothing))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 
+from swell.tally import Reduction
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import Gradients, StepTotals
 from swell.train.data.sample_schedule import Share
@@ -89,8 +90,8 @@ class Host(Protocol):
         `is_end`: the script has raised, and all others end with it. Otherwise it is started anew.
         """
 
-    def report(self, metrics: dict[str, float]) -> bool:
-        """Note what the script measured; True if it meets the end condition."""
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
+        """Note what the script measured; True if it meets the end condition. `step` is None for now."""
 
     def finish(self) -> None:
         """The end condition is met."""

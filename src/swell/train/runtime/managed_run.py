@@ -19,6 +19,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
+from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
@@ -27,7 +28,7 @@ from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import Whereabouts
 from swell.train.data.stream_schedule import AnyCourse, StreamCourse
 from swell.train.link.agent_link import Link, Superseded, exit_now
-from swell.train.link.untold_values import UntoldValues
+from swell.train.link.untold_values import UntoldMetrics
 from swell.train.runtime.epoch_watch import EpochWatch
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
@@ -40,6 +41,7 @@ from swell.train.state.peer_memory import allow_siblings
 from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
+from swell.wire.metric_names import LOSS
 from swell.wire.numbers import Number, spelled
 
 log = logging.getLogger("swell.train")
@@ -67,10 +69,9 @@ class Linked:
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
-        self._metrics: dict[str, Number] = {}  #: all that the script has reported
-        self._untold_metrics = UntoldValues()
+        self._untold_metrics = UntoldMetrics()
         self._reported_s = -math.inf
-        self._reported_generation = -1
+        self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: Whereabouts | None = None
         self._untold = UntoldDrifts()
 
@@ -162,10 +163,13 @@ class Linked:
 
     def finish_step(self, tally: StepTotals) -> None:
         self._is_agreed = tally.num_votes == self.num_workers
+        self._stepped_generation = self._generation
         self._link.pulse.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
         if is_first:
             log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
+        if self._untold_metrics.is_due:
+            self._tell_metrics()
         if self.rank != 0:
             self._epochs.take(self._task.course)  # rank 0 tells of these
             return
@@ -213,11 +217,11 @@ class Linked:
         elif self.rank == 0 and not is_end:
             self._save()
 
-    def report(self, metrics: dict[str, float]) -> bool:
-        self._metrics |= {name: spelled(value) for name, value in metrics.items()}
-        # What is measured before the first step of a generation is told with that step.
-        if self.rank == 0 and self._untold_metrics.note(metrics) and self._has_reported_in_generation:
-            self._link.send(messages.Reported(values=self._untold_metrics.take()))
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
+        if self.rank == 0 or reduction != "rank0":
+            step = self._task.state.steps if step is None else step
+            if self._untold_metrics.note(metrics, step, reduction, self.num_workers):
+                self._tell_metrics()
         target = self._welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:
             return False
@@ -228,6 +232,7 @@ class Linked:
 
     def finish(self) -> None:
         state = self._task.state
+        self._tell_all()
         self._group.close()
         self._tell_drift()
         self._link.send(
@@ -235,7 +240,7 @@ class Linked:
                 steps=state.steps,
                 loss=self._loss(),
                 odd_since=state.losses.odd_since,
-                metrics=self._metrics,
+                metrics=self._untold_metrics.all,
             )
         )
 
@@ -258,6 +263,9 @@ class Linked:
 
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
         state = self._task.state
+        # The leader of a group that is whole tells all before it changes.
+        told_steps = state.steps if self._is_member else regroup.told_steps
+        self._tell_all()
         self._is_member = False
         self._meter.laps.begin()
         self._link.pulse.generation = regroup.generation
@@ -277,6 +285,8 @@ class Linked:
             )
             return False
         self._group.outlast_training()
+        if rank == 0:
+            state.losses.forget_told(told_steps)
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
@@ -340,6 +350,7 @@ class Linked:
         return True
 
     def _leave(self, generation: int) -> NoReturn:
+        self._tell_all()
         self._tell_drift()
         self._link.send(messages.Left(generation=generation))
         exit_now(environ.EXIT_STOPPED)
@@ -347,6 +358,7 @@ class Linked:
     # ------------------------------------------------------------------ reports
     def _save(self, once: bool = False) -> int | None:
         """The steps of the newest checkpoint now; None if none could be written."""
+        self._tell_all()  # a gang that goes on from there does not make these steps again
         steps = self._task.state.steps
         try:
             path = (self._checkpoints.save_once if once else self._checkpoints.save)(self._task.state)
@@ -377,11 +389,41 @@ class Linked:
             self._whereabouts.note(course.place, is_saved)
 
     @property
-    def _has_reported_in_generation(self) -> bool:
-        return self._is_member and self._reported_generation == self._generation
+    def _has_stepped_in_generation(self) -> bool:
+        return self._is_member and self._stepped_generation == self._generation
+
+    def _tell_metrics(self) -> None:
+        """What the script has reported. Before the first step of a generation it waits for that step."""
+        if self._has_stepped_in_generation:
+            self._tell(self._untold_metrics.take_curves(self.num_workers) if self.rank == 0 else {})
+
+    def _tell_all(self) -> None:
+        """The losses, too, as something follows after which they might not be told.
+
+        Reading them makes the processor wait for a GPU.
+        """
+        if self._has_stepped_in_generation:
+            self._tell(self._take_curves() if self.rank == 0 else {})
+
+    def _tell(self, curves: dict[str, Tally]) -> None:
+        metrics = self._untold_metrics
+        told = messages.Reported(
+            values=metrics.take() if self.rank == 0 else {},
+            curves=curves,
+            shares=metrics.take_shares(),
+            steps=self._task.state.steps,
+            refusal=metrics.take_refusal(),
+        )
+        if told.values or told.curves or told.shares or told.refusal:
+            self._link.send(told)
+
+    def _take_curves(self) -> dict[str, Tally]:
+        curves = self._untold_metrics.take_curves(self.num_workers)
+        loss = tally_of(self._task.state.losses.take_untold(), self.num_workers, "mean")
+        return curves if loss is None else {LOSS: loss, **curves}
 
     def _say_progress(self, pause_s: float | None) -> None:
-        self._reported_s, self._reported_generation = time.monotonic(), self._generation
+        self._reported_s = time.monotonic()
         self._note_place()
         self._tell_drift()
         course = self._task.course
@@ -397,5 +439,6 @@ class Linked:
                 metrics=self._untold_metrics.take(),
                 pause_s=pause_s,
                 between=self._epochs.take(course),
+                curves=self._take_curves(),
             )
         )

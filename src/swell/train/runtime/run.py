@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, SupportsFloat
 
 import torch
 
+from swell.tally import REDUCTIONS, Reduction
 from swell.train.collective.gradients import LoopError, StepTotals
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
@@ -16,6 +17,7 @@ from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.runtime.host import Host, Task
 from swell.train.scaling import PartNorms
+from swell.wire.reports import checked_step, number
 
 
 class Run:
@@ -195,15 +197,35 @@ class Run:
             self._update(tally)
         return tally.loss
 
-    def report(self, **metrics: float) -> None:
-        """Tell what was measured; rank 0's word counts, for the job's listing and its metric target.
+    def report(
+        self, /, *, step: int | None = None, reduce: Reduction = "rank0", **metrics: SupportsFloat
+    ) -> None:
+        """Tell what was measured, as `run.report(accuracy=0.9)`: for the job's listing, its metric target and
+        its curves (`swell metrics`). Waits for nothing, so it may be called by any number of workers.
 
-        Once the target is met what was measured then stands: the loop's last round has trained nothing.
+        Once the target is met what was measured then stands: the loop's last round has trained nothing. The
+        target looks at rank 0's own value, whatever the reduction. The curve `loss` is that of the training
+        loss in each step: a value of this name is listed, and makes no curve.
+
+        Args:
+            step: after which step it was measured; None: `run.steps`. A lower one than before is taken for a
+                repetition: later points of the curve go.
+            reduce: what becomes of the workers' values. `rank0`: rank 0's counts, and no other worker need
+                call. `mean`, `sum`, `min`, `max`: of all workers that report the name for the step; one that
+                has not by the time the others are two steps further on is left out.
+            metrics: numbers, or tensors with one element; may be NaN or infinite. A job has up to 200 names,
+                each of up to 100 printable characters.
+
+        Raises:
+            TypeError, ValueError: a value is no number, or there is no such step or reduction.
         """
         if self._is_stopped:
             return
-        values = {name: float(value) for name, value in metrics.items()}
-        self._is_target_met = self._host.report(values) or self._is_target_met
+        values = {name: number("run.report", name, value) for name, value in metrics.items()}
+        if reduce not in REDUCTIONS:
+            raise ValueError(f"run.report(reduce={reduce!r:.80}): it is one of {', '.join(REDUCTIONS)}")
+        is_met = self._host.report(values, checked_step("run.report", step), reduce)
+        self._is_target_met = is_met or self._is_target_met
 
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""

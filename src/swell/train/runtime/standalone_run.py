@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from swell.tally import Reduction
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Share
@@ -73,7 +74,7 @@ class Alone:
     def keep(self, is_end: bool) -> None:
         """It is not started anew."""
 
-    def report(self, metrics: dict[str, float]) -> bool:
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False
 
     def finish(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from swell.tally import Reduction
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, backend_of
@@ -110,7 +111,7 @@ class Torchrun:
     def keep(self, is_end: bool) -> None:
         """It is not started anew."""
 
-    def report(self, metrics: dict[str, float]) -> bool:
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False
 
     def finish(self) -> None:

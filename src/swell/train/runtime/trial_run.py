@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import torch
 
+from swell.tally import Reduction
 from swell.train.collective.gradients import StepBallot, StepTotals
 from swell.train.collective.group import Group, check_no_group
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
@@ -152,7 +153,7 @@ class Profiling:
     def keep(self, is_end: bool) -> None:
         """There is nothing worth it."""
 
-    def report(self, metrics: dict[str, float]) -> bool:
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False
 
     def finish(self) -> None:

@@ -27,6 +27,7 @@ from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.stop_ballot import AgentBallot, FileBallot, StopBallot
 from swell.wire import environ, messages
+from swell.wire.metric_names import MetricNames
 from swell.wire.reports import send_reports_to
 
 INTERVAL_S = 0.5
@@ -120,13 +121,19 @@ class Reporter:
         self._line = line
         self._pid = os.getpid()
         self._values = UntoldValues()
+        self._names = MetricNames()
+        self._steps = 0
+        self._earlier: int | None = None
+        self._with_own_steps: set[str] = set()  # names
         self._noting = threading.RLock()  # a signal's handler may report while a report is under way
         self._told_s = 0.0
         self._told_steps = 0
 
     def tell(self, steps: int, earlier: int | None, is_last: bool) -> None:
         """`earlier`: steps that the optimizer has made before this process; None: it does not know."""
-        now_s = time.monotonic()
+        if not self._steps:
+            self.tell_values()  # how many steps there were before is known from now on
+        now_s, self._steps, self._earlier = time.monotonic(), steps, earlier
         is_early = now_s - self._told_s < INTERVAL_S and not is_last
         if not is_early:
             self.tell_values()
@@ -145,12 +152,16 @@ class Reporter:
             )
         )
 
-    def report(self, values: dict[str, float]) -> None:
+    def report(self, values: dict[str, float], step: int | None) -> None:
         """What the script says by `swell.report`, in any thread. Processes that it has forked say nothing."""
         if os.getpid() != self._pid:
             return
         with self._noting:
-            if self._values.note(values):
+            known = self._names.admitted(values)
+            if step is not None:
+                self._with_own_steps |= known.keys()
+            at = self._steps + (self._earlier or 0) if step is None else step
+            if self._values.note(known, at, self._num_workers):
                 self.tell_values()
 
     def tell_values(self) -> None:
@@ -158,8 +169,15 @@ class Reporter:
         if os.getpid() != self._pid:
             return  # the lock may be a copy of one that another thread held, and that is never released
         with self._noting:
-            if values := self._values.take():
-                self._line.send(messages.Reported(values=values))
+            values, refusal = self._values.take(), self._names.take_refusal()
+            if values or refusal:
+                curves = self._values.take_curves(self._num_workers)
+                relative = set(curves) - self._with_own_steps if self._earlier is None else set()
+                self._line.send(
+                    messages.Reported(
+                        values=values, curves=curves, refusal=refusal, relative=sorted(relative)
+                    )
+                )
 
     def tell_distributed(self, is_so: bool) -> None:
         self._line.send(messages.Distributed(is_so=is_so))

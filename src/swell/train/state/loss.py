@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ import torch
 NEWEST_SHARE = 0.1
 #: Losses that may wait on a GPU until somebody asks for them: reading one makes the processor wait.
 MAX_UNREAD = 256
+#: Steps whose losses are kept until they are told. A gang's leader tells them twice a second; another worker
+#: keeps them for the case that it becomes leader because the leader has died.
+MAX_UNTOLD = 2048
 
 
 class LossLog:
@@ -23,6 +27,8 @@ class LossLog:
         self._odd: float | None = None  # the latest loss, if it is none
         self._since: int | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
+        self._untold: deque[tuple[int, float]] = deque(maxlen=MAX_UNTOLD)
+        self._last: float | None = None  # of the latest step
         #: Called with the loss and the step since when, at the first that is no number, and only then.
         self.tell_odd: Callable[[float, int], None] | None = None
 
@@ -47,17 +53,36 @@ class LossLog:
         self.read()
         return self._since
 
+    def take_untold(self) -> list[tuple[int, float]]:
+        """Step and loss of each step since the last call, as far as they are kept."""
+        self.read()
+        untold = list(self._untold)
+        self._untold.clear()
+        return untold
+
+    def forget_told(self, steps: int | None) -> None:
+        """Losses up to this step need not be told; None: none at all."""
+        self.read()
+        while self._untold and (steps is None or self._untold[0][0] <= steps):
+            self._untold.popleft()
+
     def state(self) -> dict[str, Any]:
         self.read()
-        return {"mean": self._mean, "odd": self._odd, "since": self._since}
+        return {"mean": self._mean, "odd": self._odd, "since": self._since, "last": self._last}
 
-    def restore(self, state: dict[str, Any] | float | None) -> None:
-        """Of a state, or of a plain mean as earlier versions had it."""
+    def restore(self, state: dict[str, Any] | float | None, steps: int) -> None:
+        """Of a state after `steps` steps, or of a plain mean as earlier versions had it."""
+        self.read()
         known: dict[str, Any] = (
             state if isinstance(state, dict) else {"mean": state, "odd": None, "since": None}
         )
         self._mean, self._odd, self._since = known["mean"], known["odd"], known["since"]
-        self._unread = []
+        self._last = known.get("last")
+        while self._untold and self._untold[-1][0] > steps:
+            self._untold.pop()  # they are made again
+        is_behind = not self._untold or self._untold[-1][0] < steps
+        if self._last is not None and is_behind:  # the step that the group broke in: others have finished it
+            self._untold.append((steps, self._last))
 
     def read(self) -> None:
         """Losses that wait on a GPU."""
@@ -68,6 +93,8 @@ class LossLog:
                 self._note(step, loss)
 
     def _note(self, step: int, loss: float) -> None:
+        self._untold.append((step, loss))
+        self._last = loss
         if not math.isfinite(loss):
             self._odd = loss
             self._since = step if self._since is None else self._since

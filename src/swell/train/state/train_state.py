@@ -175,7 +175,7 @@ class TrainState:
             self.steps = self.course.own_steps  # another number, if the own batch is another one now
         elif isinstance(self.course, Course):  # of an earlier version, whose batch never changed
             self.course.go_to(self.steps)
-        self.losses.restore(tree["loss"])
+        self.losses.restore(tree["loss"], self.steps)
         self.is_valid, self.is_torn = True, False
 
     def _options(self) -> dict[str, Stateful | None]:

@@ -1,0 +1,103 @@
+"""Values of several workers that become one: their mean, sum, least or most in each step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from swell.tally import Reduction
+from swell.wire.messages import Shares
+from swell.wire.numbers import value_of
+from swell.wire.reports import MOST_STEPS
+
+#: A worker that has gone on for so many steps without a word has none to say: it tells within `GRACE_S`.
+STEPS_LATER = 2
+GRACE_S = 2.0
+#: Steps of one name that wait for workers.
+MAX_WAITING = 1024
+
+
+@dataclass(slots=True)
+class _Ballot:
+    """Values of one name in one step."""
+
+    reduction: Reduction
+    steps: int  #: that the gang had made when the first of them was told
+    values: dict[int, float] = field(default_factory=dict)  #: by worker
+    passed_s: float | None = None  #: since when the gang is `STEPS_LATER` further on
+
+
+class ReducedValues(NamedTuple):
+    """Of one name."""
+
+    reduction: Reduction
+    values: list[tuple[int, float]]  #: step and value, oldest first
+
+
+class Reductions:
+    """Of one gang. No worker waits: one that has said nothing when the others have gone on is left out."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[int, _Ballot]] = {}
+        self._settled: dict[str, int] = {}  #: by name: up to which step values come too late
+
+    def note(self, worker: int, shares: Mapping[str, Shares], steps: int) -> None:
+        """What a worker has told, when it had made so many steps."""
+        for name, share in shares.items():
+            waiting = self._waiting.setdefault(name, {})
+            for step, value in share.values:
+                if self._settled.get(name, -1) < step < MOST_STEPS:
+                    ballot = waiting.setdefault(step, _Ballot(share.reduction, steps))
+                    ballot.values[worker] = value_of(value)
+
+    def begin(self) -> None:
+        """Another group trains, which may make steps again."""
+        self._settled.clear()
+
+    def take(
+        self, workers: Collection[int], steps: int, now_s: float, is_last: bool = False
+    ) -> dict[str, ReducedValues]:
+        """By name, the steps that all `workers` have told, or will tell no more.
+
+        Args:
+            steps: that the gang has made.
+            is_last: nothing more will be told.
+        """
+        taken = {}
+        for name, waiting in self._waiting.items():
+            ready = [step for step, one in waiting.items() if is_last or _is_over(one, workers, steps, now_s)]
+            ready += sorted(waiting)[: max(0, len(waiting) - MAX_WAITING)]
+            if ready:
+                self._settled[name] = max(ready)
+                chosen = sorted(step for step in waiting if step <= self._settled[name])
+                ballots = [waiting.pop(step) for step in chosen]
+                values = [(step, _reduced(one)) for step, one in zip(chosen, ballots, strict=True)]
+                taken[name] = ReducedValues(ballots[-1].reduction, values)
+        self._waiting = {name: waiting for name, waiting in self._waiting.items() if waiting}
+        return taken
+
+
+def _is_over(ballot: _Ballot, workers: Collection[int], steps: int, now_s: float) -> bool:
+    if ballot.values.keys() >= set(workers):
+        return True
+    if ballot.passed_s is None and steps >= ballot.steps + STEPS_LATER:
+        ballot.passed_s = now_s
+    return ballot.passed_s is not None and now_s - ballot.passed_s >= GRACE_S
+
+
+def _reduced(ballot: _Ballot) -> float:
+    """NaN if one of them is."""
+    values = list(ballot.values.values())
+    if any(map(math.isnan, values)):
+        return math.nan
+    match ballot.reduction:
+        case "min":
+            return min(values)
+        case "max":
+            return max(values)
+        case "sum":
+            return sum(values)
+        case _:
+            return sum(value / len(values) for value in values)

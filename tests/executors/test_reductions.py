@@ -1,0 +1,101 @@
+"""Values of several workers that become one: no worker waits, and none that reported is forgotten."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.gang.reductions import GRACE_S, MAX_WAITING, STEPS_LATER, Reductions
+from swell.tally import Reduction
+from swell.wire.messages import Shares
+
+
+def share(step: int, value: float, reduction: Reduction = "sum") -> dict[str, Shares]:
+    return {"samples": Shares(reduction=reduction, values=[(step, value)])}
+
+
+def taken(
+    reductions: Reductions, workers: int, steps: int = 0, now_s: float = 0.0, is_last: bool = False
+) -> list[tuple[int, float]]:
+    found = reductions.take(range(workers), steps, now_s, is_last)
+    return found["samples"].values if found else []
+
+
+def test_a_value_is_there_when_all_have_told_theirs() -> None:
+    expected: list[tuple[Reduction, float]] = [("sum", 12.0), ("mean", 4.0), ("min", 1.0), ("max", 8.0)]
+    for reduction, whole in expected:
+        reductions = Reductions()
+        for worker, value in enumerate((3.0, 1.0, 8.0)):
+            assert taken(reductions, 3) == []
+            reductions.note(worker, share(7, value, reduction), 7)
+        assert taken(reductions, 3) == [(7, whole)] and taken(reductions, 3) == []
+
+
+def test_a_worker_that_says_nothing_is_left_out_once_it_has_gone_on() -> None:
+    reductions = Reductions()
+    reductions.note(0, share(7, 3.0), 7)
+    assert taken(reductions, 2, steps=7 + STEPS_LATER - 1, now_s=1e6) == [], "it may evaluate for long"
+    assert taken(reductions, 2, steps=7 + STEPS_LATER, now_s=1e6) == []
+    assert taken(reductions, 2, steps=7 + STEPS_LATER, now_s=1e6 + GRACE_S) == [(7, 3.0)]
+    reductions.note(1, share(7, 5.0), 9)
+    assert taken(reductions, 2, is_last=True) == [], "it comes too late"
+
+
+def test_a_worker_that_dies_leaves_the_value_of_the_others() -> None:
+    reductions = Reductions()
+    reductions.note(0, share(7, 3.0), 7)
+    reductions.note(1, share(7, 5.0), 7)
+    assert taken(reductions, 3) == []
+    assert reductions.take([0, 1], 7, 0.0)["samples"].values == [(7, 8.0)]
+
+
+def test_a_step_that_all_have_told_settles_those_before() -> None:
+    reductions = Reductions()
+    reductions.note(0, share(7, 3.0), 7)
+    for worker in (0, 1):
+        reductions.note(worker, share(8, 1.0), 8)
+    assert taken(reductions, 2) == [(7, 3.0), (8, 2.0)]
+
+
+def test_steps_that_are_made_again_count_again() -> None:
+    reductions = Reductions()
+    for value in (1.0, 2.0):
+        reductions.begin()
+        reductions.note(0, share(7, value), 7)
+        assert taken(reductions, 1) == [(7, value)]
+
+
+def test_what_is_no_number_makes_none_and_what_is_no_step_is_left_out() -> None:
+    reductions = Reductions()
+    reductions.note(0, {"samples": Shares(reduction="max", values=[(7, "nan")])}, 7)
+    reductions.note(1, share(7, 5.0, "max"), 7)
+    ((_, value),) = taken(reductions, 2)
+    assert math.isnan(value)
+    reductions.note(0, share(-1, 5.0), 7)
+    reductions.note(0, share(1 << 60, 5.0), 7)
+    assert taken(reductions, 2, is_last=True) == []
+
+
+def test_no_worker_fills_the_memory() -> None:
+    reductions = Reductions()
+    for step in range(3 * MAX_WAITING):
+        reductions.note(0, share(step, 1.0), step)
+    assert len(taken(reductions, 2)) == 2 * MAX_WAITING
+    assert len(taken(reductions, 2, is_last=True)) == MAX_WAITING
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), max_size=30), st.data())
+def test_each_value_counts_once_or_comes_too_late(said: list[tuple[int, int]], data: st.DataObject) -> None:
+    reductions, total, last_step = Reductions(), 0.0, -1
+    for worker, step in said:
+        reductions.note(worker, share(step, 1.0), step)
+        if data.draw(st.booleans()):
+            found = taken(reductions, 3)
+            assert [at for at, _ in found] == sorted({at for at, _ in found})
+            assert all(at > last_step for at, _ in found)
+            last_step = max([last_step, *(at for at, _ in found)])
+            total += sum(value for _, value in found)
+    total += sum(value for _, value in taken(reductions, 3, is_last=True))
+    assert total <= len(set(said))
