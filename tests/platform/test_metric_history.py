@@ -1,0 +1,61 @@
+"""The history of metrics has each step once, whatever happens to the job and to the platform."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.platform.program import EPOCHS, STEPS_PER_EPOCH, Program, eventually, kill, read_diary
+
+import swell as library
+from swell.model.view import MetricSeries
+
+NUM_STEPS = EPOCHS * STEPS_PER_EPOCH
+
+
+def history(swell: Program, job: str) -> dict[str, MetricSeries]:
+    with library.connect(swell.state) as client:
+        return {series.name: series for series in client.metrics(job).series}
+
+
+def check_loss(loss: MetricSeries, num_steps: int = NUM_STEPS) -> None:
+    """Each step has one loss."""
+    assert sum(loss.count) == num_steps
+    assert (loss.first_step[0], loss.last_step[-1]) == (1, num_steps)
+    steps = [step for span in zip(loss.first_step, loss.last_step, strict=True) for step in span]
+    assert steps == sorted(steps) and loss.at_s == sorted(loss.at_s)
+    assert sum(loss.not_finite) == 0 and set(loss.num_workers) <= {1, 2, 3, 4}
+
+
+def test_a_job_that_is_resized_and_loses_its_leader_has_each_step_once(
+    swell: Program, tmp_path: Path
+) -> None:
+    job = swell.submit(tmp_path, "--epochs", EPOCHS, "--workers", "1:4")
+    swell.await_training(job, 4, tmp_path)
+    other = swell.submit(tmp_path / "..", "--steps", 8, "--workers", "1")
+    leader = read_diary(tmp_path)[-1].pid
+    kill(leader)
+    eventually(lambda: read_diary(tmp_path)[-1].pid != leader, "steps under another leader")
+    swell.await_end(other)
+    daemon = swell.daemon_pid
+    assert daemon is not None
+    so_far = history(swell, job)["loss"]
+    kill(daemon)
+    swell.await_steps(tmp_path, 3)
+    swell.up()
+    done = swell.await_end(job)
+    assert done.resizes > 0 and done.steps == NUM_STEPS
+    loss = history(swell, job)["loss"]
+    check_loss(loss)
+    assert so_far.count and len(set(loss.num_workers)) > 1
+
+
+def test_a_job_that_goes_on_from_its_checkpoint_has_each_step_once(swell: Program, tmp_path: Path) -> None:
+    job = swell.submit(tmp_path, "--epochs", EPOCHS, "--workers", "4")
+    swell.await_training(job, 4, tmp_path)
+    swell.await_steps(tmp_path, STEPS_PER_EPOCH)
+    for pid in swell.job(job).pids:
+        kill(pid)
+    swell.await_end(job)
+    steps = [entry.step for entry in read_diary(tmp_path)]
+    assert len(steps) > NUM_STEPS == len(set(steps)), "some steps were made twice"
+    check_loss(history(swell, job)["loss"])
