@@ -16,7 +16,7 @@ REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 MOST = 1 << 53
 
 
-class Tally(msgspec.Struct, frozen=True, array_like=True):
+class Tally(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """At least one value. Steps never go back within one: what was done again replaces what it repeats."""
 
     first_step: int  #: after which the first of the values was reported

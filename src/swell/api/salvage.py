@@ -239,7 +239,7 @@ def _write(
         journal.fold(rescue.core.save(), list(rescue.ended.values()), stories)
         journal.add_submissions(submissions)
         curves = salvaged(remains.curves, remains.told)
-        journal.add_curves({key: points for key, points in curves.items() if journal.knows(key[0])})
+        journal.add_curves(curve for curve in curves if journal.knows(curve.key[0]))
         journal.append(sorted(events, key=lambda event: event.at_s))
         core = new_core(settings=settings_of(folder.path))
         history = journal.history()

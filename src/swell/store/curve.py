@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,7 +15,25 @@ NEWEST_POINTS = 300
 OLDER_POINTS = 400
 
 
-class CurvePoint(msgspec.Struct, frozen=True, array_like=True):
+class CurveEnd(NamedTuple):
+    """Of a curve's last point: all that decides how the next one goes on."""
+
+    generation: int
+    mark: int
+    last_step: int
+
+    def is_before(self, new: CurvePoint) -> bool:
+        """Whether the new point tells nothing again.
+
+        A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
+        script that counts no steps all are step 0.
+        """
+        is_same_step = self.last_step == new.first_step != 0 and self.generation < new.generation
+        is_news = (self.generation, self.mark) < (new.generation, new.mark)
+        return is_news and self.last_step <= new.first_step and not is_same_step
+
+
+class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one report told of the metric, or several that follow each other."""
 
     at_s: float  #: of the last report, in head time
@@ -30,26 +49,29 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True):
     def last_step(self) -> int:
         return self.tally.last_step
 
+    @property
+    def end(self) -> CurveEnd:
+        return CurveEnd(self.generation, self.mark, self.tally.last_step)
+
 
 def absorb(points: list[CurvePoint], new: CurvePoint) -> None:
     """Append a point. What it tells again goes: the same report, and steps that are repeated."""
-    while points and (points[-1].generation, points[-1].mark) >= (new.generation, new.mark):
-        points.pop()
-    while points and _is_repeated(points[-1], new):
+    if points and _follows(points[-1], new):
+        points.append(new)
+        return
+    while points and not points[-1].end.is_before(new):
         last = points.pop()
-        if (kept := last.tally.before(new.first_step)) is not None:
+        is_same_report = (last.generation, last.mark) >= (new.generation, new.mark)
+        kept = None if is_same_report else last.tally.before(new.first_step)
+        if kept is not None:
             points.append(msgspec.structs.replace(last, tally=kept))
     points.append(new)
 
 
-def _is_repeated(point: CurvePoint, new: CurvePoint) -> bool:
-    """Whether it has steps that the new one has, too.
-
-    A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
-    script that counts no steps all are step 0.
-    """
-    is_same_step = point.last_step == new.first_step != 0 and point.generation < new.generation
-    return point.last_step > new.first_step or is_same_step
+def _follows(last: CurvePoint, new: CurvePoint) -> bool:
+    """The ordinary case of `CurveEnd.is_before`, of which there are many."""
+    is_later = last.mark < new.mark and last.generation == new.generation
+    return is_later and last.tally.last_step <= new.tally.first_step
 
 
 def compact(points: Sequence[CurvePoint]) -> list[CurvePoint]:

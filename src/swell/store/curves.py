@@ -1,8 +1,8 @@
 """The history of metrics, in the journal's database.
 
 What a batch tells is one row of `tallies`, in the transaction of the batch: that costs a turn little, however
-many jobs report. Each metric has a row in `curves`, and with each batch a few of them take over what was told
-since they were last written, so that no turn pays for all.
+many jobs report. With each batch a few metrics get a piece in `curves`, of all that was told of them since
+their last one, so that no turn pays for all. A curve that has become too long is written anew, as one piece.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
 from swell.model.event import AnyEvent, StepsReported
 from swell.store import schema
-from swell.store.curve import CurvePoint, compact, with_all
+from swell.store.curve import MOST_POINTS, CurveEnd, CurvePoint, compact, with_all
 from swell.store.database import Database
 from swell.store.schema import checksum
 from swell.tally import Tally
 from swell.wire.metric_names import MOST_METRICS
 
-#: A metric's row is written so many batches after the first value that it lacks.
+#: A metric gets a piece so many batches after the first value that its pieces lack.
 BATCHES_TOGETHER = 256
-#: Rows written with a batch, besides twice as many as are due on average.
+#: Metrics written with a batch, besides twice as many as are due on average.
 LEAST_ROWS = 4
+#: Metrics of which it is remembered where their pieces end.
+MOST_STATES = 20_000
 
 #: Job and name.
 MetricKey = tuple[str, str]
@@ -46,18 +48,32 @@ class ToldCurves(msgspec.Struct, frozen=True, array_like=True):
             yield (self.job_id, name), CurvePoint(self.at_s, self.generation, self.mark, tally)
 
 
-class KeptCurve(msgspec.Struct, frozen=True):
-    """A metric's row."""
+class Piece(NamedTuple):
+    """A row of `curves`."""
 
-    seq: int  #: of the last batch in it; 0 before the first
+    key: MetricKey
+    number: int
+    seq: int  #: of the last batch that is in it, or in a piece before it
     points: list[CurvePoint]
 
-    def with_told(self, told: Iterable[tuple[int, CurvePoint]]) -> list[CurvePoint]:
-        """The curve with what later batches told: pairs of a batch's number and a point."""
-        return with_all(self.points, (point for seq, point in told if seq > self.seq))
 
+class CurveState(NamedTuple):
+    """Of a metric's pieces, as far as a new one must know."""
 
-NO_CURVE = KeptCurve(0, [])
+    seq: int = 0  #: of the last batch in them
+    num_pieces: int = 0
+    num_points: int = 0
+    end: CurveEnd | None = None  #: None: there is no point
+
+    def lacks(self, told: Iterable[tuple[int, CurvePoint]]) -> list[CurvePoint]:
+        """What later batches have told, of pairs of a batch's number and a point."""
+        return [point for seq, point in told if seq > self.seq]
+
+    def is_continued_by(self, points: Sequence[CurvePoint]) -> bool:
+        """Whether these are a piece of their own: they tell nothing again, and the curve is not too long."""
+        is_news = self.end is None or not points or self.end.is_before(points[0])
+        return is_news and self.num_points + len(points) <= MOST_POINTS
+
 
 _decode_told: Callable[[bytes], list[ToldCurves]] = msgspec.msgpack.Decoder(list[ToldCurves]).decode
 _decode_points: Callable[[bytes], list[CurvePoint]] = msgspec.msgpack.Decoder(list[CurvePoint]).decode
@@ -88,9 +104,11 @@ class CurveBook:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._changing = threading.Lock()
-        #: What no row has yet, with the numbers of its batches. The key that waits longest comes first.
+        #: What no piece has yet, with the numbers of its batches. The key that waits longest comes first.
         self._waiting: dict[MetricKey, list[tuple[int, CurvePoint]]] = {}
-        self._written: list[MetricKey] = []  #: in the transaction that is open
+        #: What is known of pieces, and what the open transaction has made of it; None: the name is not kept.
+        self._states: dict[MetricKey, CurveState] = {}
+        self._written: dict[MetricKey, CurveState | None] = {}
         self._names: dict[str, set[str]] = {}  #: by job, of those that have a row
         with database.reading() as connection:
             self._load(connection)
@@ -103,20 +121,22 @@ class CurveBook:
             row = {"seq": seq, "told": content, "crc": _crc(content, seq)}
             connection.execute(schema.tallies.insert().prefix_with("OR REPLACE"), row)
         with self._changing:
-            self._written = self._due(seq)
-            waiting = {key: list(self._waiting[key]) for key in self._written}
+            waiting = {key: list(self._waiting[key]) for key in self._due(seq)}
             rest = (found[0][0] for key, found in self._waiting.items() if key not in waiting)
             oldest_seq = next(rest, seq)
+        self._written = {}
         if waiting:
             self._write(connection, seq - 1, waiting)
             connection.execute(schema.tallies.delete().where(schema.tallies.c.seq < oldest_seq))
 
     def was_put(self, seq: int, told: Sequence[ToldCurves]) -> None:
         """The transaction has been committed."""
+        if len(self._states) > MOST_STATES:
+            self._states.clear()
+        self._states |= {key: state for key, state in self._written.items() if state is not None}
         with self._changing:
             for key in self._written:
                 self._waiting.pop(key, None)
-            self._written = []
             self._wait(seq, told)
 
     def _due(self, seq: int) -> list[MetricKey]:
@@ -131,14 +151,26 @@ class CurveBook:
     def _write(
         self, connection: sa.Connection, seq: int, waiting: Mapping[MetricKey, list[tuple[int, CurvePoint]]]
     ) -> None:
-        """Rows of these metrics, in whole up to and with batch `seq`."""
-        kept = [key for key in waiting if self._is_admitted(connection, key)]
-        rows = []
-        for job_id, name in kept:
-            curve = self._kept(connection, job_id, name)
-            points = compact(curve.with_told(waiting[job_id, name]))
-            rows.append(curve_row(job_id, name, seq, points))
-        put_rows(connection, rows)
+        """Pieces of these metrics, in whole up to and with batch `seq`."""
+        pieces = []
+        for key, told in waiting.items():
+            if not self._is_admitted(connection, key):
+                self._written[key] = None
+                continue
+            state = self._states.get(key) or _state_of(self._pieces(connection, *key))
+            points = with_all([], state.lacks(told))
+            number, num_before = state.num_pieces, state.num_points
+            if not state.is_continued_by(points):
+                before = [point for piece in self._pieces(connection, *key) for point in piece.points]
+                points = compact(with_all(before, points))
+                number = num_before = 0
+                of_key = (schema.curves.c.job_id == key[0], schema.curves.c.name == key[1])
+                connection.execute(schema.curves.delete().where(*of_key))
+            if points:
+                pieces.append(Piece(key, number, seq, points))
+                state = CurveState(seq, number + 1, num_before + len(points), points[-1].end)
+            self._written[key] = state
+        put_pieces(connection, pieces)
 
     def _is_admitted(self, connection: sa.Connection, key: MetricKey) -> bool:
         """A job has `MOST_METRICS` names: its gang keeps to that, and its next gang may choose others."""
@@ -157,7 +189,7 @@ class CurveBook:
                 self._waiting.setdefault(key, []).append((seq, point))
 
     def _load(self, connection: sa.Connection) -> None:
-        """What was told and has no place in a row yet, of jobs that are still known."""
+        """What was told and is in no piece yet, of jobs that are still known."""
         pruned = set(connection.scalars(sa.select(schema.pruned.c.job_id)))
         rows = connection.execute(sa.select(schema.tallies).order_by(schema.tallies.c.seq)).all()
         for row in rows:
@@ -167,13 +199,16 @@ class CurveBook:
     # ------------------------------------------------------------ any thread
     def of_job(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
         """The metrics of a job by name, sorted by it; `names`: only those, none: all."""
+        with self._changing:  # before the pieces are read: what goes there meanwhile is in both
+            waiting = {name: list(told) for (job, name), told in self._waiting.items() if job == job_id}
         with self._database.reading() as connection:
-            with self._changing:  # before the rows are read: what goes there meanwhile is in both
-                waiting = {name: list(told) for (job, name), told in self._waiting.items() if job == job_id}
-            kept = self._kept_of_job(connection, job_id)
+            pieces = self._pieces(connection, job_id)
+        by_name: dict[str, list[Piece]] = {name: [] for name in waiting}
+        for piece in pieces:
+            by_name.setdefault(piece.key[1], []).append(piece)
         found = {
-            name: kept.get(name, NO_CURVE).with_told(waiting.get(name, []))
-            for name in sorted(kept.keys() | waiting.keys())
+            name: _whole(by_name[name], waiting.get(name, []))
+            for name in sorted(by_name)
             if not names or name in names
         }
         return dict(list(found.items())[:MOST_METRICS])
@@ -184,49 +219,56 @@ class CurveBook:
         with self._changing:
             for key in [key for key in self._waiting if key[0] in gone]:
                 del self._waiting[key]
-            for job_id in gone:
-                self._names.pop(job_id, None)
 
     def damaged_rows(self, connection: sa.Connection) -> list[str]:
         """As `curve of a-1: loss`."""
         rows = connection.execute(sa.select(schema.curves)).all()
         told = connection.execute(sa.select(schema.tallies)).all()
-        return [
-            f"curve of {row.job_id}: {row.name}"
-            for row in rows
-            if read_curve(row.job_id, row.name, row.seq, row.points, row.crc) is None
-        ] + [f"values of batch {row.seq}" for row in told if read_told(*row) is None]
+        return [f"curve of {row.job_id}: {row.name}" for row in rows if read_piece(*row) is None] + [
+            f"values of batch {row.seq}" for row in told if read_told(*row) is None
+        ]
 
-    def _kept(self, connection: sa.Connection, job_id: str, name: str) -> KeptCurve:
+    def _pieces(self, connection: sa.Connection, job_id: str, name: str | None = None) -> list[Piece]:
+        """Of one metric or of all of a job, in order, as far as they can be read."""
         table = schema.curves
-        one = sa.select(table).where(table.c.job_id == job_id, table.c.name == name)
-        row = connection.execute(one).first()
-        return NO_CURVE if row is None else read_curve(*row) or NO_CURVE
-
-    def _kept_of_job(self, connection: sa.Connection, job_id: str) -> dict[str, KeptCurve]:
-        of_job = sa.select(schema.curves).where(schema.curves.c.job_id == job_id)
-        rows = connection.execute(of_job).all()
-        return {row.name: curve for row in rows if (curve := read_curve(*row)) is not None}
+        chosen = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.name, table.c.number)
+        if name is not None:
+            chosen = chosen.where(table.c.name == name)
+        rows = connection.execute(chosen).all()
+        return [piece for row in rows if (piece := read_piece(*row)) is not None]
 
 
-def put_rows(connection: sa.Connection, rows: Sequence[Mapping[str, object]]) -> None:
+def _state_of(pieces: Sequence[Piece]) -> CurveState:
+    """Of the pieces of one metric."""
+    if not pieces:
+        return CurveState()
+    points = [point for piece in pieces for point in piece.points]
+    last = pieces[-1]
+    return CurveState(last.seq, last.number + 1, len(points), points[-1].end if points else None)
+
+
+def _whole(pieces: Sequence[Piece], told: Iterable[tuple[int, CurvePoint]]) -> list[CurvePoint]:
+    """A curve of its pieces, and of what later batches told."""
+    points = [point for piece in pieces for point in piece.points]
+    return with_all(points, _state_of(pieces).lacks(told))
+
+
+def put_pieces(connection: sa.Connection, pieces: Iterable[Piece]) -> None:
     """Write rows of `curves`, inside the caller's transaction."""
+    rows = []
+    for (job_id, name), number, seq, points in pieces:
+        content = _encode(points)
+        row = {"job_id": job_id, "name": name, "number": number, "seq": seq, "points": content}
+        rows.append({**row, "crc": _crc(content, job_id, name, number, seq)})
     if rows:
-        connection.execute(schema.curves.insert().prefix_with("OR REPLACE"), list(rows))
+        connection.execute(schema.curves.insert().prefix_with("OR REPLACE"), rows)
 
 
-def curve_row(job_id: str, name: str, seq: int, points: Sequence[CurvePoint]) -> dict[str, object]:
-    """Row of `curves`, including its checksum."""
-    content = _encode(points)
-    crc = _crc(content, job_id, name, seq)
-    return {"job_id": job_id, "name": name, "seq": seq, "points": content, "crc": crc}
-
-
-def read_curve(job_id: str, name: str, seq: int, content: bytes, crc: int) -> KeptCurve | None:
+def read_piece(job_id: str, name: str, number: int, seq: int, content: bytes, crc: int) -> Piece | None:
     """None if the row is not what was written."""
     try:
-        is_sound = _crc(content, job_id, name, seq) == crc
-        return KeptCurve(seq, _decode_points(content)) if is_sound else None
+        is_sound = _crc(content, job_id, name, number, seq) == crc
+        return Piece((job_id, name), number, seq, _decode_points(content)) if is_sound else None
     except (msgspec.MsgspecError, TypeError):
         return None
 
@@ -243,17 +285,21 @@ def _crc(content: bytes, *key: object) -> int:
     return zlib.crc32(content, checksum(*key))
 
 
-def salvaged(
-    kept: Mapping[MetricKey, KeptCurve], told: Mapping[int, list[ToldCurves]]
-) -> dict[MetricKey, list[CurvePoint]]:
-    """Curves of what is left of a journal. Their points have no generation: no gang of then will be heard."""
-    later: dict[MetricKey, list[tuple[int, CurvePoint]]] = {}
+def salvaged(pieces: Iterable[Piece], told: Mapping[int, list[ToldCurves]]) -> list[Piece]:
+    """Curves of what is left of a journal, whole. Free pages may have pieces that others have replaced.
+
+    Their points have no generation: no gang of then will be heard.
+    """
+    left: dict[MetricKey, tuple[list[Piece], list[tuple[int, CurvePoint]]]] = {}
+    for piece in sorted(pieces, key=lambda one: (one.key, one.seq, one.number)):
+        left.setdefault(piece.key, ([], []))[0].append(piece)
     for seq, reports in sorted(told.items()):
-        for one in reports:
-            for key, point in one.points():
-                later.setdefault(key, []).append((seq, point))
-    whole = {key: kept.get(key, NO_CURVE).with_told(later.get(key, [])) for key in kept.keys() | later.keys()}
-    return {
-        key: [msgspec.structs.replace(point, generation=0, mark=0) for point in compact(points)]
-        for key, points in sorted(whole.items())
-    }
+        for key, point in (pair for one in reports for pair in one.points()):
+            left.setdefault(key, ([], []))[1].append((seq, point))
+    whole = []
+    for key, (found, later) in sorted(left.items()):
+        curve = with_all([], (point for piece in found for point in piece.points))
+        points = compact(with_all(curve, _state_of(found).lacks(later)))
+        plain = [msgspec.structs.replace(point, generation=0, mark=0) for point in points]
+        whole.append(Piece(key, 0, 0, plain))
+    return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
 from swell.store.curve import CurvePoint
-from swell.store.curves import CurveBook, MetricKey, curve_row, put_rows, taken_off
+from swell.store.curves import CurveBook, Piece, put_pieces, taken_off
 from swell.store.database import Database
 from swell.store.errors import DamagedState, StateUnwritable, remedy
 from swell.store.schema import (
@@ -212,11 +212,10 @@ class SqlJournal:
         """The metrics of a job by name, sorted by it, oldest point first; `names`: only those, none: all."""
         return self._curves.of_job(job_id, names)
 
-    def add_curves(self, curves: Mapping[MetricKey, Sequence[CurvePoint]]) -> None:
+    def add_curves(self, pieces: Iterable[Piece]) -> None:
         """Keep the curves of a journal that was damaged, in one that has none."""
         with self._database.writing() as connection:
-            rows = [curve_row(job_id, name, 0, points) for (job_id, name), points in curves.items()]
-            put_rows(connection, rows)
+            put_pieces(connection, pieces)
 
     @property
     def archive(self) -> Archive:

@@ -14,7 +14,7 @@ from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.carve import Value, rows_in
-from swell.store.curves import NO_CURVE, KeptCurve, MetricKey, ToldCurves, read_curve, read_told
+from swell.store.curves import Piece, ToldCurves, read_piece, read_told
 from swell.store.schema import is_sound, submissions_before
 
 _decode_batch: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
@@ -34,7 +34,7 @@ class Remains:
     submissions: dict[str, JobSubmitted] = field(default_factory=dict)
     jobs: dict[str, JobView] = field(default_factory=dict)  #: of the archive
     stories: dict[tuple[str, Story], None] = field(default_factory=dict)
-    curves: dict[MetricKey, KeptCurve] = field(default_factory=dict)
+    curves: list[Piece] = field(default_factory=list)
     told: dict[int, list[ToldCurves]] = field(default_factory=dict)  #: of curves, by batch
     num_damaged: int = 0  #: rows that are recognised, and are not what was written
 
@@ -57,8 +57,8 @@ class Remains:
                 self._take_story(job_id, Story(at_s=float(at_s), code=code, text=text), crc)
             case (None, bytes(told), int(crc)):
                 self._keep_told(number, read_told(number, told, crc))
-            case (str(job_id), str(name), int(seq), bytes(points), int(crc)):
-                self._keep_curve((job_id, name), read_curve(job_id, name, seq, points, crc))
+            case (str(job_id), str(name), int(piece), int(seq), bytes(points), int(crc)):
+                self._keep_piece(read_piece(job_id, name, piece, seq, points, crc))
 
     def _take(
         self, kept: dict[_Key, _Row], key: _Key, text: str, crc: Value, decode: Callable[[str], _Row]
@@ -84,12 +84,11 @@ class Remains:
         else:
             self.told[seq] = told
 
-    def _keep_curve(self, key: MetricKey, curve: KeptCurve | None) -> None:
-        """A free page may have the row as it once was: the latest counts."""
-        if curve is None:
+    def _keep_piece(self, piece: Piece | None) -> None:
+        if piece is None:
             self.num_damaged += 1
-        elif curve.seq >= self.curves.get(key, NO_CURVE).seq:
-            self.curves[key] = curve
+        else:
+            self.curves.append(piece)
 
     def all_submissions(self) -> dict[str, JobSubmitted]:
         """Those of the table, and those that batches and folds tell of."""

@@ -103,12 +103,13 @@ tallies = sa.Table(
     sa.Column("crc", sa.BigInteger, nullable=False),  #: of seq and told
 )
 
-#: The history of one metric of one job, in whole up to and with batch `seq`.
+#: The history of one metric of one job, in pieces: in whole up to and with batch `seq` of the last one.
 curves = sa.Table(
     "curves",
     metadata,
     sa.Column("job_id", sa.Text, primary_key=True),
     sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),  #: of the piece, from 0
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("points", sa.LargeBinary, nullable=False),  #: `store.curve.CurvePoint`s, as MessagePack
     sa.Column("crc", sa.BigInteger, nullable=False),  #: of all of these
