@@ -177,7 +177,7 @@ class FakeControl:
     ) -> MetricHistory:
         self.job(job_id)
         return metric_history(
-            {name: points for name, points in self.curves.items() if not names or name in names},
+            {name: points for name, points in sorted(self.curves.items()) if not names or name in names},
             Calendar(),
             since_s,
         )

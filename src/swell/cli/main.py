@@ -16,6 +16,7 @@ from swell.cli import (
     down,
     jobs,
     logs,
+    metrics,
     node,
     nodes,
     page,
@@ -82,6 +83,7 @@ app.command()(submit.submit)
 app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.show)
 app.command()(logs.logs)
+app.command()(metrics.metrics)
 app.command()(promise.promise)
 app.command()(jobs.cancel)
 app.command()(retry.retry)

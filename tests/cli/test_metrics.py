@@ -1,0 +1,213 @@
+"""`swell metrics`: curves in the terminal, and as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.api.fake_control import FakeControl
+
+import swell
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, bind
+from swell.api.unix_socket import listen
+from swell.cli.curve_text import HEIGHT, Style, chart
+from swell.cli.job_curves import JobCurves
+from swell.cli.main import run
+from swell.model.view import MetricHistory, MetricSeries
+from swell.store.curve import CurvePoint
+from swell.store.folder import Endpoint, StateFolder
+from swell.tally import tally_of
+
+
+def series(values: list[float | None], name: str = "loss", **changes: Any) -> MetricSeries:
+    """A point a step."""
+    steps = list(range(1, len(values) + 1))
+    columns: dict[str, Any] = {
+        "name": name,
+        "reduction": "rank0",
+        "first_step": steps,
+        "last_step": steps,
+        "at_s": [float(step) for step in steps],
+        "num_workers": [1 + step % 4 for step in steps],
+        "count": [int(value is not None) for value in values],
+        "not_finite": [int(value is None) for value in values],
+        "mean": values,
+        "min": values,
+        "max": values,
+        "last": values,
+    }
+    return MetricSeries(**(columns | changes))
+
+
+VALUES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+STYLES = st.builds(
+    Style.for_encoding, st.sampled_from(["utf-8", "UTF8", "ascii", None]), st.integers(1, 140), st.booleans()
+)
+
+
+@given(st.lists(st.lists(VALUES, min_size=1, max_size=50), min_size=1, max_size=9), STYLES)
+def test_any_curves_fit_on_any_terminal(jobs: list[list[float | None]], style: Style) -> None:
+    curves = [JobCurves(f"job-{number}", [series(values)]) for number, values in enumerate(jobs)]
+    lines = chart("loss", curves, style)
+    if all(value is None for values in jobs for value in values):
+        assert lines == ["loss", "all values are NaN or infinite"]
+        return
+    assert len(lines) == 2 + HEIGHT + 2 * len(jobs)
+    assert all(len(line) <= style.width + 4 for line in lines[1 : 1 + HEIGHT])
+    if not style.has_braille:
+        assert "".join(lines).isascii()
+
+
+def test_a_curve_that_falls_goes_down_and_a_gap_is_left_out() -> None:
+    style = Style.for_encoding("ascii", 70, is_log=False)
+    falling: list[float | None] = [float(100 - step) for step in range(59)]
+    falling[20:40] = [None] * 20
+    lines = chart("loss", [JobCurves("a", [series(falling)])], style)[1 : 1 + HEIGHT]
+    assert lines[0].split("|")[1].startswith("*") and lines[-1].endswith("*")
+    drawn = {column for line in lines for column, mark in enumerate(line.split("|")[1]) if mark == "*"}
+    assert set(range(20)) <= drawn and not drawn & set(range(20, 40))
+
+
+def test_values_that_span_much_are_drawn_on_a_logarithmic_axis() -> None:
+    lines = chart("loss", [JobCurves("a", [series([1000.0, 1.0])])], Style.for_encoding("utf-8", 80, False))
+    assert lines[0] == "loss, logarithmic" and "1000 |" in lines[1]
+
+
+def test_a_script_that_counts_no_steps_is_drawn_by_time() -> None:
+    values: list[float | None] = [1.0, 2.0, 3.0]
+    still = series(values, first_step=[0] * 3, last_step=[0] * 3)
+    lines = chart("loss", [JobCurves("a", [still])], Style.for_encoding("utf-8", 80, False))
+    assert lines[1 + HEIGHT].endswith("2 s")
+
+
+# ---------------------------------------------------------------- the program
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeControl]:
+    folder = StateFolder(tmp_path / "state")
+    folder.create()
+    monkeypatch.setenv("SWELL_STATE", str(folder.path))
+    control = FakeControl(folder.path)
+    server = ApiServer(create_app(control, folder.ensure_token()), bind(), listen(folder.socket))
+    server.start()
+    folder.write_endpoint(Endpoint.of_this_process(server.port))
+    yield control
+    server.stop()
+
+
+@pytest.fixture
+def job(control: FakeControl, tmp_path: Path) -> str:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    with swell.connect() as client:
+        job_id = client.submit(script=script, global_batch=64, steps=10)
+    for name in ("loss", "<b>$x_1$</b>"):
+        pairs = [(1, 2.0), (2, 1.0), (3, math.nan), (4, 0.5)]
+        tallies = [tally_of([pair], num_workers=1 + pair[0] // 2) for pair in pairs]
+        points = [
+            CurvePoint(float(at), 1, at, tally) for at, tally in enumerate(tallies) if tally is not None
+        ]
+        control.curves[name] = points
+    return job_id
+
+
+def test_csv_has_a_row_for_each_point(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["metrics", job, "--csv", "--name", "<b>$x_1$</b>"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["job"], row["name"]) for row in rows] == [(job, "<b>$x_1$</b>")] * 4
+    assert [row["mean"] for row in rows] == ["2.0", "1.0", "", "0.5"]
+    assert [row["num_workers"] for row in rows] == ["1", "2", "2", "3"]
+
+
+def test_json_has_what_the_api_answers(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["metrics", job, "--json"]) == 0
+    (found,) = msgspec.json.decode(capsys.readouterr().out)
+    history = msgspec.convert({"series": found["series"]}, MetricHistory)
+    with swell.connect() as client:
+        assert (found["job"], history) == (job, client.metrics(job))
+
+
+def test_curves_are_drawn_one_for_each_metric(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["metrics", job]) == 0
+    shown = capsys.readouterr().out
+    assert "<b>$x_1$</b>\n" in shown and "1 to 3 workers; 1 values are NaN or infinite" in shown
+    assert run(["metrics", job, job, "--log"]) == 0
+    assert "loss, logarithmic" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_a_picture_is_written(job: str, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"curves{suffix}"
+    assert run(["metrics", job, "--plot", str(file)]) == 0
+    assert file.stat().st_size > 1000
+
+
+def test_event_files_hold_each_mean_with_its_step_and_time(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tensorboardX")
+    folder = tmp_path / "events"
+    assert run(["metrics", job, "--tensorboard", str(folder), "--name", "loss"]) == 0
+    (file,) = (folder / job).iterdir()
+    assert _scalars(file, "loss") == [(1, 0.0, 2.0), (2, 1.0, 1.0), (4, 3.0, 0.5)]
+    assert [value for _, _, value in _scalars(file, "workers")] == [1.0, 2.0, 2.0, 3.0]
+    assert run(["metrics", job, "--tensorboard", str(folder)]) == 1
+    assert "event files already" in capsys.readouterr().err
+
+
+def _scalars(file: Path, tag: str) -> list[tuple[int, float, float]]:
+    """Step, time and value of each one, in order."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    content, found, place = file.read_bytes(), [], 0
+    while place < len(content):
+        length = int.from_bytes(content[place : place + 8], "little")
+        event = Event.FromString(content[place + 12 : place + 12 + length])
+        found += [
+            (event.step, event.wall_time, value.simple_value)
+            for value in event.summary.value
+            if value.tag == tag
+        ]
+        place += 16 + length
+    return found
+
+
+def test_without_the_library_event_files_are_refused_by_name(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert run(["metrics", job, "--tensorboard", str(tmp_path / "events")]) == 1
+    assert "pip install 'swell[tensorboard]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--name", "foo"], "has no metric 'foo'; it has <b>$x_1$</b>, loss"),
+        (["--plot", "curves.gif"], "ends with none of .png, .svg, .pdf"),
+        (["--json", "--csv"], "choose one of --json, --csv, --plot and --tensorboard"),
+        (["--plot", "nowhere/x.png"], "there is no folder nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    job: str, capsys: pytest.CaptureFixture[str], options: list[str], error: str
+) -> None:
+    assert run(["metrics", job, *options]) == 1
+    assert error in capsys.readouterr().err
+
+
+def test_a_job_without_values_says_how_they_come(
+    job: str, control: FakeControl, capsys: pytest.CaptureFixture[str]
+) -> None:
+    control.curves.clear()
+    assert run(["metrics", job]) == 0
+    assert "run.report(NAME=...)" in capsys.readouterr().out
