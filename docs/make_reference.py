@@ -49,6 +49,7 @@ def cli_page() -> str:
         "Exit status: 0 success, 1 failure (one line on stderr says why), 2 wrong usage, "
         "3 a job was refused.\n",
     ]
+    parts.append("Before the command:\n\n" + "\n".join(_options(group, group.params)) + "\n")
     for name, command in commands.items():
         inner = getattr(command, "commands", {})
         parts += [_command(name, command)] if command.params or not inner else []
@@ -57,21 +58,22 @@ def cli_page() -> str:
 
 
 def _command(name: str, command: Any) -> str:
-    context = typer.Context(command, info_name=name)
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     names = [argument.metavar or argument.name.upper() for argument in arguments]
     shown = [
         name if argument.required else f"[{name}]..." for name, argument in zip(names, arguments, strict=True)
     ]
-    records = [param.get_help_record(context) for param in command.params if param not in arguments]
-    usage = " ".join(("swell", name, *shown, *(["[OPTIONS]"] if records else [])))
+    options = [param for param in command.params if param not in arguments]
+    usage = " ".join(("swell", name, *shown, *(["[OPTIONS]"] if options else [])))
     lines = [f"## swell {name}", "", _text(command.help), "", f"    {usage}", ""]
     lines += [f"* `{name}`: {argument.help}" for name, argument in zip(names, arguments, strict=True)]
-    lines += [
-        f"* `{option}`: {text or option.lstrip('-').split()[0] + '.'}"
-        for option, text in filter(None, records)
-    ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_options(command, options)]) + "\n"
+
+
+def _options(command: Any, options: list[Any]) -> list[str]:
+    context = typer.Context(command)
+    records = filter(None, (option.get_help_record(context) for option in options))
+    return [f"* `{option}`: {text or option.lstrip('-').split()[0] + '.'}" for option, text in records]
 
 
 def _text(text: str | None) -> str:
@@ -108,7 +110,7 @@ def settings_page() -> str:
         f"# Settings\n\n{NOTICE}\n",
         "Set with `swell up --set NAME=VALUE`, which may be repeated. Later starts keep the values; "
         "`--set ''` resets all of them. Names that end in `_s` are in seconds.\n",
-        "The first six and those named `code_...` take effect with that `swell up`. The others belong to the "
+        "The first six and those named `code_...`, `user_...` and `access_...` take effect with that `swell up`. The others belong to the "
         "agent, which keeps the values it was started with: if it still runs because the daemon was killed, "
         "run `swell down` first. "
         f"`silence_s` must be at least {HEARTBEATS_IN_SILENCE} times `heartbeat_s`.\n",

@@ -93,7 +93,7 @@ def test_every_command_and_option_exists(page: Path) -> None:
         name = command_of(line)
         own = re.split(r" -- |  +#| \| ", line)[0]
         if name.startswith("-"):
-            assert name in ("--version", "--help", "-h"), line
+            assert name in ("--version", "--token-file", "--help", "-h"), line
             continue
         assert name in options_of(), f"there is no command `swell {name}`: {line}"
         unknown = set(OPTION.findall(own)) - options_of()[name]

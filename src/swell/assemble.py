@@ -62,6 +62,7 @@ class PlatformOptions:
     advertise: str = (
         ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
     )
+    share: str = ""  #: folder with a socket for other users of the machine; empty: none
     ray: RayOptions | None = None  #: the cluster that brings hosts; None: people do
 
     @property

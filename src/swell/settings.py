@@ -183,6 +183,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=1, le=10**7, description="Largest number of files in the copy of a job's code.")
     ] = _CODE.code_num_files
 
+    # ---- users besides the owner: count from the next `swell up` on
+    user_requests_per_s: Annotated[
+        float,
+        Meta(ge=0.1, le=1e6, description="Requests that each user besides the owner may send in a second."),
+    ] = 20.0
+    access_log_bytes: Annotated[
+        int,
+        _bytes(
+            LEAST_LOG_BYTES, "Largest size of the log of what users did (`swell access`), oldest lines go."
+        ),
+    ] = 16 << 20
+
     # ---- policies: count from the next `swell up` on
     parameters: dict[str, float] = {}  #: `tiresias.promote_knob` -> value, where it is not the default
 

@@ -15,6 +15,7 @@ from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.board import BoardChanges
 from swell.live.metrics import metric_history
+from swell.live.platform import check_room
 from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.model.calendar import Calendar
 from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
@@ -61,14 +62,17 @@ class FakeControl:
     def now_s(self) -> float:
         return time.time()
 
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
         with self._lock:
+            if max_open is not None:
+                own = [view for view in self._jobs.values() if view.tenant == spec.tenant]
+                check_room(spec.tenant, [view.id for view in own if not view.phase.is_end], max_open)
             job_id = f"{spec.name}-{len(self._jobs):04d}"
             self.specs[job_id] = spec
             self._submissions[job_id] = JobSubmitted(
                 at_s=self.now_s(), job_id=job_id, spec=spec, origin=origin
             )
-            self._put(self._judged(job_id, spec))
+            self._put(msgspec.structs.replace(self._judged(job_id, spec), user=origin.user))
         return SubmitResult(id=job_id, is_new=True, continues=origin.continues)
 
     def submission(self, job_id: str) -> JobSubmitted:
@@ -79,6 +83,7 @@ class FakeControl:
         view = job_view(
             id=job_id,
             name=spec.name,
+            tenant=spec.tenant,
             job_class=spec.job_class,
             entry=spec.entry,
             args=spec.args,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hmac
+import logging
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from swell.api.answers import failure
-from swell.api.caller import OWNER, Caller
+from swell.api.caller import CALLER, OWNER, Caller
 from swell.api.page.refusal import NO_SESSION, refusal_page
 from swell.api.page.sessions import Session, Sessions
 from swell.api.page.socket_owner import owner_of
+from swell.api.user_list import UserList, UserListError
+from swell.executors.told_seldom import ToldSeldom
 
 #: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
 MAX_BODY_BYTES = 1 << 20
@@ -24,6 +27,7 @@ MAX_LENGTH_DIGITS = 20
 HOSTS = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
 
 MIN_TOKEN_LENGTH = 32
+BEARER = b"Bearer "
 
 #: Parts of the page that tell nothing of the platform: they are answered to anyone on a loopback name.
 OPEN_PATHS = ("/enter", "/static/")
@@ -32,9 +36,10 @@ READING = frozenset({"GET", "HEAD"})
 #: Carries the session's CSRF token with a request that changes something.
 CSRF_HEADER = b"x-swell-csrf"
 
-#: Where the scope of a request has its `Caller` and, if it came with a cookie, its `Session`.
-CALLER = "swell.caller"
+#: Where the scope of a request has its `Session`, if it came with a cookie.
 SESSION = "swell.session"
+
+log = logging.getLogger("swell.access")
 
 
 class RequestRefused(Exception):
@@ -45,16 +50,24 @@ class RequestRefused(Exception):
         self.status, self.text = status, text
 
 
+class _UserRemoved(Exception):
+    """Its user was removed while a request was being answered."""
+
+
 class AuthenticationMiddleware:
     """Refuses a request before anything else has read it, and says in its scope who sends it."""
 
-    def __init__(self, app: ASGIApp, token: str, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, token: str, sessions: Sessions, users: UserList | None = None) -> None:
+        """Args:
+        users: whose tokens and sessions count besides the owner's; None: no others do.
+        """
         if len(token) < MIN_TOKEN_LENGTH:
             raise ValueError(
                 f"a token of {len(token)} characters can be guessed; give {MIN_TOKEN_LENGTH} or more"
             )
-        self._app, self._sessions = app, sessions
-        self._bearer = b"Bearer " + token.encode("ascii")
+        self._app, self._sessions, self._users = app, sessions, users
+        self._token = token.encode("ascii")
+        self._complaints = ToldSeldom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -63,7 +76,24 @@ class AuthenticationMiddleware:
         except RequestRefused as refused:
             await _refusal(scope, refused)(scope, receive, send)
         else:
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An answer that goes on for long, as that of the page's events, ends when its user is removed."""
+        caller: Caller | None = scope.get(CALLER)
+        if caller is None or caller == OWNER:
             await self._app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if not self._is_current(caller):
+                raise _UserRemoved
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except _UserRemoved:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _admit(self, scope: Scope) -> None:
         """Raises RequestRefused."""
@@ -81,9 +111,10 @@ class AuthenticationMiddleware:
         """None: anybody, who is told nothing."""
         if _first(scope, b"authorization") is not None:
             given = _one(scope, b"authorization")
-            if given is None or not hmac.compare_digest(given, self._bearer):
+            caller = None if given is None else self._of_token(given)
+            if caller is None:
                 raise _wrong_token()
-            return OWNER
+            return caller
         if (session := self._session(scope)) is not None:
             _check_origin(scope, host, session)
             scope[SESSION] = session
@@ -92,6 +123,30 @@ class AuthenticationMiddleware:
             return None
         raise _wrong_token()
 
+    def _of_token(self, authorization: bytes) -> Caller | None:
+        """Looked up for each request: a token that was removed is refused at once."""
+        if not authorization.startswith(BEARER):
+            return None
+        token = authorization.removeprefix(BEARER)
+        if hmac.compare_digest(token, self._token):
+            return OWNER
+        try:
+            return None if self._users is None else self._users.find(token.decode("latin-1"))
+        except UserListError as error:
+            self._complain(error)
+            return None
+
+    def _is_current(self, caller: Caller) -> bool:
+        try:
+            return caller == OWNER or (self._users is not None and self._users.is_current(caller))
+        except UserListError as error:
+            self._complain(error)
+            return False
+
+    def _complain(self, error: UserListError) -> None:
+        if self._complaints.take():
+            log.error("only the owner is let in: %s", error)
+
     def _session(self, scope: Scope) -> Session | None:
         """Of the cookie, on a port. The Unix socket has no cookies, and its other end is known anyway."""
         client, server = scope.get("client"), scope.get("server")
@@ -99,7 +154,8 @@ class AuthenticationMiddleware:
         if cookies is None or client is None or server is None or server[1] is None:
             return None
         value = _cookie(cookies, cookie_name(server[1]))
-        return None if not value else self._sessions.session(value, owner_of(client, server))
+        session = None if not value else self._sessions.session(value, owner_of(client, server))
+        return session if session is not None and self._is_current(session.caller) else None
 
 
 def cookie_name(port: int) -> str:
@@ -135,7 +191,9 @@ def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
 
 def _wrong_token() -> RequestRefused:
     return RequestRefused(
-        401, "wrong or missing token; send `Authorization: Bearer TOKEN`, see `token` in the state folder"
+        401,
+        "wrong, missing or expired token; send `Authorization: Bearer TOKEN`: the owner's is `token` in the "
+        "state folder, others get one from the operator",
     )
 
 

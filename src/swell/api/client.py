@@ -17,13 +17,14 @@ from urllib.parse import quote
 import httpx
 
 from swell.api.admission_status import has_verdict
-from swell.api.errors import ApiError, NoPlatform, PlatformSilent
+from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
 from swell.api.fields import shown
 from swell.api.logs import LogChunk, Whose
 from swell.api.operations import PageLink
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.silence import silent
 from swell.api.submission import Submission, parse, request_key
+from swell.api.token_file import named_token_file, read_token_file
 from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.executors.local.processes.stopped import is_stopped
 from swell.live.retention import PrunedJob, PruneRequest
@@ -35,6 +36,7 @@ from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Stor
 from swell.store.folder import Endpoint, StateFolder
 
 __all__ = [
+    "AccessDenied",
     "ApiError",
     "Client",
     "InvalidJob",
@@ -64,6 +66,14 @@ HEALTH_WITHIN_S = 5.0
 #: A submission that heard no answer is sent again for so long: the daemon may be on its way up.
 RETRY_WITHIN_S = 10.0
 
+#: What an answer of this status raises; ApiError for any other failure.
+FAILURES: Mapping[int, type[Exception]] = {
+    401: AccessDenied,
+    403: AccessDenied,
+    404: UnknownJob,
+    422: InvalidJob,
+    503: Unavailable,
+}
 
 #: A Unix socket needs no certificates, and to read those of the system takes longer than a call.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -77,22 +87,32 @@ def is_refused(job: JobView) -> bool:
     return job.phase is Phase.REJECTED
 
 
-def connect(state: str | os.PathLike[str] | None = None) -> Client:
+def connect(
+    state: str | os.PathLike[str] | None = None, token_file: str | os.PathLike[str] | None = None
+) -> Client:
     """The platform of a state folder; by default that of `swell up` without options.
+
+    Args:
+        token_file: of a user; by default $SWELL_TOKEN_FILE, else the caller is the owner of the folder.
+            `state` is then the folder that the owner has shared.
 
     Raises:
         NoPlatform: none is running.
         PlatformSilent: its process lives, and does not answer.
-        StateError: the folder belongs to another user.
+        StateError: the folder belongs to another user, or the token file cannot be used.
+        AccessDenied: the token in the file is not in force.
     """
-    folder = StateFolder(state)
-    folder.check_owner()
+    folder, file = StateFolder(state), named_token_file(token_file)
+    if file is None:
+        folder.check_owner()
+    else:
+        folder.check_shared()
     endpoint = folder.read_endpoint()
     if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
     if is_stopped(endpoint.pid):
         raise PlatformSilent(silent(_platform_of(folder), endpoint.pid, 0.0))
-    client = Client(folder, endpoint, folder.read_token())
+    client = Client(folder, endpoint, folder.read_token() if file is None else read_token_file(file), file)
     try:
         client.health()
     except (NoPlatform, PlatformSilent):
@@ -100,6 +120,8 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
         raise
     except ApiError as error:
         client.close()
+        if file is not None and isinstance(error, AccessDenied):
+            raise
         raise _no_platform(folder) from error
     return client
 
@@ -107,9 +129,12 @@ def connect(state: str | os.PathLike[str] | None = None) -> Client:
 class Client:
     """Calls of the control API. Made by `connect`; close it, or use it in a `with` statement."""
 
-    def __init__(self, folder: StateFolder, endpoint: Endpoint, token: str) -> None:
+    def __init__(
+        self, folder: StateFolder, endpoint: Endpoint, token: str, token_file: Path | None = None
+    ) -> None:
         self.folder = folder
         self.endpoint = endpoint
+        self._token_file = token_file
         self._opened = ExitStack()
         try:
             address = self._opened.enter_context(address_of(folder.socket))
@@ -438,7 +463,7 @@ class Client:
     def _find_again(self) -> None:
         """The daemon may have been started again."""
         try:
-            found = connect(self.folder.path)
+            found = connect(self.folder.path, self._token_file)
         except (NoPlatform, PlatformSilent):
             return
         self.close()
@@ -475,15 +500,14 @@ class Client:
             raise _no_platform(self.folder) from error
         if response.is_success:
             return response.content
-        kind = {404: UnknownJob, 422: InvalidJob, 503: Unavailable}.get(response.status_code, ApiError)
-        raise kind(_error_text(response))
+        raise FAILURES.get(response.status_code, ApiError)(_error_text(response))
 
     def _check_server(self, event: str, info: Mapping[str, Any]) -> None:
         """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
         if event == "connection.connect_unix_socket.complete":
             stream = info["return_value"]
             peer = peer_of(stream.get_extra_info("socket"))
-            if peer != Peer(self.endpoint.pid, os.geteuid()):
+            if peer != Peer(self.endpoint.pid, self.folder.owner_uid()):
                 stream.close()
                 raise NoPlatform(
                     f"process {peer.pid} listens at {self.folder.socket} instead of the "

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from swell.api.answers import failure
@@ -28,6 +29,12 @@ MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128}
 ACCEPT_AT_ONCE = 64
 
 
+class ApiConfig(uvicorn.Config):
+    """uvicorn's, with the addresses of Unix sockets at which other users of the machine are served."""
+
+    shared_addresses: frozenset[str] = frozenset()
+
+
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol for one connection, with limits."""
 
@@ -43,15 +50,21 @@ class BoundedProtocol(H11Protocol):
 
     # ------------------------------------------------------------ asyncio.Protocol
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Reject other users of the Unix socket; close the oldest connection if there are too many."""
+        """Reject other users of the own Unix socket; close the oldest connection if there are too many."""
         super().connection_made(transport)
         connection: socket.socket = transport.get_extra_info("socket")
         self._family = connection.family
-        if self._family == socket.AF_UNIX and peer_of(connection).uid not in (os.geteuid(), 0):
+        if self._family == socket.AF_UNIX and not self._is_welcome(connection):
             transport.abort()
             return
         self._restart_timer(REQUEST_S)
         self._close_oldest()
+
+    def _is_welcome(self, connection: socket.socket) -> bool:
+        """At the socket that others share: all, as the mode of its file let them in."""
+        if isinstance(self.config, ApiConfig) and connection.getsockname() in self.config.shared_addresses:
+            return True
+        return peer_of(connection).uid in (os.geteuid(), 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:

@@ -24,10 +24,11 @@ class Control(Protocol):
     def now_s(self) -> float:
         """By the calendar, as the platform has it: what `now` means in a deadline."""
 
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
         """The new job, or that of an earlier submission with the same key.
 
-        Raises InvalidJob, KeyConflict; WrongPhase if there is nothing that it could continue from.
+        Raises InvalidJob, KeyConflict; WrongPhase if there is nothing that it could continue from;
+        TooManyOpenJobs if its tenant would have more than `max_open`.
         """
 
     def submission(self, job_id: str) -> JobSubmitted:

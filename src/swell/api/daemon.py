@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
+from swell.api.access import Access
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.loop_compiler import LoopCompiler
@@ -18,6 +19,7 @@ from swell.api.page.page import Page
 from swell.api.page.sessions import Sessions
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
 from swell.assemble import PlatformOptions, open_platform
 from swell.executors.local.devices import DeviceError
@@ -44,10 +46,17 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         ApiError: no worker can be started.
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
-    with _opened(options, loops.go_on) as platform, _listening(folder, port) as listeners, _noticed(folder):
+    with (
+        _opened(options, loops.go_on) as platform,
+        _listening(folder, port) as listeners,
+        _shared(options.share) as shared,
+        _noticed(folder),
+    ):
         intake, door = Intake(folder, options.settings.code), PageDoor(folder)
-        page = Page(platform, Sessions(door.secret), door.port)
-        server = ApiServer(create_app(platform, folder.ensure_token(), intake, page), *listeners)
+        page, access = Page(platform, Sessions(door.secret), door.port), Access.of(folder, options.settings)
+        app = create_app(platform, folder.ensure_token(), intake, page, access)
+        names = [one.getsockname() for one in shared]
+        server = ApiServer(app, *listeners, *shared, shared_addresses=names)
         server.start()
         door.open(server, port is not None)
         try:
@@ -56,7 +65,10 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
                 platform.start()
             _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
-            folder.write_endpoint(Endpoint.of_this_process(None if port is None else server.port))
+            endpoint = Endpoint.of_this_process(None if port is None else server.port)
+            folder.write_endpoint(endpoint)
+            if options.share:
+                announce(options.share, endpoint)
             folder.write_notice("")
             platform.run()
         finally:
@@ -73,6 +85,16 @@ def _listening(folder: StateFolder, port: int | None) -> Iterator[list[socket.so
         listeners.append(stack.enter_context(listen(folder.socket)))
         stack.callback(folder.socket.unlink, missing_ok=True)
         yield listeners
+
+
+@contextmanager
+def _shared(share: str) -> Iterator[list[socket.socket]]:
+    """For other users of the machine; none if there is no folder for them."""
+    if not share:
+        yield []
+        return
+    with shared_socket(share) as listener:
+        yield [listener]
 
 
 @contextmanager
@@ -108,6 +130,7 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         containers=options.containers.value,
         listen=options.listen,
         advertise=options.advertise,
+        share=options.share,
         engine="local" if options.ray is None else "ray",
         ray_address="" if options.ray is None else options.ray.address,
         device_resource="" if options.ray is None else str(options.ray.resource),

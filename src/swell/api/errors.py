@@ -15,5 +15,9 @@ class ApiError(RuntimeError):
     """The platform refused a request, or failed at it."""
 
 
+class AccessDenied(ApiError):
+    """The token is not in force, or its user may not do what was asked."""
+
+
 class PlatformSilent(ApiError):
     """The platform's process lives and does not answer."""

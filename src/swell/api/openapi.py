@@ -53,6 +53,7 @@ def _schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
 
 def _operation(operation: Operation, answer: Schema) -> dict[str, Any]:
     described: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
+    described["x-least-role"] = operation.role.word
     if operation.parameters:
         described["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
     if operation.body is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from swell.api.caller import Role
 from swell.api.logs import LogChunk, Whose
 from swell.api.pages import MAX_JOBS
 from swell.api.promise_request import PromiseRequest
@@ -73,6 +74,7 @@ class Operation:
     body: type | None = None
     parameters: tuple[Parameter, ...] = ()
     failures: tuple[int, ...] = ()  #: statuses, besides those of every operation
+    role: Role = Role.OPERATE  #: the least that may; of role SUBMIT those of the job's tenant, see `access`
 
 
 JOB_ID = Parameter(
@@ -149,12 +151,18 @@ REPORTED_SINCE = Parameter(
 
 OPERATIONS = (
     Operation(
-        method="GET", path="/v1/health", name="health", summary="Whether the platform answers.", answer=Health
+        method="GET",
+        path="/v1/health",
+        name="health",
+        role=Role.VIEW,
+        summary="Whether the platform answers.",
+        answer=Health,
     ),
     Operation(
         method="GET",
         path="/v1/openapi.json",
         name="openapi",
+        role=Role.VIEW,
         summary="This document.",
         answer=dict[str, Any],
     ),
@@ -162,6 +170,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/jobs",
         name="submit",
+        role=Role.SUBMIT,
         summary="Submit a job. Paths must be absolute.",
         answer=SubmitResult,
         status=201,
@@ -174,6 +183,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/jobs/{job_id}/retry",
         name="retry",
+        role=Role.SUBMIT,
         summary="Submit a failed, cancelled or refused job again.",
         answer=SubmitResult,
         status=201,
@@ -186,6 +196,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/jobs/{job_id}/continue",
         name="go_on",
+        role=Role.SUBMIT,
         summary="As `retry`, from the last sound checkpoint of the job.",
         answer=SubmitResult,
         status=201,
@@ -198,6 +209,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs",
         name="jobs",
+        role=Role.VIEW,
         summary="Jobs, including ended ones, oldest first. A long list comes in pages, the "
         "newest page first.",
         answer=list[JobView],
@@ -208,6 +220,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/counts",
         name="counts",
+        role=Role.VIEW,
         summary="The number of jobs in each phase.",
         answer=dict[Phase, int],
     ),
@@ -215,6 +228,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs/{job_id}",
         name="job",
+        role=Role.VIEW,
         summary="One job.",
         answer=JobView,
         parameters=(JOB_ID,),
@@ -224,6 +238,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/jobs/{job_id}/cancel",
         name="cancel",
+        role=Role.SUBMIT,
         summary="End a job; no effect on one that has ended.",
         answer=JobRef,
         status=202,
@@ -234,6 +249,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/jobs/{job_id}/promise",
         name="promise",
+        role=Role.SUBMIT,
         summary="Ask for another deadline of an open job. Refused: it keeps what it has, and `refusal` and "
         "`counter_offer_s` say more. `asked_deadline_s` is set until it is decided.",
         answer=JobView,
@@ -245,6 +261,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs/{job_id}/stories",
         name="stories",
+        role=Role.VIEW,
         summary="What happened to a job and why, oldest first.",
         answer=list[Story],
         parameters=(JOB_ID,),
@@ -254,6 +271,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs/{job_id}/metrics",
         name="metrics",
+        role=Role.VIEW,
         summary="The history of what a job reported, by step and time, oldest first. Exact near the end; "
         "before that, a point stands for many steps.",
         answer=MetricHistory,
@@ -264,6 +282,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/jobs/{job_id}/logs",
         name="logs",
+        role=Role.VIEW,
         summary="What a job printed, in pieces. The next piece begins at `next_offset`.",
         answer=list[LogChunk],
         parameters=(JOB_ID, OFFSET, WORKER, WHOSE),
@@ -273,6 +292,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/cluster",
         name="cluster",
+        role=Role.VIEW,
         summary="The nodes, and which job holds which device.",
         answer=ClusterView,
     ),
@@ -280,6 +300,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/nodes/{name}/drain",
         name="drain_node",
+        role=Role.OPERATE,
         summary="Place nothing on a node any more, and move its jobs to other nodes.",
         answer=NodeView,
         parameters=(NODE,),
@@ -289,6 +310,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/nodes/{name}/undrain",
         name="undrain_node",
+        role=Role.OPERATE,
         summary="Let jobs be placed on a node again; no effect if they may be.",
         answer=NodeView,
         parameters=(NODE,),
@@ -298,6 +320,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/nodes/{name}/remove",
         name="remove_node",
+        role=Role.OPERATE,
         summary="Have the host of a node that has joined leave. The answer is the node as it was; it is gone "
         "from the cluster when its workers are.",
         answer=NodeView,
@@ -309,6 +332,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/prune",
         name="prune",
+        role=Role.OPERATE,
         summary="Remove ended jobs, with their folders and records.",
         answer=list[PrunedJob],
         body=PruneRequest,
@@ -318,6 +342,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/head",
         name="head",
+        role=Role.OPERATE,
         summary="The scheduler's whole state. Its format may change between versions.",
         answer=dict[str, Any],
     ),
@@ -325,6 +350,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/page",
         name="page",
+        role=Role.VIEW,
         summary="A link that opens the live page in a browser, once and within a minute. From then on "
         "the daemon listens on a port of 127.0.0.1.",
         answer=PageLink,
@@ -334,6 +360,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/stop",
         name="stop",
+        role=Role.OPERATE,
         summary="Suspend every job and end the platform; answers before that is done.",
         answer=Stopping,
         status=202,
@@ -345,13 +372,16 @@ OPERATIONS = (
 FAILURES = {
     400: "The request is not HTTP or not JSON.",
     401: "Wrong or missing token, or no session of the page.",
-    403: "The `Host` is not a name of this machine's loopback, or the request comes from another web page.",
+    403: "The `Host` is not a name of this machine's loopback, the request comes from another web page, or "
+    "the user's role or tenant does not allow it.",
     413: "The body is larger than 1 MiB.",
     500: "The platform failed to answer; `daemon.log` says more.",
     404: "There is no such job, or node.",
     409: "The key was used for another request, or the phase of the job, or what runs on the node, does not "
-    "allow it.",
+    "allow it; or the tenant has as many open jobs as it may.",
     422: "A field or a parameter breaks a rule.",
+    429: "Too many requests of this user, or submissions of this tenant; `Retry-After` says how many "
+    "seconds to wait.",
     503: "The journal cannot be written, or a file system does not answer; try again.",
 }
-COMMON_FAILURES = (400, 401, 403, 413, 500)
+COMMON_FAILURES = (400, 401, 403, 413, 429, 500)

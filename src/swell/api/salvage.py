@@ -200,6 +200,7 @@ def _view_of_end(submission: JobSubmitted, event: GangEnded | ProfilingFailed, p
         spec=submission.spec,
         submitted_s=submission.at_s,
         continues=submission.origin.continues,
+        user=submission.origin.user,
         ended=phase,
         status=JobStatus(
             finished_s=event.at_s,

@@ -10,14 +10,23 @@ from typing import Annotated
 import anyio
 import msgspec
 from anyio import to_thread
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from swell import __version__
+from swell.api.access import (
+    Access,
+    AccessLogMiddleware,
+    RateMiddleware,
+    guard,
+    of_other_tenant,
+    too_often,
+)
 from swell.api.answers import answer, failure
-from swell.api.authentication import CALLER, MAX_BODY_BYTES, AuthenticationMiddleware
+from swell.api.authentication import MAX_BODY_BYTES, AuthenticationMiddleware
+from swell.api.caller import OWNER, Caller, caller_of
 from swell.api.control import Control
 from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
@@ -27,13 +36,16 @@ from swell.api.page.headers import HeadersMiddleware
 from swell.api.page.page import Page
 from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.promise_request import parse_promise
+from swell.api.rates import RateExceeded
 from swell.api.resubmission import continued, parse_wish, retried
 from swell.api.submission import Submission, origin_of, parse, request_key
+from swell.api.user_list import UserListError
 from swell.live.retention import PruneRequest
 from swell.model.errors import (
     InvalidJob,
     KeyConflict,
     NodeInUse,
+    TooManyOpenJobs,
     Unavailable,
     UnknownJob,
     UnknownNode,
@@ -51,35 +63,50 @@ KEY_HEADER = "idempotency-key"
 
 
 def create_app(
-    control: Control, token: str, intake: Intake | None = None, page: Page | None = None
+    control: Control,
+    token: str,
+    intake: Intake | None = None,
+    page: Page | None = None,
+    access: Access | None = None,
 ) -> FastAPI:
-    """The application; every request needs the token, or a session of the page.
+    """The application; every request needs the token, that of a user, or a session of the page.
 
     Args:
         intake: prepares submissions; None: they are jobs as they are.
         page: None: one whose sessions end with the application, and without a port of its own.
+        access: users besides the owner; None: there are none.
     """
     page = Page(control) if page is None else page
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.add_middleware(AuthenticationMiddleware, token=token, sessions=page.sessions)
-    app.add_middleware(HeadersMiddleware)
+    users = None if access is None else access.users
+    if access is not None:
+        app.add_middleware(RateMiddleware, access=access)
+    app.add_middleware(AuthenticationMiddleware, token=token, sessions=page.sessions, users=users)
+    if access is not None:
+        app.add_middleware(AccessLogMiddleware, access=access)
+    app.add_middleware(HeadersMiddleware)  # the last one is the outermost
     for kind, status in (
         (UnknownJob, 404),
         (UnknownNode, 404),
         (NodeInUse, 409),
         (KeyConflict, 409),
+        (TooManyOpenJobs, 409),
         (WrongPhase, 409),
         (InvalidJob, 422),
         (Unavailable, 503),
+        (UserListError, 503),
         (Exception, 500),
     ):
         app.add_exception_handler(kind, _failing(status))
+    app.add_exception_handler(RateExceeded, _too_often)
     app.add_exception_handler(HTTPException, _http_failure)
     app.add_exception_handler(RequestValidationError, _bad_query)
-    routes = Routes(control, intake, page)
+    routes = Routes(control, intake, page, access)
     for operation in OPERATIONS:
-        call = getattr(routes, operation.name)
-        app.add_api_route(operation.path, call, methods=[operation.method], response_model=None)
+        call, first = getattr(routes, operation.name), Depends(guard(operation, control))
+        app.add_api_route(
+            operation.path, call, methods=[operation.method], response_model=None, dependencies=[first]
+        )
     app.router.routes += page.routes()
     return app
 
@@ -87,8 +114,8 @@ def create_app(
 class Routes:
     """One method for each operation, of its name. Those that are not `async` run in a thread of a pool."""
 
-    def __init__(self, control: Control, intake: Intake | None, page: Page) -> None:
-        self._control, self._page = control, page
+    def __init__(self, control: Control, intake: Intake | None, page: Page, access: Access | None) -> None:
+        self._control, self._page, self._access = control, page, access
         self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
         self._intake = intake
 
@@ -101,36 +128,45 @@ class Routes:
     async def submit(self, request: Request) -> Response:
         return await self._new_job(request, self._submit)
 
-    def _submit(self, body: bytes, key: str) -> Response:
+    def _submit(self, body: bytes, key: str, caller: Caller) -> Response:
         now_s = self._control.now_s()
-        submission, spec = _submission(body, now_s)
+        submission, spec = _submission(body, now_s, caller)
         origin = origin_of(submission, spec, key, now_s)
+        max_open = self._count(spec)
         if self._intake is not None:
             spec = self._intake.prepare(submission, spec)
-        return self._bound(spec, origin)
+        return self._bound(spec, origin, caller, max_open)
 
     async def retry(self, job_id: str, request: Request) -> Response:
         """Submit the same again."""
         return await self._new_job(request, partial(self._retry, job_id))
 
-    def _retry(self, job_id: str, body: bytes, key: str) -> Response:
-        return self._bound(*retried(self._control, job_id, parse_wish(body), key))
+    def _retry(self, job_id: str, body: bytes, key: str, caller: Caller) -> Response:
+        spec, origin = retried(self._control, job_id, parse_wish(body), key)
+        return self._bound(spec, origin, caller, self._count(spec))
 
     async def go_on(self, job_id: str, request: Request) -> Response:
         """Submit the same again, to go on from the last checkpoint."""
         return await self._new_job(request, partial(self._go_on, job_id))
 
-    def _go_on(self, job_id: str, body: bytes, key: str) -> Response:
-        return self._bound(*continued(self._control, job_id, parse_wish(body), key))
+    def _go_on(self, job_id: str, body: bytes, key: str, caller: Caller) -> Response:
+        spec, origin = continued(self._control, job_id, parse_wish(body), key)
+        return self._bound(spec, origin, caller, self._count(spec))
 
-    async def _new_job(self, request: Request, make: Callable[[bytes, str], Response]) -> Response:
-        """What `make` answers to the body and the key of the request."""
+    async def _new_job(self, request: Request, make: Callable[[bytes, str, Caller], Response]) -> Response:
+        """What `make` answers to the body and the key of the request, and to who sent it."""
         body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
-        return await self._submissions.run(partial(make, body, key))
+        return await self._submissions.run(partial(make, body, key, caller_of(request.scope)))
 
-    def _bound(self, spec: JobSpec, origin: Origin) -> Response:
+    def _count(self, spec: JobSpec) -> int | None:
+        """Most open jobs that its tenant may have. Raises RateExceeded: it has submitted too many jobs."""
+        return None if self._access is None else self._access.count_submission(spec.tenant)
+
+    def _bound(self, spec: JobSpec, origin: Origin, caller: Caller, max_open: int | None) -> Response:
         """Submit it; its code is kept for as long as the job is."""
-        result = self._control.submit(spec, origin)
+        if caller != OWNER:
+            origin = msgspec.structs.replace(origin, user=caller.name)
+        result = self._control.submit(spec, origin, max_open)
         if self._intake is not None and result.is_new:
             self._intake.bind(result.id, spec)
         return _submitted(result)
@@ -216,7 +252,7 @@ class Routes:
 
     def page(self, request: Request) -> Response:
         """A link that opens the page once."""
-        return answer(PageLink(url=self._page.link(request.scope[CALLER])))
+        return answer(PageLink(url=self._page.link(caller_of(request.scope))))
 
     def stop(self) -> Response:
         self._control.stop()
@@ -246,8 +282,13 @@ class _SubmissionThreads:
             self._free.release()
 
 
-def _submission(body: bytes, now_s: float) -> tuple[Submission, JobSpec]:
-    """The job of a body, as given and complete. Raises InvalidJob, or HTTPException if it is no JSON."""
+def _submission(body: bytes, now_s: float, caller: Caller) -> tuple[Submission, JobSpec]:
+    """The job of a body, as given and complete.
+
+    Raises:
+        InvalidJob
+        HTTPException: it is no JSON, or of a tenant for which the caller submits none.
+    """
     try:
         value = msgspec.json.decode(body)
     except RecursionError:
@@ -255,14 +296,25 @@ def _submission(body: bytes, now_s: float) -> tuple[Submission, JobSpec]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HTTPException(400, f"the body is not JSON ({error}); send a job as a JSON object") from error
     try:
-        submission = parse(value)
+        submission = _of_tenant(parse(value), caller)
         return submission, submission.to_spec(now_s)
     except (OverflowError, RecursionError) as error:
         raise InvalidJob(f"a value is too large or nested too deeply ({error}); correct it") from error
 
 
+def _of_tenant(submission: Submission, caller: Caller) -> Submission:
+    """A job without a tenant is of the caller's."""
+    if submission.tenant is None and caller.tenant:
+        submission = msgspec.structs.replace(submission, tenant=caller.tenant)
+    if not caller.may_change_jobs_of(submission.tenant or ""):
+        raise HTTPException(403, f"the job {of_other_tenant(caller, submission.tenant or '')}")
+    return submission
+
+
 def _submitted(result: SubmitResult) -> Response:
-    return answer(result, 201 if result.is_new else 200)
+    response = answer(result, 201 if result.is_new else 200)
+    response.headers["Location"] = f"/v1/jobs/{result.id}"
+    return response
 
 
 async def _body(request: Request) -> bytes:
@@ -277,6 +329,10 @@ async def _body(request: Request) -> bytes:
     except ClientDisconnect:
         raise HTTPException(400, "the body ended early; send all of it") from None
     return bytes(body)
+
+
+async def _too_often(_request: Request, error: Exception) -> Response:
+    return too_often(error) if isinstance(error, RateExceeded) else failure(429, str(error))
 
 
 def _failing(status: int) -> Callable[[Request, Exception], Awaitable[Response]]:

@@ -6,11 +6,12 @@ import asyncio
 import errno
 import socket
 import threading
+from collections.abc import Iterable
 
 import uvicorn
 from fastapi import FastAPI
 
-from swell.api.connections import ACCEPT_AT_ONCE, BoundedProtocol
+from swell.api.connections import ACCEPT_AT_ONCE, ApiConfig, BoundedProtocol
 from swell.api.errors import InvalidOption
 from swell.api.unix_socket import BACKLOG
 
@@ -55,8 +56,11 @@ def bind(port: int = 0) -> socket.socket:
 class ApiServer:
     """Serves an application on listening sockets until it is stopped."""
 
-    def __init__(self, app: FastAPI, *listeners: socket.socket) -> None:
-        config = uvicorn.Config(
+    def __init__(self, app: FastAPI, *listeners: socket.socket, shared_addresses: Iterable[str] = ()) -> None:
+        """Args:
+        shared_addresses: of the Unix sockets among the listeners at which other users are served.
+        """
+        config = ApiConfig(
             app,
             http=BoundedProtocol,
             lifespan="off",
@@ -68,6 +72,7 @@ class ApiServer:
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
         )
+        config.shared_addresses = frozenset(shared_addresses)
         self.started = threading.Event()
         self._server = _Announcing(config, self.started)
         self._listeners = listeners

@@ -50,8 +50,8 @@ def address_of(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-def listen(path: Path) -> socket.socket:
-    """A listening socket that only its owner can open.
+def listen(path: Path, group: int | None = None) -> socket.socket:
+    """A listening socket that only its owner can open, and the members of a group if one is given.
 
     It replaces the file that a killed platform has left: call it with the state folder's lock held.
 
@@ -63,7 +63,9 @@ def listen(path: Path) -> socket.socket:
         path.unlink(missing_ok=True)
         with address_of(path) as address:
             listener.bind(address)
-            os.chmod(address, 0o600)
+            if group is not None:
+                os.chown(address, -1, group)
+            os.chmod(address, 0o600 if group is None else 0o660)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()

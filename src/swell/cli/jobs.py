@@ -36,6 +36,9 @@ def list_jobs(
             "four.",
         ),
     ] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="TENANT", help="Only jobs of this tenant.", show_default=False)
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
@@ -64,7 +67,7 @@ def list_jobs(
         limit = 0 if json else SHOWN_JOBS
     with connect(state) as client:
         cluster = client.cluster()
-        chosen = select(client, phases, begin_s(cluster.now_s), limit)
+        chosen = select(client, phases, begin_s(cluster.now_s), limit, tenant)
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
@@ -76,7 +79,7 @@ def list_jobs(
         num_columns = len(headings) - (len(kinds) < 2)
         rows = [_row(view, cluster.now_s)[:num_columns] for view in chosen.views]
         print_table(headings[:num_columns], rows, wrapping=0)
-    elif phase is None and since is None:
+    elif phase is None and since is None and tenant is None:
         print("no jobs yet; submit one with `swell submit`")
     else:
         print("no such jobs")
@@ -169,6 +172,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
         ("class", view.job_class + _standing(view)),
         ("tenant", view.tenant),
+        ("user", view.user),
         ("script", " ".join((view.entry, *view.args))),
         ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
         ("batch", _batch(view)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, cast
@@ -10,7 +11,9 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
+from swell.api.token_file import VARIABLE
 from swell.cli import (
+    access,
     audit,
     doctor,
     down,
@@ -28,9 +31,11 @@ from swell.cli import (
     simulate,
     stage,
     submit,
+    tenants,
     tokens,
     trace,
     up,
+    users,
     what_if,
 )
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
@@ -71,8 +76,20 @@ def begin(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Use the platform of another owner as the user whose token is in this file; before the "
+            "command. Default: $SWELL_TOKEN_FILE, else you are the owner.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Elastic training for PyTorch: deadlines that are promises, resizes inside live processes."""
+    if token_file is not None:
+        os.environ[VARIABLE] = token_file
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -101,6 +118,9 @@ app.command()(simulate.simulate)
 app.command()(audit.audit)
 app.add_typer(nodes.app)
 app.add_typer(tokens.app)
+app.add_typer(users.app)
+app.add_typer(tenants.app)
+app.command()(access.access)
 app.add_typer(trace.app)
 app.add_typer(repro.app)
 app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)

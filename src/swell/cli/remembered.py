@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from msgspec import structs
 
@@ -24,7 +25,7 @@ from swell.store.folder import LastOptions, StateFolder
 #: Options that an error about them names together with their value.
 NAMED_WHOLE = (
     *("--cores", "--cpu-shares", "--containers", "--listen", "--advertise"),
-    *("--address", "--device-resource"),
+    *("--address", "--device-resource", "--share"),
 )
 ENGINES = ("local", "ray")
 
@@ -78,6 +79,7 @@ class Choice:
         names = ["--devices", self.options.devices, "--policy", self.options.policy]
         containers = ["--containers", self.containers.value]
         listen = ["--listen", self.options.listen, "--advertise", self.options.advertise]
+        listen += ["--share", self.options.share]
         return [*names, *self.sharing.words, *containers, *listen, *self._engine_words, *preload, *settings]
 
     @property
@@ -189,6 +191,7 @@ def choose(
     listen: str | None = None,
     advertise: str | None = None,
     engine: EngineWords = EngineWords(),
+    share: str | None = None,
 ) -> Choice:
     """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
@@ -196,7 +199,7 @@ def choose(
         InvalidOption: a setting is none.
     """
     settings, chosen = settings or (), _chosen(settings or ())
-    given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise)
+    given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise, share)
     is_complete = None not in given and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     of_engine = engine.over(last)
@@ -212,6 +215,7 @@ def choose(
         containers=last.containers if containers is None else containers,
         listen=last.listen if listen is None else listen,
         advertise=last.advertise if advertise is None else advertise,
+        share=last.share if share is None else _absolute(share),
         engine=of_engine.engine,
         ray_address=of_engine.ray_address,
         device_resource=of_engine.device_resource,
@@ -232,10 +236,16 @@ def choose(
         remembered.append(f"--listen {last.listen}")
     if advertise is None and last.advertise:
         remembered.append(f"--advertise {last.advertise}")
+    if share is None and last.share:
+        remembered.append(f"--share {last.share}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
     remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]
     return Choice(options, tuple(remembered))
+
+
+def _absolute(share: str) -> str:
+    return str(Path(share).expanduser().absolute()) if share else ""
 
 
 def _chosen(settings: Sequence[str]) -> dict[str, int | float]:

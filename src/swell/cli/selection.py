@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,8 +43,22 @@ class Selection:
         return ", ".join(f"{self.counts[phase]:,} {phase}" for phase in Phase if self.counts.get(phase))
 
 
-def select(client: Client, phases: frozenset[Phase], since_s: float | None, limit: int) -> Selection:
-    """The most important `limit` jobs in these phases that had not ended before; 0: all."""
+def select(
+    client: Client,
+    phases: frozenset[Phase],
+    since_s: float | None,
+    limit: int,
+    tenant: str | None = None,
+) -> Selection:
+    """The most important `limit` jobs in these phases that had not ended before; 0: all.
+
+    Args:
+        tenant: only jobs of this one, which are looked for among all; None: of any.
+    """
+    if tenant is not None:
+        return _most_important(
+            [view for view in client.jobs(phases, since_s) if view.tenant == tenant], limit
+        )
     if limit == 0:
         return Selection(client.jobs(phases, since_s))
     views: list[JobView] = []
@@ -52,6 +67,18 @@ def select(client: Client, phases: frozenset[Phase], since_s: float | None, limi
             views += client.jobs(group & phases, since_s, limit - len(views))
     is_all = len(views) < limit or since_s is not None
     return Selection(newest(views, 0), {} if is_all else _rest(client.count_jobs(), phases, views))
+
+
+def _most_important(views: list[JobView], limit: int) -> Selection:
+    """Of these; 0: all."""
+    if limit == 0 or len(views) <= limit:
+        return Selection(views)
+    groups = [[view for view in views if view.phase in group] for group in BY_IMPORTANCE]
+    chosen: list[JobView] = []
+    for group in groups:
+        chosen += newest(group, limit - len(chosen)) if len(chosen) < limit else []
+    left_out = Counter(view.phase for view in views) - Counter(view.phase for view in chosen)
+    return Selection(newest(chosen, 0), left_out)
 
 
 def _rest(counts: Mapping[Phase, int], phases: Iterable[Phase], views: list[JobView]) -> dict[Phase, int]:

@@ -91,6 +91,14 @@ def up(
             "previous value, else the address of --listen if that is one IP address; '': the default.",
         ),
     ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Serve other users of this machine (`swell users`) at a socket in this folder, which is for "
+            "members of the folder's group. Default: previous value, else none; '': none.",
+        ),
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -146,7 +154,7 @@ def up(
     folder.check_owner()
     said = EngineWords(engine, address, device_resource, borrowed)
     choice = choose(
-        folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise, said
+        folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise, said, share
     )
     with choice.explained():
         made_of = _platform_options(folder, choice)
@@ -227,6 +235,7 @@ def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
         containers=choice.containers,
         listen=choice.listen,
         advertise=choice.advertise,
+        share=choice.options.share,
         ray=choice.ray,
     )
 

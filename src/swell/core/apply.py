@@ -89,6 +89,7 @@ def _(event: JobSubmitted, state: HeadState) -> None:
         calendar_offset_s=state.calendar.offset_s,
         tenant=state.tenants.join(event.spec.tenant),
         continues=event.origin.continues,
+        user=event.origin.user,
     )
     record.progress.done_steps = _truth(record, event.origin.steps)
     state.records[event.job_id] = record

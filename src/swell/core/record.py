@@ -43,7 +43,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     submitted_s: float
     calendar_offset_s: float = 0.0  #: calendar less head time: see `Calendar`
     tenant: int = 0  #: see `Tenants`
-    continues: str = ""  #: see `Origin`
+    continues: str = ""  #: see `Origin`, as `user`
+    user: str = ""
     profile: Profile | None = None
     is_profiling: bool = False
     is_distributed: bool = False  #: its script has shown that it works with other workers
@@ -241,6 +242,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             id=self.id,
             name=spec.name,
             tenant=spec.tenant,
+            user=self.user,
             job_class=self.job_class,
             phase=self.phase,
             entry=spec.entry,

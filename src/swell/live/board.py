@@ -189,6 +189,11 @@ class ViewBoard:
     def num_open(self) -> int:
         return len(self._open)
 
+    def open_of(self, tenant: str) -> list[str]:
+        """Ids of the tenant's jobs that have not ended."""
+        with self._lock:
+            return [view.id for view in self._open.values() if view.tenant == tenant]
+
     def has_deadline_from_before(self, at_s: float) -> bool:
         """Whether a job that is open and has a deadline was submitted before then."""
         with self._lock:

@@ -39,7 +39,7 @@ from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
-from swell.model.errors import InvalidJob, UnknownJob, Unwritable, WrongPhase
+from swell.model.errors import InvalidJob, TooManyOpenJobs, UnknownJob, Unwritable, WrongPhase
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -364,13 +364,21 @@ class Platform:
     def _calendar(self) -> Calendar:
         return self._board.calendar
 
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN) -> SubmitResult:
+    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
         """The new job, or the one of an earlier submission with the same key, once the journal has it.
 
-        Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint.
+        Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint;
+        TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended.
         """
         self._refuse_while_stalled()
-        return self._submitter.submit(spec, origin, self._checked)
+
+        def checked(spec: JobSpec, in_flight: Collection[str]) -> JobSpec:
+            spec = self._checked(spec)
+            if max_open is not None:
+                check_room(spec.tenant, {*in_flight, *self._board.open_of(spec.tenant)}, max_open)
+            return spec
+
+        return self._submitter.submit(spec, origin, checked)
 
     def _checked(self, spec: JobSpec) -> JobSpec:
         """The job as it is to be scheduled. Raises InvalidJob."""
@@ -644,6 +652,16 @@ def _told_of_whole_cores(policy: str, crowded: Sequence[NodeView]) -> str:
         f"policy {policy} promises deadlines, and {num_slots} devices share fewer cores: while a deadline is "
         f"promised, {num_whole} of them are used, so that each worker has a core; else all are"
     )
+
+
+def check_room(tenant: str, open_jobs: Collection[str], max_open: int) -> None:
+    """Raises TooManyOpenJobs if a tenant with these jobs cannot have another one."""
+    if len(open_jobs) >= max_open:
+        raise TooManyOpenJobs(
+            f"tenant {tenant!r} has {len(open_jobs)} jobs that have not ended, and may have {max_open}: wait "
+            "for one to end, cancel one (`swell cancel`), or ask the operator for a higher limit "
+            f"(`swell tenants limit {tenant} --open-jobs N`)"
+        )
 
 
 def check_job(spec: JobSpec, num_devices: int, sizes: Sizes) -> None:

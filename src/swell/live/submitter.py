@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,6 +25,10 @@ ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 NUM_RANDOM = 8
 #: A request is answered once it is in the journal; that takes milliseconds.
 TAKEN_WITHIN_S = 10.0
+
+
+#: Of a job and the ids of those of its tenant that are being submitted: the job as it is to be.
+Checked = Callable[[JobSpec, Collection[str]], JobSpec]
 
 
 class Submissions(Protocol):
@@ -60,12 +64,10 @@ class Submitter:
         self._submissions = submissions
         self._folders = folders
         self._lock = threading.Lock()
-        self._ids: set[str] = set()  #: given, and not yet in the journal
+        self._ids: dict[str, str] = {}  #: given, and not yet in the journal; each with its tenant
         self._keys: dict[str, _InFlight] = {}  #: the same, by key
 
-    def submit(
-        self, spec: JobSpec, origin: Origin, checked: Callable[[JobSpec], JobSpec] = lambda spec: spec
-    ) -> SubmitResult:
+    def submit(self, spec: JobSpec, origin: Origin, checked: Checked = lambda spec, _: spec) -> SubmitResult:
         """Returns once the journal has the job, and the board shows it.
 
         Args:
@@ -81,7 +83,7 @@ class Submitter:
         with self._lock:
             earlier = self._earlier(origin)
             if earlier is None:
-                spec = checked(spec)
+                spec = checked(spec, [one for one, tenant in self._ids.items() if tenant == spec.tenant])
                 mine = self._begin(spec, origin)
         if earlier is not None:
             return _again(earlier)
@@ -95,7 +97,7 @@ class Submitter:
             return result
         finally:
             with self._lock:
-                self._ids.discard(mine.job_id)
+                self._ids.pop(mine.job_id, None)
                 self._keys.pop(origin.key, None)
 
     # ------------------------------------------------------------ under the lock
@@ -113,7 +115,7 @@ class Submitter:
 
     def _begin(self, spec: JobSpec, origin: Origin) -> _InFlight:
         mine = _InFlight(self._new_id(spec.name), origin)
-        self._ids.add(mine.job_id)
+        self._ids[mine.job_id] = spec.tenant
         if origin.key:
             self._keys[origin.key] = mine
         return mine

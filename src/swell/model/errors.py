@@ -11,6 +11,10 @@ class KeyConflict(ValueError):
     """The idempotency key was used before, for another request."""
 
 
+class TooManyOpenJobs(ValueError):
+    """A tenant has as many jobs that have not ended as it may."""
+
+
 class WrongPhase(ValueError):
     """What is asked for cannot be done with a job in its phase."""
 

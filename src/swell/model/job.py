@@ -195,6 +195,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     deadline_in_s: float | None = None  #: of a deadline that was given as `now+...`: counts again for a retry
     continues: str = ""  #: id of the ended job from whose checkpoint it goes on
     steps: int = 0  #: that this checkpoint holds
+    user: str = ""  #: who submitted it; empty: the owner of the platform
 
 
 #: Of a request without a key that begins at step 0.

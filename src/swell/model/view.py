@@ -49,6 +49,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     tenant: str = ""
+    user: str = ""  #: who submitted it; empty: the owner of the platform
     job_class: JobClass
     phase: Phase
     entry: str

@@ -62,6 +62,7 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     containers: str = "auto"  #: which program runs them
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
+    share: str = ""  #: folder with a socket for other users of the machine; empty: none
     engine: str = "local"  #: what brings machines: local or ray
     ray_address: str = ""  #: of the cluster; empty: never named
     device_resource: str = ""  #: of Ray; empty: never named
@@ -154,6 +155,36 @@ class StateFolder:
                 _refuse_owner(path, path.lstat().st_uid)
             except FileNotFoundError:
                 pass  # a daemon has replaced it meanwhile
+
+    def check_shared(self) -> None:
+        """Refuse a folder in which others than its owner could have put something.
+
+        It may be another user's, whom the caller trusts by naming it: nothing is written there, no token is
+        read there, and only a process of its owner is sent one. No effect if there is no folder.
+
+        Raises:
+            StateError: names the fault and the remedy.
+        """
+        try:
+            status = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise StateError(
+                f"cannot read folder {self.path} ({error.strerror}); ask its owner to let you in"
+            ) from error
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise StateError(
+                f"others than its owner can write folder {self.path}, so a stranger could answer there; its "
+                f"owner mends that with `chmod go-w {self.path}`"
+            )
+
+    def owner_uid(self) -> int:
+        """Whose folder it is. Raises StateError."""
+        try:
+            return self.path.stat().st_uid
+        except OSError as error:
+            raise StateError(f"cannot read folder {self.path} ({error.strerror})") from error
 
     def ensure_token(self) -> str:
         """The token that opens the API; made anew if there is none or if others could have read it."""

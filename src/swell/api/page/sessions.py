@@ -39,6 +39,7 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
     uid: int | None  #: of the user whose browser it is, as the kernel says; None: not known
     ends_s: float
     nonce: str
+    added_s: float = 0.0  #: see `Caller`
 
 
 class Sessions:
@@ -73,6 +74,7 @@ class Sessions:
             uid=uid,
             ends_s=self._now_s() + SESSION_S,
             nonce=secrets.token_urlsafe(16),
+            added_s=caller.added_s,
         )
         body = _text(msgspec.json.encode(claims))
         return f"{body}.{self._signature('session', body)}"
@@ -85,7 +87,7 @@ class Sessions:
         claims = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims)
         if claims.uid != uid or self._now_s() >= claims.ends_s:
             return None
-        caller = Caller(claims.name, Role(claims.role), claims.tenant)
+        caller = Caller(claims.name, Role(claims.role), claims.tenant, claims.added_s)
         return Session(caller, self._signature("csrf", claims.nonce))
 
     def _signature(self, purpose: str, text: str) -> str:

@@ -1,0 +1,208 @@
+"""What is asked of callers besides a token: not too many requests, a role, jobs of their own tenant.
+
+All of it is without effect until the operator adds users: `user_list`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from swell.api.access_log import AccessEntry, AccessLog
+from swell.api.answers import failure
+from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
+from swell.api.operations import Operation
+from swell.api.rates import Buckets, HourlyCounts, RateExceeded
+from swell.api.user_list import UserList, UserListError
+from swell.executors.told_seldom import ToldSeldom
+from swell.settings import Settings
+from swell.store.folder import StateFolder
+
+if TYPE_CHECKING:
+    from swell.api.control import Control
+
+#: Key of an ASGI scope under which the guard leaves the operation.
+OPERATION = "swell.operation"
+#: A user may send at once what comes to the rate in so long.
+BURST_S = 10.0
+#: Refusals that are logged of each user at once, and in each minute after: who is refused often would else
+#: drive what others did out of the log.
+REFUSALS_AT_ONCE = 10
+REFUSALS_PER_S = 1 / 60
+
+REFUSED = frozenset({401, 403, 429})
+
+log = logging.getLogger("swell.access")
+
+
+class Access:
+    """Users, their limits and the log of what they did."""
+
+    def __init__(
+        self,
+        users: UserList,
+        entries: AccessLog,
+        requests_per_s: float,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.users = users
+        self._entries = entries
+        self._requests = Buckets(requests_per_s, requests_per_s * BURST_S, clock_s)
+        self._refusals = Buckets(REFUSALS_PER_S, REFUSALS_AT_ONCE, clock_s)
+        self._submissions = HourlyCounts(clock_s)
+        self._complaints = ToldSeldom()
+
+    @classmethod
+    def of(cls, folder: StateFolder, settings: Settings) -> Access:
+        """Of the platform of a state folder."""
+        entries = AccessLog(folder.path, settings.access_log_bytes)
+        return cls(UserList(folder.path), entries, settings.user_requests_per_s)
+
+    def why_too_often(self, caller: Caller | None) -> RateExceeded | None:
+        """Count a request. None: it may be answered. Those of the owner and of nobody are not counted."""
+        if caller is None or caller == OWNER or not (wait_s := self._requests.take(caller.name)):
+            return None
+        return RateExceeded(
+            f"user {caller.name!r} sends more requests than each user may (setting user_requests_per_s): try "
+            f"again in {math.ceil(wait_s)} s, and ask less often",
+            wait_s,
+        )
+
+    def count_submission(self, tenant: str) -> int | None:
+        """Count a submission for a tenant; how many open jobs the tenant may have, None: any number.
+
+        Raises:
+            RateExceeded: it has made as many in this hour as it may.
+            UserListError: what it may is not known.
+        """
+        limits = self.users.limits_of(tenant)
+        per_hour = limits.submissions_per_hour
+        if per_hour is not None and (wait_s := self._submissions.take(tenant, per_hour)):
+            raise RateExceeded(
+                f"tenant {tenant!r} has submitted {per_hour} jobs within an hour, and may submit no more: "
+                f"try again in {math.ceil(wait_s)} s, or ask the operator for a higher limit "
+                f"(`swell tenants limit {tenant} --per-hour N`)",
+                wait_s,
+            )
+        return limits.open_jobs
+
+    def note(self, scope: Scope, status: int, job_id: str = "") -> None:
+        """Log the request of an ASGI scope, if it was to change something or was refused."""
+        operation: Operation | None = scope.get(OPERATION)
+        is_refused = status in REFUSED
+        is_change = operation is not None and operation.method != "GET"
+        try:
+            if not (is_refused or is_change) or self.users.is_empty:
+                return
+            caller: Caller | None = scope.get(CALLER)
+            if is_refused and self._refusals.take("" if caller is None else caller.name):
+                return
+            self._entries.append(_entry(scope, operation, caller, status, job_id))
+        except (OSError, UserListError) as error:
+            if self._complaints.take():
+                log.error("a request is not in the access log: %s", error)
+
+
+def _entry(
+    scope: Scope, operation: Operation | None, caller: Caller | None, status: int, job_id: str
+) -> AccessEntry:
+    given = scope.get("path_params", {})
+    return AccessEntry(
+        at_s=time.time(),
+        user="" if caller is None else caller.name,
+        role="" if caller is None else caller.role.word,
+        operation="" if operation is None else operation.name,
+        about=(job_id or given.get("job_id") or given.get("name") or "")[:MOST_NAMED],
+        status=status,
+    )
+
+
+#: Characters of a name from a path that are logged: it may be one that there is not.
+MOST_NAMED = 200
+
+
+# ---------------------------------------------------------------- around the application
+class AccessLogMiddleware:
+    """Outermost, so that it sees refusals too. A line is written before the answer goes out."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                job_id = _created(message)
+                await to_thread.run_sync(self._access.note, scope, message["status"], job_id)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting if scope["type"] == "http" else send)
+        except Exception:
+            await to_thread.run_sync(self._access.note, scope, 500)
+            raise
+
+
+class RateMiddleware:
+    """Between authentication and application: a refusal costs next to nothing."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = self._access.why_too_often(scope.get(CALLER))
+        await (self._app if error is None else too_often(error))(scope, receive, send)
+
+
+def too_often(error: RateExceeded) -> Response:
+    """429, with the seconds to wait."""
+    response = failure(429, str(error))
+    response.headers["Retry-After"] = str(math.ceil(error.wait_s))
+    return response
+
+
+def _created(message: Message) -> str:
+    """Id of the job that an answer says was made."""
+    location = next((value for name, value in message["headers"] if name == b"location"), b"")
+    return bytes(location).decode("ascii", "replace").rpartition("/")[2]
+
+
+# ---------------------------------------------------------------- before each operation
+def guard(operation: Operation, control: Control) -> Callable[[Request], Awaitable[None]]:
+    """Refuses callers of lesser roles, and of other tenants where the operation changes a job."""
+
+    async def check(request: Request) -> None:
+        request.scope[OPERATION] = operation
+        caller = caller_of(request.scope)
+        if caller.role < operation.role:
+            raise HTTPException(
+                403,
+                f"user {caller.name!r} has role {caller.role.word}, and {operation.name!r} needs role "
+                f"{operation.role.word}; ask the operator of the platform",
+            )
+        job_id = request.path_params.get("job_id")
+        if job_id is not None and operation.role is Role.SUBMIT and caller.role < Role.OPERATE:
+            tenant = (await to_thread.run_sync(control.job, job_id)).tenant
+            if not caller.may_change_jobs_of(tenant):
+                raise HTTPException(403, f"job {job_id!r} {of_other_tenant(caller, tenant)}")
+
+    return check
+
+
+def of_other_tenant(caller: Caller, tenant: str) -> str:
+    """Why the caller may not change what is of that tenant."""
+    whose = f"is of tenant {tenant!r}" if tenant else "is of no tenant"
+    return (
+        f"{whose}, and user {caller.name!r} may submit and change jobs of tenant {caller.tenant!r} only; "
+        "ask the operator of the platform"
+    )

@@ -1,0 +1,83 @@
+"""How often something may happen: a token bucket, and a number in any hour."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+HOUR_S = 3600.0
+#: A wait that was rounded to 0 would say that it is over.
+LEAST_WAIT_S = 1e-3
+
+
+class RateExceeded(RuntimeError):
+    """Too often; the text names the rule and the remedy."""
+
+    def __init__(self, text: str, wait_s: float) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s  #: until it may be tried again
+
+
+class TokenBucket:
+    """Lets `burst` through at once, and on average `rate_per_s`."""
+
+    def __init__(self, rate_per_s: float, burst: float, now_s: float) -> None:
+        self._rate_per_s = rate_per_s
+        self._burst = burst
+        self._tokens = burst
+        self._as_of_s = now_s
+
+    def take(self, now_s: float) -> float:
+        """Take a token; seconds until there will be one if there is none now, and 0 if it was taken.
+
+        A clock that goes back fills nothing.
+        """
+        elapsed_s = max(0.0, now_s - self._as_of_s)
+        self._as_of_s = now_s
+        self._tokens = min(self._burst, self._tokens + elapsed_s * self._rate_per_s)
+        if self._tokens < 1.0:
+            return (1.0 - self._tokens) / self._rate_per_s
+        self._tokens -= 1.0
+        return 0.0
+
+
+class Buckets:
+    """A token bucket for each name. Thread-safe."""
+
+    def __init__(
+        self, rate_per_s: float, burst: float, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate_per_s, self._burst, self._clock_s = rate_per_s, burst, clock_s
+        self._lock = threading.Lock()
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def take(self, name: str) -> float:
+        """As `TokenBucket.take`."""
+        now_s = self._clock_s()
+        with self._lock:
+            if name not in self._buckets:
+                self._buckets[name] = TokenBucket(self._rate_per_s, self._burst, now_s)
+            return self._buckets[name].take(now_s)
+
+
+class HourlyCounts:
+    """How many things each name did in the hour before now. Thread-safe."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._times_s: dict[str, deque[float]] = {}
+
+    def take(self, name: str, limit: int) -> float:
+        """Count one more, unless there were `limit`, 1 or more, in an hour: then seconds to wait."""
+        now_s = self._clock_s()
+        with self._lock:
+            times_s = self._times_s.setdefault(name, deque())
+            while times_s and times_s[0] <= now_s - HOUR_S:
+                times_s.popleft()
+            if len(times_s) < limit:
+                times_s.append(now_s)
+                return 0.0
+            return max(LEAST_WAIT_S, times_s[-limit] + HOUR_S - now_s)

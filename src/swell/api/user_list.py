@@ -1,0 +1,202 @@
+"""Users beside the owner of a platform, and limits of tenants: one file in the state folder.
+
+Of each token only a digest is kept. Commands change the file while a platform runs. Each request reads it, so
+a change holds from the next request on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from swell.api.caller import OWNER, Caller, Role
+from swell.store.errors import StateError
+from swell.store.lock import exclusive
+from swell.wire.whole_files import sync, write_whole
+
+USERS_FILE = "users.json"
+LOCK_FILE = "users.lock"
+#: Tells programs that look for secrets in repositories what they have found.
+TOKEN_PREFIX = "swu_"  # noqa: S105 - what all of them begin with
+TOKEN_BYTES = 32
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}", re.ASCII)
+
+
+class UserListError(StateError):
+    """The list is damaged, or what was asked of it cannot be; the text names the remedy."""
+
+
+class KnownUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """With what the file holds of a user no request can be sent."""
+
+    sha256: str  #: of the token, in hexadecimal digits
+    role: str
+    added_s: float  #: seconds since 1970, as is `expires_s`
+    tenant: str = ""
+    expires_s: float | None = None  #: None: never
+
+    def as_caller(self, name: str) -> Caller:
+        return Caller(name, Role[self.role.upper()], self.tenant, self.added_s)
+
+    def is_in_force(self, now_s: float) -> bool:
+        return self.expires_s is None or now_s < self.expires_s
+
+
+class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the jobs of a tenant may take together; None: any number."""
+
+    open_jobs: int | None = None
+    submissions_per_hour: int | None = None
+
+
+NO_LIMITS = TenantLimits()
+
+
+class UserListContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the file holds."""
+
+    users: dict[str, KnownUser] = {}
+    tenants: dict[str, TenantLimits] = {}
+
+
+class UserList:
+    """Thread-safe; several processes may change the file."""
+
+    def __init__(self, folder: Path, now_s: Callable[[], float] = time.time) -> None:
+        self._path = folder / USERS_FILE
+        self._lock = folder / LOCK_FILE
+        self._now_s = now_s
+        self._read: tuple[bytes, UserListContent] = (b"", UserListContent())
+
+    # ------------------------------------------------------------ for requests
+    def find(self, token: str) -> Caller | None:
+        """Whose token it is; None: no user's, or one that has expired.
+
+        How long it takes tells nothing of the digests. Raises UserListError.
+        """
+        digest, found = _digest(token), None
+        for name, user in self.users().items():
+            if hmac.compare_digest(digest, user.sha256) and user.is_in_force(self._now_s()):
+                found = user.as_caller(name)
+        return found
+
+    def is_current(self, caller: Caller) -> bool:
+        """Whether the caller of an earlier request may send others: for sessions. Raises UserListError."""
+        if caller == OWNER:
+            return True
+        user = self.users().get(caller.name)
+        return user is not None and user.is_in_force(self._now_s()) and user.as_caller(caller.name) == caller
+
+    def limits_of(self, tenant: str) -> TenantLimits:
+        """Raises UserListError."""
+        return self._content().tenants.get(tenant, NO_LIMITS)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether only the owner uses the platform. Raises UserListError."""
+        return not self.users()
+
+    # ------------------------------------------------------------ for the operator
+    def users(self) -> Mapping[str, KnownUser]:
+        """By name. Raises UserListError."""
+        return self._content().users
+
+    def tenants(self) -> Mapping[str, TenantLimits]:
+        """Those that have limits. Raises UserListError."""
+        return self._content().tenants
+
+    def add(self, name: str, role: Role, tenant: str = "", lasts_s: float | None = None) -> str:
+        """A new user's token, which is kept nowhere else. Raises UserListError, OSError."""
+        if not NAME.fullmatch(name) or name == OWNER.name:
+            raise UserListError(
+                f"user name {name!r} cannot be used; a name has 1 to 40 letters, digits and . _ @ -, a "
+                f"letter or digit first, and is not {OWNER.name!r}: choose another one"
+            )
+        if (role is Role.SUBMIT) != bool(tenant):
+            raise UserListError(_about_tenant(role))
+        token, now_s = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES), self._now_s()
+        expires_s = None if lasts_s is None else now_s + lasts_s
+        user = KnownUser(
+            sha256=_digest(token), role=role.word, added_s=now_s, tenant=tenant, expires_s=expires_s
+        )
+        with self._changing() as content:
+            if name in content.users:
+                raise UserListError(
+                    f"there is a user {name!r}; remove it first (`swell users remove {name}`), which ends "
+                    "its token, or choose another name"
+                )
+            self._write(msgspec.structs.replace(content, users={**content.users, name: user}))
+        return token
+
+    def remove(self, name: str) -> None:
+        """Its token and sessions are refused from now on. Raises UserListError, OSError."""
+        with self._changing() as content:
+            if name not in content.users:
+                known = ", ".join(sorted(content.users)) or "none"
+                raise UserListError(f"there is no user {name!r}; users are: {known}")
+            users = {other: user for other, user in content.users.items() if other != name}
+            self._write(msgspec.structs.replace(content, users=users))
+
+    def limit(self, tenant: str, limits: TenantLimits) -> None:
+        """Give a tenant these limits in place of those it had. Raises UserListError, OSError."""
+        with self._changing() as content:
+            tenants = {**content.tenants, tenant: limits}
+            if limits == NO_LIMITS:
+                del tenants[tenant]
+            self._write(msgspec.structs.replace(content, tenants=tenants))
+
+    # ------------------------------------------------------------ the file
+    def _content(self) -> UserListContent:
+        """What stands in the file now. It is read each time: its time of change may hide a second change."""
+        try:
+            text = self._path.read_bytes()
+        except FileNotFoundError:
+            return UserListContent()
+        except OSError as error:
+            raise UserListError(f"cannot read {self._path} ({error.strerror}); make it readable") from error
+        read, content = self._read
+        if text != read:
+            content = self._decoded(text)
+            self._read = (text, content)
+        return content
+
+    def _decoded(self, text: bytes) -> UserListContent:
+        try:
+            content = msgspec.json.decode(text, type=UserListContent)
+            for name, user in content.users.items():
+                user.as_caller(name)
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
+            raise UserListError(
+                f"{self._path} is damaged ({error}); it must be the list of users that Swell wrote: restore "
+                "it, or remove it and add every user again"
+            ) from error
+        return content
+
+    @contextmanager
+    def _changing(self) -> Iterator[UserListContent]:
+        with exclusive(self._lock):
+            yield self._content()
+
+    def _write(self, content: UserListContent) -> None:
+        write_whole(self._path, msgspec.json.encode(content), mode=0o600, is_synced=True)
+        sync(self._path.parent)
+
+
+def _about_tenant(role: Role) -> str:
+    if role is Role.SUBMIT:
+        return "role submit needs a tenant, whose jobs the user may submit and cancel; name it with --tenant"
+    reach = "sees all tenants" if role is Role.VIEW else "may name any tenant"
+    return f"role {role.word} has no tenant, because it {reach}; leave out --tenant"
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,185 @@
+"""`swell users`: who may use a platform besides its owner."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.api.caller import Role
+from swell.api.errors import InvalidOption
+from swell.cli.options import Json, State
+from swell.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from swell.api.access_log import AccessLog
+    from swell.api.user_list import KnownUser
+    from swell.store.folder import StateFolder
+
+app = typer.Typer(name="users", rich_markup_mode=None, add_completion=False)
+
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+
+
+@app.callback(invoke_without_command=True)
+def list_users(context: typer.Context, state: State = None, json: Json = False) -> None:
+    """List the users besides the owner, with role and tenant. Their tokens are kept nowhere."""
+    if context.invoked_subcommand is not None:
+        if state is not None or json:
+            raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
+        return
+    from swell.api.user_list import UserList
+
+    users = UserList(own_folder(state).path).users()
+    if json:
+        print_json([_told(name, user) for name, user in users.items()])
+    elif users:
+        now_s = time.time()
+        print_table(
+            ("USER", "ROLE", "TENANT", "ADDED", "EXPIRES"), [_row(*one, now_s) for one in users.items()]
+        )
+    else:
+        print("no users besides you; add one with `swell users add NAME --role ROLE`")
+
+
+def _told(name: str, user: KnownUser) -> dict[str, object]:
+    return {
+        "name": name,
+        "role": user.role,
+        "tenant": user.tenant,
+        "added_s": user.added_s,
+        "expires_s": user.expires_s,
+    }
+
+
+def _row(name: str, user: KnownUser, now_s: float) -> tuple[str, ...]:
+    from swell.cli.clock import clock
+
+    expires = "never" if user.expires_s is None else clock(user.expires_s, now_s)
+    over = "" if user.is_in_force(now_s) else " (over)"
+    return name, user.role, user.tenant or "-", clock(user.added_s, now_s), expires + over
+
+
+@app.command()
+def add(
+    name: UserName,
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="ROLE",
+            help="What the user may do: view (see everything), submit (also submit, cancel, retry and change "
+            "deadlines of jobs of one tenant) or operate (everything).",
+        ),
+    ],
+    tenant: Annotated[
+        str | None, typer.Option(metavar="TENANT", help="With role submit: whose jobs.", show_default=False)
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="The token ends after this long, such as 30d. Default: never.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the token to a new file that only you can read, instead of printing it.",
+            show_default=False,
+        ),
+    ] = None,
+    state: State = None,
+) -> None:
+    """Add a user and print their token, once: it is kept nowhere."""
+    from swell.api.fields import tenant as checked_tenant
+    from swell.api.user_list import UserList
+    from swell.wire.whole_files import write_whole
+
+    if out is not None and out.exists():
+        raise InvalidOption(f"--out {out}: there is such a file; a token is written to a new one")
+    lasts_s, folder = _duration(expires), own_folder(state)
+    folder.create()
+    users = UserList(folder.path)
+    token = users.add(name, _role(role), checked_tenant(tenant), lasts_s)
+    note_access(folder, "users add", name)
+    if out is None:
+        print(token)
+    else:
+        try:
+            write_whole(out, f"{token}\n".encode())
+        except OSError as error:
+            users.remove(name)
+            raise InvalidOption(
+                f"--out {out} cannot be written ({error.strerror}), so user {name!r} was not added: choose "
+                "another file"
+            ) from error
+    print(
+        f"{name} puts the token into a file that only they can read, and names it with SWELL_TOKEN_FILE or "
+        "--token-file",
+        file=sys.stderr,
+    )
+
+
+@app.command()
+def remove(name: UserName, state: State = None) -> None:
+    """End a user's token and sessions, from the next request on. Their jobs go on."""
+    from swell.api.user_list import UserList
+
+    folder = own_folder(state)
+    UserList(folder.path).remove(name)
+    note_access(folder, "users remove", name)
+    print(f"user {name} is removed; jobs that they have submitted go on")
+
+
+def own_folder(state: Path | None) -> StateFolder:
+    """That of a platform, up or not, which is the caller's."""
+    from swell.store.folder import StateFolder
+
+    folder = StateFolder(state)
+    folder.check_owner()
+    return folder
+
+
+def access_log_of(folder: StateFolder) -> AccessLog:
+    """Of what users did, and the owner to them."""
+    from swell.api.access_log import AccessLog
+    from swell.assemble import settings_of
+
+    return AccessLog(folder.path, settings_of(folder.path).access_log_bytes)
+
+
+def note_access(folder: StateFolder, operation: str, about: str) -> None:
+    """Log what the owner did by a command about users."""
+    from swell.api.access_log import AccessEntry
+    from swell.api.caller import OWNER
+
+    role = OWNER.role.word
+    entry = AccessEntry(
+        at_s=time.time(), user=OWNER.name, role=role, operation=operation, about=about, status=200
+    )
+    access_log_of(folder).append(entry)
+
+
+def _role(text: str) -> Role:
+    words = {role.word: role for role in Role}
+    if text not in words:
+        raise typer.BadParameter(f"--role: {text!r} is not known; choose from {', '.join(words)}")
+    return words[text]
+
+
+def _duration(text: str | None) -> float | None:
+    from swell.api.durations import parse_duration
+
+    try:
+        lasts_s = None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--expires: {error}") from error
+    if lasts_s == 0:
+        raise typer.BadParameter("--expires: a token that ends at once is of no use; give a time such as 30d")
+    return lasts_s

@@ -1,0 +1,249 @@
+"""What each role may do, by real requests over a fake platform."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+from swell.api.access import Access
+from swell.api.access_log import AccessLog
+from swell.api.caller import Role
+from swell.api.operations import OPERATIONS, Operation
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, bind
+from swell.api.user_list import TenantLimits, UserList
+from swell.model.job import Phase
+
+OWN, OTHER = "own-1", "other-1"
+TOKEN = "t" * 40
+
+
+@dataclass
+class Site:
+    """A server with one user of each role, and a clock of its own."""
+
+    folder: Path
+    control: FakeControl
+    users: UserList
+    now_s: float = 0.0
+    tokens: dict[Role, str] = field(default_factory=dict)
+    base_url: str = ""
+
+    def client(self, token: str) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.Client(base_url=self.base_url, headers=headers, trust_env=False)
+
+    def ask(self, role: Role, operation: Operation, job_id: str = OWN) -> httpx.Response:
+        path = operation.path.format(job_id=job_id, name="node9")
+        with self.client(self.tokens[role]) as client:
+            return client.request(operation.method, path, json=BODIES.get(operation.name))
+
+    def log(self) -> list[tuple[str, str, str, int]]:
+        entries = AccessLog(self.folder, 1 << 20).entries()
+        return [(one.user, one.operation, one.about, one.status) for one in entries]
+
+
+BODIES: dict[str, Any] = {
+    "promise": {"deadline": "now+1h"},
+    "prune": {},
+    "retry": {},
+    "go_on": {},
+    "submit": {},
+}
+REQUESTS_PER_S = 50.0
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    folder, control = tmp_path / "state", FakeControl(tmp_path / "logs")
+    folder.mkdir()
+    for job_id, tenant in ((OWN, "vision"), (OTHER, "speech")):
+        control.put(job_view(id=job_id, tenant=tenant))
+    site = Site(folder, control, UserList(folder))
+    for role in Role:
+        site.tokens[role] = site.users.add(role.word, role, "vision" if role is Role.SUBMIT else "")
+    access = Access(site.users, AccessLog(folder, 1 << 20), REQUESTS_PER_S, lambda: site.now_s)
+    server = ApiServer(create_app(control, TOKEN, access=access), bind())
+    server.start()
+    site.base_url = f"http://127.0.0.1:{server.port}"
+    yield site
+    server.stop()
+
+
+def job(script: Path, **fields: Any) -> dict[str, Any]:
+    return {"script": str(script), "workdir": str(script.parent), "global_batch": 64, "steps": 9} | fields
+
+
+def by_name(name: str) -> Operation:
+    return next(operation for operation in OPERATIONS if operation.name == name)
+
+
+def test_every_operation_refuses_every_role_below_its_least_and_no_other(site: Site) -> None:
+    for operation in OPERATIONS:
+        for role in Role:
+            site.now_s += 10.0
+            answer = site.ask(role, operation)
+            assert (answer.status_code == 403) == (role < operation.role), (operation.name, role)
+            if answer.status_code == 403:
+                assert f"needs role {operation.role.word}" in answer.json()["error"]
+
+
+def test_a_refused_request_changes_nothing(site: Site) -> None:
+    before = site.control.jobs()
+    for operation in OPERATIONS:
+        for role in Role:
+            if role < operation.role:
+                site.now_s += 10.0
+                site.ask(role, operation)
+    assert site.control.jobs() == before
+    assert not site.control.stopped.is_set()
+    assert not site.control.removed
+
+
+def test_reading_needs_no_more_than_view_and_changing_more(site: Site) -> None:
+    for operation in OPERATIONS:
+        is_read = operation.method == "GET" and operation.name != "head"
+        assert (operation.role is Role.VIEW) == (is_read or operation.name == "page"), operation.name
+
+
+@pytest.mark.parametrize(
+    "name", [one.name for one in OPERATIONS if one.role is Role.SUBMIT and "job_id" in one.path]
+)
+def test_jobs_of_another_tenant_are_changed_by_the_operator_only(site: Site, name: str) -> None:
+    operation, before = by_name(name), site.control.jobs()
+    answer = site.ask(Role.SUBMIT, operation, OTHER)
+    assert answer.status_code == 403
+    assert "'speech'" in answer.json()["error"]
+    assert site.control.jobs() == before
+    assert site.ask(Role.SUBMIT, operation, "absent").status_code == 404
+    assert site.ask(Role.OPERATE, operation, OTHER).status_code != 403
+
+
+def test_a_job_is_of_the_tenant_of_its_user(site: Site, script: Path) -> None:
+    with site.client(site.tokens[Role.SUBMIT]) as client:
+        answer = client.post("/v1/jobs", json=job(script))
+        assert answer.status_code == 201
+        job_id = answer.json()["id"]
+        assert answer.headers["Location"] == f"/v1/jobs/{job_id}"
+        found = client.get(f"/v1/jobs/{job_id}").json()
+        assert (found["tenant"], found["user"]) == ("vision", "submit")
+        assert client.post("/v1/jobs", json=job(script, tenant="vision")).status_code == 201
+        refused = client.post("/v1/jobs", json=job(script, tenant="speech"))
+        assert refused.status_code == 403
+        assert "'speech'" in refused.json()["error"]
+    with site.client(site.tokens[Role.OPERATE]) as client:
+        assert client.post("/v1/jobs", json=job(script, tenant="speech")).status_code == 201
+
+
+def test_the_owner_is_told_of_no_user(site: Site, script: Path) -> None:
+    with site.client(TOKEN) as client:
+        job_id = client.post("/v1/jobs", json=job(script)).json()["id"]
+        assert client.get(f"/v1/jobs/{job_id}").json()["user"] == ""
+
+
+def test_a_removed_user_is_refused_with_the_next_request(site: Site) -> None:
+    with site.client(site.tokens[Role.VIEW]) as client:
+        assert client.get("/v1/jobs").status_code == 200
+        UserList(site.folder).remove("view")
+        assert client.get("/v1/jobs").status_code == 401
+        assert client.get("/").status_code == 401
+
+
+def test_a_damaged_list_lets_in_the_owner_only(site: Site) -> None:
+    (site.folder / "users.json").write_bytes(b"{")
+    with site.client(site.tokens[Role.OPERATE]) as client:
+        assert client.get("/v1/jobs").status_code == 401
+    with site.client(TOKEN) as client:
+        assert client.get("/v1/jobs").status_code == 200
+
+
+def test_a_user_who_asks_too_often_is_told_when_to_ask_again(site: Site) -> None:
+    with site.client(site.tokens[Role.VIEW]) as client:
+        statuses = [client.get("/v1/health").status_code for _ in range(520)]
+        assert statuses == [200] * 500 + [429] * 20
+        assert client.get("/v1/health").headers["Retry-After"] == "1"
+        site.now_s += 1.0
+        assert client.get("/v1/health").status_code == 200
+    with site.client(TOKEN) as client:
+        assert {client.get("/v1/health").status_code for _ in range(520)} == {200}
+
+
+def test_a_tenant_submits_no_more_in_an_hour_than_it_may(site: Site, script: Path) -> None:
+    site.users.limit("vision", TenantLimits(submissions_per_hour=2))
+    with site.client(site.tokens[Role.SUBMIT]) as client:
+        answers = [client.post("/v1/jobs", json=job(script)) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [201, 201, 429]
+        assert answers[2].headers["Retry-After"] == "3600"
+        assert "--per-hour" in answers[2].json()["error"]
+        assert client.post(f"/v1/jobs/{answers[0].json()['id']}/cancel").status_code == 202
+        site.now_s += 3600.0
+        assert client.post("/v1/jobs", json=job(script)).status_code == 201
+
+
+def test_a_tenant_has_no_more_open_jobs_than_it_may(site: Site, script: Path) -> None:
+    site.users.limit("vision", TenantLimits(open_jobs=4))
+    statuses: list[int] = []
+
+    def submit() -> None:
+        with site.client(site.tokens[Role.SUBMIT]) as client:
+            statuses.append(client.post("/v1/jobs", json=job(script)).status_code)
+
+    threads = [threading.Thread(target=submit) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [201] * 3 + [409] * 9  # one was there
+    site.users.limit("vision", TenantLimits(open_jobs=5))
+    submit()
+    assert statuses[-1] == 201
+    assert sum(view.tenant == "vision" and view.phase is Phase.RUNNING for view in site.control.jobs()) == 5
+
+
+def test_changes_and_refusals_are_logged_and_nothing_else(site: Site, script: Path) -> None:
+    with site.client(site.tokens[Role.SUBMIT]) as client:
+        client.get("/v1/jobs")
+        job_id = client.post("/v1/jobs", json=job(script, name="digits", env={"KEY": "hush"})).json()["id"]
+        client.post("/v1/jobs", json=job(script, steps="many"))
+        client.post(f"/v1/jobs/{job_id}/cancel")
+        client.post("/v1/nodes/node9/drain")
+        client.get("/v1/head")
+    with site.client("wrong" * 9) as stranger:
+        stranger.post("/v1/stop")
+    assert site.log() == [
+        ("submit", "submit", job_id, 201),
+        ("submit", "submit", "", 422),
+        ("submit", "cancel", job_id, 202),
+        ("submit", "drain_node", "node9", 403),
+        ("submit", "head", "", 403),
+        ("", "", "", 401),
+    ]
+    text = (site.folder / "access.jsonl").read_text()
+    assert not any(secret in text for secret in ("hush", "wrong", *site.tokens.values()))
+
+
+def test_refusals_do_not_drive_changes_out_of_the_log(site: Site) -> None:
+    with site.client("wrong" * 9) as stranger:
+        for _ in range(50):
+            stranger.get("/v1/jobs")
+    with site.client(site.tokens[Role.SUBMIT]) as client:
+        client.post(f"/v1/jobs/{OWN}/cancel")
+    assert site.log() == [("", "", "", 401)] * 10 + [("submit", "cancel", OWN, 202)]
+
+
+def test_without_users_nothing_is_logged(site: Site) -> None:
+    for role in Role:
+        site.users.remove(role.word)
+    with site.client(TOKEN) as client:
+        client.post(f"/v1/jobs/{OWN}/cancel")
+    with site.client("wrong" * 9) as stranger:
+        stranger.get("/v1/jobs")
+    assert site.log() == []

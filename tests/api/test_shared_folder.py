@@ -1,0 +1,191 @@
+"""A platform that other users of the machine reach through a folder of their group."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from tests.api.fake_control import FakeControl
+
+from swell.api.access import Access
+from swell.api.access_log import AccessLog
+from swell.api.caller import Role
+from swell.api.client import connect
+from swell.api.errors import AccessDenied, InvalidOption, NoPlatform
+from swell.api.server import create_app
+from swell.api.serving import ApiServer
+from swell.api.shared_folder import announce, shared_socket
+from swell.api.unix_socket import listen
+from swell.api.user_list import UserList
+from swell.store.errors import StateError
+from swell.store.folder import Endpoint, StateFolder
+
+#: Another user, and a group that only some are in.
+STRANGER, GROUP = 65534, 4242
+
+
+class SharedSite:
+    """A server at its own socket and at a shared one."""
+
+    def __init__(self, root: Path, opened: ExitStack) -> None:
+        self.state, self.shared = StateFolder(root / "state"), root / "shared"
+        self.state.create()
+        self.shared.mkdir(mode=0o750)
+        self.users = UserList(self.state.path)
+        access = Access(self.users, AccessLog(self.state.path, 1 << 20), 100.0)
+        listener = opened.enter_context(shared_socket(str(self.shared)))
+        app = create_app(FakeControl(root / "logs"), self.state.ensure_token(), access=access)
+        server = ApiServer(
+            app, listen(self.state.socket), listener, shared_addresses=[listener.getsockname()]
+        )
+        server.start()
+        opened.callback(server.stop)
+        endpoint = Endpoint.of_this_process()
+        self.state.write_endpoint(endpoint)
+        announce(str(self.shared), endpoint)
+        self.token_file = root / "ana.token"
+
+    def add(self, role: Role, tenant: str = "") -> Path:
+        self.token_file.touch(0o600)
+        self.token_file.write_text(self.users.add("ana", role, tenant) + "\n")
+        return self.token_file
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[SharedSite]:
+    with ExitStack() as opened:
+        yield SharedSite(tmp_path, opened)
+
+
+def test_a_user_uses_the_platform_through_the_shared_folder(site: SharedSite) -> None:
+    with connect(site.shared, site.add(Role.VIEW)) as client:
+        assert client.cluster().policy == "elasticflow"
+        with pytest.raises(AccessDenied, match="role view"):
+            client.stop()
+        site.users.remove("ana")
+        with pytest.raises(AccessDenied, match="token"):
+            client.jobs()
+    with pytest.raises(AccessDenied, match="token"):
+        connect(site.shared, site.token_file)
+
+
+def test_the_environment_names_the_token_file(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWELL_TOKEN_FILE", str(site.add(Role.VIEW)))
+    with connect(site.shared) as client, pytest.raises(AccessDenied):
+        client.stop()
+    with connect(site.state.path) as client, pytest.raises(AccessDenied):
+        client.stop()
+
+
+def test_nothing_but_socket_and_endpoint_is_in_the_folder_and_neither_afterwards(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        site = SharedSite(tmp_path, opened)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in site.shared.iterdir()}
+        assert modes == {"api.sock": 0o660, "endpoint.json": 0o644}
+    assert list(site.shared.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
+def test_a_token_file_that_others_can_read_is_refused(site: SharedSite, mode: int) -> None:
+    file = site.add(Role.VIEW)
+    file.chmod(mode)
+    with pytest.raises(StateError, match="chmod 600"):
+        connect(site.shared, file)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "two words", "é", "\x00"])
+def test_a_token_file_without_a_token_is_refused(site: SharedSite, text: str) -> None:
+    site.token_file.touch(0o600)
+    site.token_file.write_text(text)
+    with pytest.raises(StateError, match="holds no token"):
+        connect(site.shared, site.token_file)
+
+
+def test_a_folder_that_others_can_write_is_refused_by_both_sides(site: SharedSite) -> None:
+    site.shared.chmod(0o770)
+    with pytest.raises(StateError, match="chmod go-w"):
+        connect(site.shared, site.add(Role.VIEW))
+    with pytest.raises(InvalidOption, match="chmod go-w"), shared_socket(str(site.shared)):
+        pass
+
+
+@pytest.mark.parametrize("name", ["absent", "file", "state", "deep" * 40])
+def test_a_folder_that_cannot_be_shared_is_named(tmp_path: Path, name: str) -> None:
+    StateFolder(tmp_path / "state").create()
+    StateFolder(tmp_path / "state").ensure_token()
+    (tmp_path / "file").touch()
+    (tmp_path / ("deep" * 40)).mkdir()
+    with pytest.raises(InvalidOption, match="--share"), shared_socket(str(tmp_path / name)):
+        pass
+
+
+def test_a_process_of_another_user_there_gets_no_token(site: SharedSite) -> None:
+    file = site.add(Role.VIEW)
+    endpoint = Endpoint(pid=os.getppid(), started_ticks=0)
+    announce(str(site.shared), endpoint)
+    with pytest.raises(NoPlatform):
+        connect(site.shared, file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_member_of_the_group_may_connect_and_no_other_user() -> None:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as opened:
+        root = Path(name)  # those of pytest's fixture are closed to other users
+        root.chmod(0o755)
+        member, other = Stranger([GROUP]), Stranger([])  # before there is a thread
+        site = _of_group(root, opened)
+        token = site.users.add("ana", Role.VIEW)
+        assert member.ask(site.shared / "api.sock", token) == "200"
+        assert other.ask(site.shared / "api.sock", token) == "PermissionError"
+
+
+def _of_group(root: Path, opened: ExitStack) -> SharedSite:
+    """As `SharedSite`, with a folder of the group."""
+    before = os.getegid()
+    os.setegid(GROUP)
+    try:
+        return SharedSite(root, opened)
+    finally:
+        os.setegid(before)
+
+
+class Stranger:
+    """A process of another user that sends one request: a fork, since they may not be able to read Python."""
+
+    def __init__(self, groups: list[int]) -> None:
+        theirs, self._mine = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.setgroups(groups)
+            os.setgid(STRANGER)
+            os.setuid(STRANGER)
+            path, token = theirs.recv(4096).decode().split()
+            theirs.sendall(_status(path, token).encode())
+            os._exit(0)
+        theirs.close()
+
+    def ask(self, path: Path, token: str) -> str:
+        """The status of the answer, or what kept it from connecting."""
+        self._mine.sendall(f"{path} {token}".encode())
+        self._mine.settimeout(20.0)
+        with self._mine:
+            answer = self._mine.recv(4096).decode()
+        os.waitpid(self._pid, 0)
+        return answer
+
+
+def _status(path: str, token: str) -> str:
+    head = f"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(path)
+        except OSError as error:
+            return type(error).__name__
+        connection.sendall(head.encode())
+        return connection.recv(4096).split()[1].decode()

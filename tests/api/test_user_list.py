@@ -1,0 +1,150 @@
+"""Users and limits of tenants, in their file."""
+
+from __future__ import annotations
+
+import hmac
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swell.api.caller import OWNER, Caller, Role
+from swell.api.user_list import TOKEN_PREFIX, TenantLimits, UserList, UserListError
+
+NOW_S = 1_800_000_000.0
+
+
+def users_in(folder: Path, now_s: float = NOW_S) -> UserList:
+    return UserList(folder, lambda: now_s)
+
+
+def test_a_token_is_its_users_until_the_user_is_removed(tmp_path: Path) -> None:
+    writer, reader = users_in(tmp_path), users_in(tmp_path)
+    assert reader.is_empty
+    token = writer.add("ana", Role.SUBMIT, "vision")
+    caller = Caller("ana", Role.SUBMIT, "vision", NOW_S)
+    assert reader.find(token) == caller
+    assert reader.is_current(caller)
+    writer.remove("ana")
+    assert reader.find(token) is None
+    assert not reader.is_current(caller)
+    assert reader.is_current(OWNER)
+
+
+def test_who_is_added_again_is_another_caller(tmp_path: Path) -> None:
+    first = users_in(tmp_path)
+    caller = first.find(first.add("ana", Role.VIEW))
+    assert caller is not None
+    first.remove("ana")
+    users_in(tmp_path, NOW_S + 1.0).add("ana", Role.VIEW)
+    assert not first.is_current(caller)
+
+
+def test_a_token_expires(tmp_path: Path) -> None:
+    token = users_in(tmp_path).add("ana", Role.VIEW, lasts_s=60.0)
+    assert users_in(tmp_path, NOW_S + 59.0).find(token) is not None
+    assert users_in(tmp_path, NOW_S + 60.0).find(token) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from(Role),
+    st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=40),
+)
+def test_only_a_digest_is_on_disk_and_only_the_owner_can_read_it(
+    tmp_path_factory: pytest.TempPathFactory, role: Role, name: str
+) -> None:
+    folder = tmp_path_factory.mktemp("users")
+    if name == OWNER.name:
+        return
+    token = users_in(folder).add(name, role, "vision" if role is Role.SUBMIT else "")
+    assert token.startswith(TOKEN_PREFIX)
+    for path in folder.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert token.removeprefix(TOKEN_PREFIX).encode() not in path.read_bytes()
+    found = users_in(folder).find(token)
+    assert found == Caller(name, role, "vision" if role is Role.SUBMIT else "", NOW_S)
+
+
+def test_every_digest_is_compared_whichever_token_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = users_in(tmp_path)
+    tokens = [users.add(f"user{number}", Role.VIEW) for number in range(5)]
+    compared: list[object] = []
+    compare_digest = hmac.compare_digest
+
+    def compare(first: str, second: str) -> bool:
+        compared.append(second)
+        return compare_digest(first, second)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    for token in (*tokens, "wrong", "", "\udcff"):
+        compared.clear()
+        users.find(token)
+        assert len(compared) == 5
+
+
+@pytest.mark.parametrize("name", ["", "owner", "a b", "-a", "x" * 41, "a/b", "é", "a\n"])
+def test_a_name_that_cannot_be_used_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserListError, match="choose another"):
+        users_in(tmp_path).add(name, Role.VIEW)
+
+
+def test_a_tenant_is_for_those_who_submit(tmp_path: Path) -> None:
+    users = users_in(tmp_path)
+    with pytest.raises(UserListError, match="--tenant"):
+        users.add("ana", Role.SUBMIT)
+    for role in (Role.VIEW, Role.OPERATE):
+        with pytest.raises(UserListError, match="leave out --tenant"):
+            users.add("ana", role, "vision")
+    assert users.is_empty
+
+
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    users = users_in(tmp_path)
+    token = users.add("ana", Role.VIEW)
+    with pytest.raises(UserListError, match="swell users remove ana"):
+        users.add("ana", Role.OPERATE)
+    with pytest.raises(UserListError, match="users are: ana"):
+        users.remove("bob")
+    assert users.find(token) == Caller("ana", Role.VIEW, added_s=NOW_S)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff", b"[]", b'{"users":{"ana":{"sha256":"","role":"god","added_s":1}}}', b'{"user":{}}'],
+)
+def test_a_damaged_file_is_named_and_lets_nobody_in(tmp_path: Path, content: bytes) -> None:
+    users = users_in(tmp_path)
+    token = users.add("ana", Role.OPERATE)
+    (tmp_path / "users.json").write_bytes(content)
+    for call in (lambda: users.find(token), lambda: users.limits_of("vision"), lambda: users.remove("ana")):
+        with pytest.raises(UserListError, match=r"users\.json is damaged"):
+            call()
+
+
+def test_no_change_is_lost_where_many_are_made_at_once(tmp_path: Path) -> None:
+    def change(number: int) -> None:
+        users = users_in(tmp_path)
+        users.add(f"user{number}", Role.VIEW)
+        users.limit(f"tenant{number}", TenantLimits(open_jobs=number))
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    users = users_in(tmp_path)
+    assert set(users.users()) == {f"user{number}" for number in range(12)}
+    assert users.limits_of("tenant7") == TenantLimits(open_jobs=7)
+
+
+def test_limits_without_a_limit_are_none(tmp_path: Path) -> None:
+    users = users_in(tmp_path)
+    users.limit("vision", TenantLimits(open_jobs=3, submissions_per_hour=9))
+    users.limit("vision", TenantLimits())
+    assert users.tenants() == {}

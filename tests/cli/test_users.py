@@ -1,0 +1,104 @@
+"""`swell users`, `tenants` and `access`, on the server of a fake platform."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+from swell.store.folder import StateFolder
+
+
+@pytest.fixture(autouse=True)
+def _without_users(folder: StateFolder) -> None:
+    for name in ("users.json", "access.jsonl"):
+        (folder.path / name).unlink(missing_ok=True)
+
+
+def test_a_user_is_added_listed_and_removed(here: Run, folder: StateFolder) -> None:
+    assert "no users besides you" in here("users").stdout
+    added = here("users", "add", "ana", "--role", "submit", "--tenant", "vision", "--expires", "30d")
+    assert added.returncode == 0, added.stderr
+    token = added.stdout.strip()
+    assert token.startswith("swu_")
+    assert "SWELL_TOKEN_FILE" in added.stderr
+    assert token[4:] not in (folder.path / "users.json").read_text()
+    listed = here("users").stdout
+    assert "ana" in listed and "submit" in listed and "vision" in listed and token not in listed
+    (told,) = json.loads(here("users", "--json").stdout)
+    assert (told["name"], told["role"], told["tenant"]) == ("ana", "submit", "vision")
+    assert told["expires_s"] - told["added_s"] == pytest.approx(30 * 86400)
+    assert set(told) == {"name", "role", "tenant", "added_s", "expires_s"}
+    assert here("users", "remove", "ana").returncode == 0
+    assert json.loads(here("users", "--json").stdout) == []
+    did = [
+        (one["user"], one["operation"], one["about"]) for one in json.loads(here("access", "--json").stdout)
+    ]
+    assert did == [("owner", "users add", "ana"), ("owner", "users remove", "ana")]
+
+
+def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) -> None:
+    file = tmp_path / "ana.token"
+    added = here("users", "add", "ana", "--role", "view", "--out", file)
+    assert (added.returncode, added.stdout) == (0, "")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    again = here("users", "add", "bob", "--role", "view", "--out", file)
+    assert again.returncode == 1
+    assert "there is such a file" in again.stderr
+    lost = here("users", "add", "bob", "--role", "view", "--out", tmp_path / "absent" / "bob")
+    assert "was not added" in lost.stderr
+    assert [one["name"] for one in json.loads(here("users", "--json").stdout)] == ["ana"]
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["users", "add", "ana", "--role", "god"], "choose from view, submit, operate"),
+        (["users", "add", "ana", "--role", "submit"], "--tenant"),
+        (["users", "add", "ana", "--role", "submit", "--tenant", "a b"], "valid tenant name"),
+        (["users", "add", "owner", "--role", "view"], "choose another"),
+        (["users", "add", "ana", "--role", "view", "--expires", "soon"], "--expires"),
+        (["users", "add", "ana", "--role", "view", "--expires", "0s"], "--expires"),
+        (["users", "remove", "ana"], "users are: none"),
+        (["tenants", "limit", "vision"], "--open-jobs"),
+        (["tenants", "limit", "vision", "--open-jobs", "-1"], "--open-jobs"),
+        (["tenants", "limit", "vision", "--per-hour", "0"], "from 1 to"),
+        (["tenants", "limit", "a b", "--per-hour", "1"], "valid tenant name"),
+        (["access", "--since", "x"], "--since"),
+        (["--token-file", "/absent", "jobs"], "SWELL_TOKEN_FILE"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    here: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], remedy: str
+) -> None:
+    monkeypatch.setenv("SWELL_TOKEN_FILE", "")  # set by --token-file, and undone after the test
+    done = here(*words)
+    assert done.returncode in (1, 2)
+    assert remedy in done.stderr
+    assert done.stderr.startswith("swell: ") and "\n" not in done.stderr.strip()
+
+
+def test_limits_are_changed_one_by_one(here: Run) -> None:
+    assert "no tenant has limits" in here("tenants").stdout
+    here("tenants", "limit", "vision", "--open-jobs", "4")
+    assert "4 open jobs, 9 submissions" in here("tenants", "limit", "vision", "--per-hour", "9").stdout
+    assert json.loads(here("tenants", "--json").stdout) == {
+        "vision": {"open_jobs": 4, "submissions_per_hour": 9}
+    }
+    here("tenants", "limit", "vision", "--open-jobs", "any")
+    assert "any" in here("tenants").stdout
+    here("tenants", "limit", "vision", "--per-hour", "any")
+    assert json.loads(here("tenants", "--json").stdout) == {}
+
+
+def test_jobs_of_one_tenant_are_listed(here: Run, script: Path) -> None:
+    words = ("submit", "--script", script, "--global-batch", "8", "--steps", "9", "--json")
+    mine = json.loads(here(*words, "--tenant", "astronomy").stdout)[0]["id"]
+    other = json.loads(here(*words).stdout)[0]["id"]
+    listed = here("jobs", "--tenant", "astronomy").stdout
+    assert mine in listed and other not in listed
+    assert [one["id"] for one in json.loads(here("jobs", "--tenant", "astronomy", "--json").stdout)] == [mine]
+    assert here("jobs", "--tenant", "botany").stdout == "no such jobs\n"

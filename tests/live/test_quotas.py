@@ -1,0 +1,69 @@
+"""A tenant never has more open jobs than it may, however many submissions come at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swell.live.platform import Platform
+from swell.model.errors import TooManyOpenJobs
+from swell.model.job import Origin, Phase
+
+from .parts import Hands, spec
+from .test_platform import running, until
+
+
+def submit(platform: Platform, tenant: str, key: str = "", max_open: int | None = None) -> str:
+    wanted = msgspec.structs.replace(spec(), tenant=tenant)
+    try:
+        return platform.submit(wanted, Origin(key=key, fingerprint=tenant), max_open).id
+    except TooManyOpenJobs:
+        return ""
+
+
+@settings(deadline=None, max_examples=6)
+@given(
+    st.lists(st.sampled_from(["vision", "speech"]), min_size=1, max_size=16),
+    st.integers(0, 5),
+)
+def test_at_no_moment_there_are_more_open_jobs_than_the_quota(
+    tmp_path_factory: pytest.TempPathFactory, tenants: list[str], max_open: int
+) -> None:
+    with running(tmp_path_factory.mktemp("state"), Hands()) as platform:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda tenant: submit(platform, tenant, max_open=max_open), tenants))
+        for tenant in set(tenants):
+            taken = [
+                job_id for job_id, whose in zip(found, tenants, strict=True) if whose == tenant and job_id
+            ]
+            assert len(taken) == min(max_open, tenants.count(tenant))
+
+
+def test_a_repeated_request_is_answered_with_its_job_at_a_full_quota(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform:
+        first = submit(platform, "vision", "k", 1)
+        assert first
+        assert submit(platform, "vision", "", 1) == ""
+        assert submit(platform, "vision", "k", 1) == first
+
+
+def test_a_job_that_ends_makes_room_and_others_tenants_are_not_counted(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform:
+        first = submit(platform, "vision", max_open=1)
+        assert submit(platform, "speech", max_open=1)
+        platform.cancel(first)
+        until(lambda: platform.job(first).phase is Phase.CANCELLED)
+        assert submit(platform, "vision", max_open=1)
+
+
+def test_a_quota_that_is_lowered_ends_no_job(tmp_path: Path) -> None:
+    with running(tmp_path, Hands()) as platform:
+        jobs = [submit(platform, "vision") for _ in range(3)]
+        assert submit(platform, "vision", max_open=1) == ""
+        assert not any(platform.job(job_id).phase.is_end for job_id in jobs)
+        assert platform.job(jobs[0]).user == ""
