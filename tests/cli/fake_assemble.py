@@ -38,6 +38,7 @@ class PlatformOptions:
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""
     advertise: str = ""
+    share: str = ""
     ray: RayOptions | None = None
 
 

@@ -550,3 +550,27 @@ def test_down_does_not_wait_for_ever(folder: StateFolder, monkeypatch: pytest.Mo
             assert not down._wait(client, ended, time.monotonic())
     finally:
         os.close(ended)
+
+
+def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
+    up: Run, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, token = tmp_path / "shared", tmp_path / "ana.token"
+    shared.mkdir(mode=0o750)
+    refused = up(*PACED, "--share", tmp_path / "absent")
+    assert refused.returncode == 1
+    assert "install -d" in refused.stderr
+    assert up(*PACED, "--share", shared).returncode == 0
+    assert main.run(["users", "add", "ana", "--role", "view", "--out", str(token), "--state", str(state)]) == 0
+    end(state)
+    assert list(shared.iterdir()) == []
+    assert f"--share {shared}" in up().stdout
+    capsys.readouterr()
+    monkeypatch.setenv("SWELL_TOKEN_FILE", str(token))
+    assert main.run(["jobs", "--state", str(shared)]) == 0
+    assert main.run(["prune", "--older-than", "1d", "--state", str(shared)]) == 1
+    assert "needs role operate" in capsys.readouterr().err
+    monkeypatch.delenv("SWELL_TOKEN_FILE")
+    end(state)
+    assert "--share" not in up("--share", "").stdout
+    end(state)
