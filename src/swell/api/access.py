@@ -96,25 +96,27 @@ class Access:
         return limits.open_jobs
 
     def note(self, scope: Scope, status: int, job_id: str = "") -> None:
-        """Log the request of an ASGI scope, if it was to change something or was refused."""
-        operation: Operation | None = scope.get(OPERATION)
-        is_refused = status in REFUSED
-        is_change = operation is not None and operation.method != "GET"
+        """Log the request of an ASGI scope, if there are users."""
+        caller: Caller | None = scope.get(CALLER)
         try:
-            if not (is_refused or is_change) or self.users.is_empty:
+            if self.users.is_empty:
                 return
-            caller: Caller | None = scope.get(CALLER)
-            if is_refused and self._refusals.take("" if caller is None else caller.name):
+            if status in REFUSED and self._refusals.take("" if caller is None else caller.name):
                 return
-            self._entries.append(_entry(scope, operation, caller, status, job_id))
+            self._entries.append(_entry(scope, caller, status, job_id))
         except (OSError, UserListError) as error:
             if self._complaints.take():
                 log.error("a request is not in the access log: %s", error)
 
 
-def _entry(
-    scope: Scope, operation: Operation | None, caller: Caller | None, status: int, job_id: str
-) -> AccessEntry:
+def _is_logged(scope: Scope, status: int) -> bool:
+    """Whether the request was to change something, or was refused."""
+    operation: Operation | None = scope.get(OPERATION)
+    return status in REFUSED or (operation is not None and operation.method != "GET")
+
+
+def _entry(scope: Scope, caller: Caller | None, status: int, job_id: str) -> AccessEntry:
+    operation: Operation | None = scope.get(OPERATION)
     given = scope.get("path_params", {})
     return AccessEntry(
         at_s=time.time(),
@@ -140,7 +142,7 @@ class AccessLogMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def noting(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and _is_logged(scope, message["status"]):
                 job_id = _created(message)
                 await to_thread.run_sync(self._access.note, scope, message["status"], job_id)
             await send(message)
@@ -148,7 +150,8 @@ class AccessLogMiddleware:
         try:
             await self._app(scope, receive, noting if scope["type"] == "http" else send)
         except Exception:
-            await to_thread.run_sync(self._access.note, scope, 500)
+            if _is_logged(scope, 500):
+                await to_thread.run_sync(self._access.note, scope, 500)
             raise
 
 

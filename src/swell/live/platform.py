@@ -658,7 +658,7 @@ def check_room(tenant: str, open_jobs: Collection[str], max_open: int) -> None:
     """Raises TooManyOpenJobs if a tenant with these jobs cannot have another one."""
     if len(open_jobs) >= max_open:
         raise TooManyOpenJobs(
-            f"tenant {tenant!r} has {len(open_jobs)} jobs that have not ended, and may have {max_open}: wait "
+            f"tenant {tenant!r} may have {max_open} jobs that have not ended, and has {len(open_jobs)}: wait "
             "for one to end, cancel one (`swell cancel`), or ask the operator for a higher limit "
             f"(`swell tenants limit {tenant} --open-jobs N`)"
         )
