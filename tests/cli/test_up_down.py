@@ -560,10 +560,9 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     refused = up(*PACED, "--share", tmp_path / "absent")
     assert refused.returncode == 1
     assert "install -d" in refused.stderr
+    words = ["users", "add", "ana", "--role", "view", "--out", str(token)]
+    assert main.run([*words, "--state", str(state)]) == 0  # before there is a platform
     assert up(*PACED, "--share", shared).returncode == 0
-    assert (
-        main.run(["users", "add", "ana", "--role", "view", "--out", str(token), "--state", str(state)]) == 0
-    )
     end(state)
     assert list(shared.iterdir()) == []
     assert f"--share {shared}" in up().stdout

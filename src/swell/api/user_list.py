@@ -19,10 +19,10 @@ import msgspec
 
 from swell.api.caller import OWNER, Caller, Role
 from swell.store.errors import StateError
+from swell.store.folder import StateFolder
 from swell.store.lock import exclusive
 from swell.wire.whole_files import sync, write_whole
 
-USERS_FILE = "users.json"
 LOCK_FILE = "users.lock"
 #: Tells programs that look for secrets in repositories what they have found.
 TOKEN_PREFIX = "swu_"  # noqa: S105 - what all of them begin with
@@ -72,7 +72,7 @@ class UserList:
     """Thread-safe; several processes may change the file."""
 
     def __init__(self, folder: Path, now_s: Callable[[], float] = time.time) -> None:
-        self._path = folder / USERS_FILE
+        self._path = StateFolder(folder).users
         self._lock = folder / LOCK_FILE
         self._now_s = now_s
         self._read: tuple[bytes, UserListContent] = (b"", UserListContent())

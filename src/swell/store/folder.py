@@ -90,6 +90,7 @@ class StateFolder:
         self.log = self.path / "daemon.log"
         self.agent = self.path / "agent.json"
         self.notice = self.path / "notice.json"
+        self.users = self.path / "users.json"
         self.page = self.path / "page.json"
         self.jobs = self.path / "jobs"
         self.profiles = self.path / "profiles"
@@ -121,7 +122,7 @@ class StateFolder:
     def _refuse_foreign(self) -> None:
         # Its mode is about to become 0700: that must not happen to a home folder or to /tmp.
         names = {entry.name for entry in self.path.iterdir()}
-        ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent)}
+        ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
         if names and not names & ours:
             raise StateError(
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "
