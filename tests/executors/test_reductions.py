@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from swell.executors.gang.reductions import GRACE_S, MAX_WAITING, STEPS_LATER, Reductions
 from swell.tally import Reduction
-from swell.wire.messages import ValuesOfWorker
+from swell.wire.messages import WorkerValues
 
 
-def share(step: int, value: float, reduction: Reduction = "sum") -> dict[str, ValuesOfWorker]:
-    return {"samples": ValuesOfWorker(reduction=reduction, values=[(step, value)])}
+def share(step: int, value: float, reduction: Reduction = "sum") -> dict[str, WorkerValues]:
+    return {"samples": WorkerValues(reduction=reduction, values=[(step, value)])}
 
 
 def taken(
@@ -69,7 +69,7 @@ def test_steps_that_are_made_again_count_again() -> None:
 
 def test_what_is_no_number_makes_none_and_what_is_no_step_is_left_out() -> None:
     reductions = Reductions()
-    reductions.note(0, {"samples": ValuesOfWorker(reduction="max", values=[(7, "nan")])}, 7)
+    reductions.note(0, {"samples": WorkerValues(reduction="max", values=[(7, "nan")])}, 7)
     reductions.note(1, share(7, 5.0, "max"), 7)
     ((_, value),) = taken(reductions, 2)
     assert math.isnan(value)

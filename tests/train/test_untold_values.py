@@ -17,7 +17,7 @@ from swell.train.link.untold_values import (
     UntoldShares,
     UntoldValues,
 )
-from swell.wire.messages import ValuesOfWorker
+from swell.wire.messages import WorkerValues
 from swell.wire.metric_names import MOST_METRICS
 from swell.wire.numbers import Number
 
@@ -103,7 +103,7 @@ def test_values_that_become_one_with_others_are_told_now_and_then_and_are_bounde
     now = Now()
     shares = UntoldShares(now)
     shares.note({"samples": 3.0}, 7, "sum")
-    assert shares.is_due and shares.take() == {"samples": ValuesOfWorker(reduction="sum", values=[(7, 3.0)])}
+    assert shares.is_due and shares.take() == {"samples": WorkerValues(reduction="sum", values=[(7, 3.0)])}
     for step in range(2 * MAX_SINGLE):
         shares.note({"samples": math.nan}, step, "sum")
     assert not shares.is_due

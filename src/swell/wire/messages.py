@@ -111,7 +111,7 @@ class Progress(Message, frozen=True, kw_only=True):
     curves: dict[str, Tally] = {}  #: all values that were not told before, and the loss of each step
 
 
-class ValuesOfWorker(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerValues(msgspec.Struct, frozen=True, kw_only=True):
     """One worker's values of a name: they and those of the other workers become one in each step."""
 
     reduction: Reduction
@@ -123,7 +123,7 @@ class Reported(Message, frozen=True, kw_only=True):
 
     values: dict[str, Number]  #: the latest of each name
     curves: dict[str, Tally] = {}  #: all that were not told before
-    shares: dict[str, ValuesOfWorker] = {}
+    shares: dict[str, WorkerValues] = {}
     steps: int = 0  #: finished when the last of the shares was reported
     refusal: str = ""  #: for the job's owner: values whose names are not kept
     #: Names whose steps are counted from the beginning of the process: those of before are not known.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from swell.tally import Reduction
-from swell.wire.messages import ValuesOfWorker
+from swell.wire.messages import WorkerValues
 from swell.wire.numbers import value_of
 from swell.wire.reports import MOST_STEPS
 
@@ -43,7 +43,7 @@ class Reductions:
         self._waiting: dict[str, dict[int, _Ballot]] = {}
         self._settled: dict[str, int] = {}  #: by name: up to which step values come too late
 
-    def note(self, worker: int, shares: Mapping[str, ValuesOfWorker], steps: int) -> None:
+    def note(self, worker: int, shares: Mapping[str, WorkerValues], steps: int) -> None:
         """What a worker has told, when it had made so many steps."""
         for name, share in shares.items():
             waiting = self._waiting.setdefault(name, {})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from swell.tally import Reduction, Tally, tally_of
-from swell.wire.messages import ValuesOfWorker
+from swell.wire.messages import WorkerValues
 from swell.wire.metric_names import LOSS, MetricNames
 from swell.wire.numbers import Number, spelled
 
@@ -95,11 +95,11 @@ class UntoldShares:
     def is_due(self) -> bool:
         return bool(self._values) and self._clock() - self._told_s >= INTERVAL_S
 
-    def take(self) -> dict[str, ValuesOfWorker]:
+    def take(self) -> dict[str, WorkerValues]:
         values, self._values = self._values, {}
         self._told_s = self._clock()
         return {
-            name: ValuesOfWorker(reduction=reduction, values=list(pairs))
+            name: WorkerValues(reduction=reduction, values=list(pairs))
             for name, (reduction, pairs) in values.items()
         }
 
@@ -136,7 +136,7 @@ class UntoldMetrics:
         curves.pop(LOSS, None)
         return curves
 
-    def take_shares(self) -> dict[str, ValuesOfWorker]:
+    def take_shares(self) -> dict[str, WorkerValues]:
         return self._shares.take()
 
     def take_refusal(self) -> str:
