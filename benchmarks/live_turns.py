@@ -3,6 +3,7 @@
 From the events to the next wait: journal with its flush to disk, decision, commands, board and folds. The
 platform is real but for its machine, which obeys at once. It starts on the journal of many open jobs; then
 running jobs report, and new ones are submitted. Loops become machine code on the way, as after `swell up`.
+With `--scrape-every` another thread reads all metrics meanwhile, as Prometheus does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import profile_of, write_crowded_state
 from benchmarks.service import percentile
 from swell.api.loop_compiler import LoopCompiler
+from swell.api.prometheus import Exposition
 from swell.assemble import new_core
 from swell.executors.local.devices import parse_devices
 from swell.live.platform import Platform, Site
@@ -130,6 +132,7 @@ class Turns:
     p99_ms: float
     longest_ms: float
     first_ms: float  #: of the first turn after the start, which decides about all jobs
+    scrape_ms: float | None = None  #: median time of reading all metrics; None: nothing has read them
 
 
 @contextmanager
@@ -172,13 +175,39 @@ def _time_turns(platform: Platform) -> list[float]:
     return turns_s
 
 
-def measure(folder: Path, num_jobs: int, seconds: float) -> Turns:
+@contextmanager
+def scraped(platform: Platform, every_s: float) -> Iterator[list[float]]:
+    """All metrics are read so often, from another thread; how long that took, in seconds. 0: never."""
+    scrapes_s: list[float] = []
+    exposition, is_over = Exposition(platform.measures), threading.Event()
+
+    def scrape() -> None:
+        while not is_over.wait(every_s):
+            begun_s = time.perf_counter()
+            exposition.text()
+            scrapes_s.append(time.perf_counter() - begun_s)
+
+    thread = threading.Thread(target=scrape)
+    if every_s:
+        thread.start()
+    try:
+        yield scrapes_s
+    finally:
+        is_over.set()
+        if every_s:
+            thread.join()
+
+
+def measure(folder: Path, num_jobs: int, seconds: float, scrape_every_s: float = 0.0) -> Turns:
     script = folder / "tiny.py"
     script.write_text("")
     spec = JobSpec(
         name="new", entry=str(script), workdir=str(folder), global_batch=16, end=EndCondition(steps=10**6)
     )
-    with timed_platform(folder / f"state-{num_jobs}") as (platform, machine, turns_s):
+    with (
+        timed_platform(folder / f"state-{num_jobs}") as (platform, machine, turns_s),
+        scraped(platform, scrape_every_s) as scrapes_s,
+    ):
         pause, until_s = threading.Event(), time.perf_counter() + seconds
         for number in itertools.count():
             if time.perf_counter() >= until_s:
@@ -197,19 +226,21 @@ def measure(folder: Path, num_jobs: int, seconds: float) -> Turns:
         p99_ms=percentile(later_ms, 0.99),
         longest_ms=max(later_ms),
         first_ms=turns_ms[0],
+        scrape_ms=1000.0 * statistics.median(scrapes_s) if scrapes_s else None,
     )
 
 
-def _measure_apart(folder: Path, num_jobs: int, seconds: float) -> Turns:
+def _measure_apart(folder: Path, num_jobs: int, seconds: float, scrape_every_s: float) -> Turns:
     """In a process of its own, as a platform is: it has no machine code, and did not write the past."""
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         state, script = folder / f"state-{num_jobs}", folder / "tiny.py"
         pool.apply(write_crowded_state, (state, script, DEVICES, 0, num_jobs))
-        return pool.apply(measure, (folder, num_jobs, seconds))
+        return pool.apply(measure, (folder, num_jobs, seconds, scrape_every_s))
 
 
 def show(rows: list[Turns]) -> None:
-    table = Table("open jobs", "turns", "median ms", "p99 ms", "longest ms", "first ms", box=SIMPLE_HEAD)
+    names = ("open jobs", "turns", "median ms", "p99 ms", "longest ms", "first ms", "scrape ms")
+    table = Table(*names, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(
             f"{row.num_jobs}",
@@ -218,6 +249,7 @@ def show(rows: list[Turns]) -> None:
             f"{row.p99_ms:.1f}",
             f"{row.longest_ms:.0f}",
             f"{row.first_ms:.0f}",
+            "" if row.scrape_ms is None else f"{row.scrape_ms:.1f}",
         )
     Console(width=110).print(table)
 
@@ -226,12 +258,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.live_turns", description=__doc__)
     parser.add_argument("--jobs", type=int, nargs="+", default=SIZES)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--scrape-every", type=float, default=0.0, metavar="SECONDS", help="0: never")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     under = conditions()
     print(describe(under))
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
-        rows = [_measure_apart(Path(name), num_jobs, options.seconds) for num_jobs in options.jobs]
+        rows = [
+            _measure_apart(Path(name), num_jobs, options.seconds, options.scrape_every)
+            for num_jobs in options.jobs
+        ]
     show(rows)
     if options.json:
         content = {"conditions": under, "turns": [asdict(row) for row in rows]}

@@ -15,9 +15,13 @@ import msgspec
 import typer
 
 from swell.api.openapi import document
+from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
 from swell.api.submission import Submission
 from swell.cli.main import app
 from swell.cli.stage import demo_app
+from swell.live.measures import Measures
+from swell.live.tally import Tally
+from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
 
@@ -145,6 +149,53 @@ def _parameters() -> list[str]:
     return lines
 
 
+def metrics_page() -> str:
+    """Every metric with its labels and meaning."""
+    lines = [
+        f"# Metrics\n\n{NOTICE}\n",
+        "What `GET /metrics` answers ([how Prometheus reads it](../how-to/monitor-with-prometheus.md)), "
+        "beside `process_...` and `python_info`, which tell of the daemon's process. No label names a job, a "
+        "user or a node, so the number of time series is bounded.\n",
+        "Counters and histograms begin at 0 when the daemon is started, unless their meaning says otherwise; "
+        "`rate` and `increase` allow for that. What the journal tells again after a restart is not counted "
+        "again. What happened after the last scrape before a daemon was killed is not counted at all.\n",
+        "| metric | type | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    for metric in METRICS:
+        name = metric.name if isinstance(metric, Distribution) else series_of(metric)[0]
+        kind = {Gauge: "gauge", Count: "counter", Distribution: "histogram"}[type(metric)]
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{name}` | {kind} | {labels} | {metric.meaning} |")
+    return "\n".join([*lines, "\n## Values of labels\n", *_label_values()]) + "\n"
+
+
+def _label_values() -> list[str]:
+    """Of labels whose values are known beforehand: a platform that has just been started tells them all."""
+    cluster = ClusterView(
+        version="",
+        policy="",
+        now_s=0.0,
+        started_s=0.0,
+        nodes=(),
+        num_devices=0,
+        num_free=0,
+        num_stale_reports=0,
+        journal_bytes=0,
+    )
+    counts = Tally().counts()
+    idle = Measures(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0, counts=counts)
+    lines = ["| metric | label | values |", "|---|---|---|"]
+    for metric in METRICS:
+        if isinstance(metric, Distribution) or metric.name == "swell_info":
+            continue
+        for place, label in enumerate(metric.labels):
+            values = dict.fromkeys(sample[place] for sample in metric.read(idle))
+            told = ", ".join(f"`{value}`" for value in values)
+            lines += [f"| `{series_of(metric)[0]}` | `{label}` | {told} |"] if values else []
+    return lines
+
+
 def openapi_document() -> str:
     """The control API, for generators of clients and for tests."""
     return json.dumps(document(), indent=1) + "\n"
@@ -154,6 +205,7 @@ PAGES = {
     "cli.md": cli_page,
     "job-file.md": job_file_page,
     "settings.md": settings_page,
+    "metrics.md": metrics_page,
     "openapi.json": openapi_document,
 }
 

@@ -14,9 +14,11 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.board import BoardChanges
+from swell.live.measures import Measures
 from swell.live.metrics import metric_history
 from swell.live.platform import check_room
 from swell.live.retention import PrunedJob, PruneRequest, choose
+from swell.live.tally import Tally
 from swell.model.calendar import Calendar
 from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
@@ -216,6 +218,17 @@ class FakeControl:
             warnings=self.warnings,
             lost_nodes=self.lost,
             hosts_may_join=True,
+        )
+
+    def measures(self) -> Measures:
+        open_jobs = [job for job in self.jobs() if not job.phase.is_end]
+        return Measures(
+            cluster=self.cluster(),
+            jobs=Counter((job.phase, job.job_class) for job in open_jobs),
+            promises={},
+            num_workers=sum(job.workers for job in open_jobs),
+            num_batches=7,
+            counts=Tally().counts(),
         )
 
     def drain_node(self, name: str) -> NodeView:

@@ -319,6 +319,7 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--policy", "astrology"), ("'astrology'", "elasticflow")),
         (("--devices", "abacus:3"), ("'abacus:3'", "paced:DEVICES@RATE")),
         (("--port", "70000"), ("port 70000 is not between",)),
+        (("--metrics-port", "-1"), ("--metrics-port: port -1 is not between",)),
         (("--cores", "4096"), ("--cores 4096: this process may use", "0 for all of them")),
         (("--cores", "-1"), ("--cores -1: this process may use",)),
         (("--cores", "inf"), ("--cores inf: name a number of cores, or 0 for all of them",)),
@@ -336,11 +337,14 @@ def test_options_that_cannot_be_met(
 
 
 def test_http_is_answered_where_it_was_asked_for(state: Path, up: Run) -> None:
-    done = up(*PACED, "--port", 0)
+    done = up(*PACED, "--port", 0, "--metrics-port", 0)
     (url,) = re.findall(rf"pid {pid_of(state)}, (http://127\.0\.0\.1:\d+)\n", done.stdout)
     token = StateFolder(state).read_token()
     for headers, status in (({"Authorization": f"Bearer {token}"}, 200), ({}, 401)):
         assert httpx.get(f"{url}/v1/jobs", headers=headers, trust_env=False).status_code == status
+    ((metrics_url, token_file),) = re.findall(r"\nmetrics (http://\S+), token in (\S+)\n", done.stdout)
+    headers = {"Authorization": f"Bearer {Path(token_file).read_text()}"}
+    assert "swell_info{" in httpx.get(metrics_url, headers=headers, trust_env=False).text
     assert run_swell("down", "--state", state).returncode == 0
     assert not StateFolder(state).socket.exists()
     assert "http:" not in up(*PACED).stdout, "a port is not remembered"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from swell.live.board import BoardChanges
+from swell.live.measures import Measures
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
@@ -78,6 +79,9 @@ class Control(Protocol):
 
     def cluster(self) -> ClusterView:
         """The nodes, which job holds each device, and the platform's own state."""
+
+    def measures(self) -> Measures:
+        """What operators measure."""
 
     def drain_node(self, name: str) -> NodeView:
         """Place nothing on it any more, and move what is there. Raises UnknownNode, Unavailable."""

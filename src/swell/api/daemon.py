@@ -14,6 +14,7 @@ from swell.api.access import Access
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.loop_compiler import LoopCompiler
+from swell.api.metrics_app import create_metrics_app
 from swell.api.page.door import PageDoor
 from swell.api.page.page import Page
 from swell.api.page.sessions import Sessions
@@ -34,11 +35,12 @@ from swell.store.folder import Endpoint, LastOptions, StateFolder
 log = logging.getLogger("swell.daemon")
 
 
-def serve(options: PlatformOptions, port: int | None = None) -> None:
+def serve(options: PlatformOptions, port: int | None = None, metrics_port: int | None = None) -> None:
     """Run a platform with its API until it is told to stop, by request or by SIGTERM or SIGINT.
 
     Args:
         port: of loopback HTTP, besides the Unix socket; 0: any that is free; None: no port.
+        metrics_port: likewise, where only metrics are to be had.
 
     Raises:
         StateError: the state folder cannot be used, or another platform uses it.
@@ -51,6 +53,8 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
         _noticed(folder),
+        _noticed(folder),
+        _metrics(platform, folder, metrics_port) as bound_metrics_port,
     ):
         intake, door = Intake(folder, options.settings.code), PageDoor(folder)
         page, access = Page(platform, Sessions(door.secret), door.port), Access.of(folder, options.settings)
@@ -69,6 +73,8 @@ def serve(options: PlatformOptions, port: int | None = None) -> None:
             folder.write_endpoint(endpoint)
             if options.share:
                 announce(options.share, endpoint)
+            bound_port = None if port is None else server.port
+            folder.write_endpoint(Endpoint.of_this_process(bound_port, bound_metrics_port))
             folder.write_notice("")
             platform.run()
         finally:
@@ -95,6 +101,20 @@ def _shared(share: str) -> Iterator[list[socket.socket]]:
         return
     with shared_socket(share) as listener:
         yield [listener]
+
+
+def _metrics(platform: Platform, folder: StateFolder, port: int | None) -> Iterator[int | None]:
+    """Served from a thread of their own; the port that they are at."""
+    if port is None:
+        yield None
+        return
+    with bind(port, "--metrics-port") as listener:
+        server = ApiServer(create_metrics_app(platform.measures, folder), listener)
+        server.start()
+        try:
+            yield server.port
+        finally:
+            server.stop()
 
 
 @contextmanager

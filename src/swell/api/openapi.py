@@ -59,7 +59,10 @@ def _operation(operation: Operation, answer: Schema) -> dict[str, Any]:
     if operation.body is not None:
         described["requestBody"] = {"required": True, "content": _json(_reference(operation.body))}
     described["responses"] = {
-        str(operation.status): {"description": "Done.", "content": _json(answer)},
+        str(operation.status): {
+            "description": "Done.",
+            "content": {operation.media_type.partition(";")[0]: {"schema": answer}},
+        },
         **(
             {
                 "200": {

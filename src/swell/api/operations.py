@@ -70,12 +70,16 @@ class Operation:
     summary: str
     answer: Any
     status: int = 200
+    media_type: str = "application/json"  #: of the answer
     repeated: bool = False  #: 200, with the same answer, where the request was made before
     body: type | None = None
     parameters: tuple[Parameter, ...] = ()
     failures: tuple[int, ...] = ()  #: statuses, besides those of every operation
     role: Role = Role.OPERATE  #: the least that may; of role SUBMIT those of the job's tenant, see `access`
 
+
+#: Prometheus' text format.
+PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 JOB_ID = Parameter(
     name="job_id", description="As `POST /v1/jobs` answered it.", schema={"type": "string"}, place="path"
@@ -165,6 +169,14 @@ OPERATIONS = (
         role=Role.VIEW,
         summary="This document.",
         answer=dict[str, Any],
+    ),
+    Operation(
+        method="GET",
+        path="/metrics",
+        name="prometheus",
+        summary="Metrics of the platform and of its daemon, for Prometheus.",
+        answer=str,
+        media_type=PROMETHEUS_TEXT,
     ),
     Operation(
         method="POST",

@@ -31,10 +31,11 @@ from swell.api.control import Control
 from swell.api.intake import Intake
 from swell.api.logs import Whose, parse_offsets, read_chunks
 from swell.api.openapi import document
-from swell.api.operations import OPERATIONS, Health, JobRef, PageLink, Stopping
+from swell.api.operations import OPERATIONS, PROMETHEUS_TEXT, Health, JobRef, PageLink, Stopping
 from swell.api.page.headers import HeadersMiddleware
 from swell.api.page.page import Page
 from swell.api.pages import MAX_JOBS, parse_query
+from swell.api.prometheus import Exposition
 from swell.api.promise_request import parse_promise
 from swell.api.rates import RateExceeded
 from swell.api.resubmission import continued, parse_wish, retried
@@ -118,12 +119,16 @@ class Routes:
         self._control, self._page, self._access = control, page, access
         self._submissions = _SubmissionThreads(SUBMISSION_THREADS)
         self._intake = intake
+        self._exposition = Exposition(control.measures)
 
     def health(self) -> Response:
         return answer(Health(pid=os.getpid(), version=__version__))
 
     def openapi(self) -> Response:
         return answer(document())
+
+    def prometheus(self) -> Response:
+        return Response(self._exposition.text(), media_type=PROMETHEUS_TEXT)
 
     async def submit(self, request: Request) -> Response:
         return await self._new_job(request, self._submit)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from swell.api.connections import ACCEPT_AT_ONCE, ApiConfig, BoundedProtocol
 from swell.api.errors import InvalidOption
@@ -27,14 +27,17 @@ class PortTaken(InvalidOption):
     """Another program listens on the port."""
 
 
-def bind(port: int = 0) -> socket.socket:
+def bind(port: int = 0, option: str = "--port") -> socket.socket:
     """A listening socket on loopback; port 0: any that is free.
+
+    Args:
+        option: with which the port was chosen.
 
     Raises:
         PortTaken, InvalidOption
     """
     if not 0 <= port <= 65535:
-        raise InvalidOption(f"port {port} is not between 0 and 65535; choose another")
+        raise InvalidOption(f"{option}: port {port} is not between 0 and 65535; choose another")
     listener = socket.socket(
         socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )  # named, so that asyncio sets TCP_NODELAY: without it each answer waits 40 ms for an acknowledgement
@@ -47,7 +50,7 @@ def bind(port: int = 0) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise PortTaken(
                 f"port {port} on {HOST} is used by another program; choose another with "
-                "--port, or --port 0 for a free one"
+                f"{option}, or {option} 0 for a free one"
             ) from error
         raise InvalidOption(f"cannot listen on port {port} ({error.strerror}); choose another") from error
     return listener
@@ -61,6 +64,9 @@ class ApiServer:
         shared_addresses: of the Unix sockets among the listeners at which other users are served.
         """
         config = ApiConfig(
+
+    def __init__(self, app: Starlette, *listeners: socket.socket) -> None:
+        config = uvicorn.Config(
             app,
             http=BoundedProtocol,
             lifespan="off",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,15 @@ def up(
             metavar="PORT",
             help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only "
             "the Unix socket in the state folder.",
+            show_default=False,
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Port on 127.0.0.1 for Prometheus: GET /metrics, with the token in `metrics-token` of the "
+            "state folder; 0 picks a free one. Default: none.",
             show_default=False,
         ),
     ] = None,
@@ -161,9 +170,9 @@ def up(
         _check_modules(choice.options.preload)
         _note_lack()
         if foreground:
-            _serve(made_of, port)
+            _serve(made_of, port, metrics_port)
         else:
-            _start(folder, choice, port)
+            _start(folder, choice, {"--port": port, "--metrics-port": metrics_port})
 
 
 def _check_modules(modules: Iterable[str]) -> None:
@@ -185,14 +194,14 @@ def _note_lack() -> None:
         print(f"note: {lack}", file=sys.stderr)
 
 
-def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
+def _start(folder: StateFolder, choice: Choice, ports: Mapping[str, int | None]) -> None:
     from swell.cli.launch import has_devices, launch
     from swell.cli.nodes import number_of_cores
     from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 
     is_ready = has_devices(choice.options.devices, choice.options.cores)
-    words = choice.words if port is None else [*choice.words, "--port", str(port)]
-    with launch(folder, words, is_ready) as client:
+    given = [word for name, port in ports.items() if port is not None for word in (name, str(port))]
+    with launch(folder, [*choice.words, *given], is_ready) as client:
         cluster = client.cluster()
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
         cores = sum(node.cores for node in cluster.nodes if node.cores is not None)
@@ -203,6 +212,8 @@ def _start(folder: StateFolder, choice: Choice, port: int | None) -> None:
             print(f"as last time: {', '.join(choice.remembered)}")
         where = f", {client.endpoint.url}" if client.endpoint.url else ""
         print(f"state {folder.path}, pid {client.endpoint.pid}{where}")
+        if metrics_url := client.endpoint.metrics_url:
+            print(f"metrics {metrics_url}, token in {folder.metrics_token}")
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
@@ -240,7 +251,7 @@ def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
     )
 
 
-def _serve(made_of: PlatformOptions, port: int | None) -> None:
+def _serve(made_of: PlatformOptions, port: int | None, metrics_port: int | None) -> None:
     from swell.api.daemon import serve
 
-    serve(made_of, port)
+    serve(made_of, port, metrics_port)

@@ -138,6 +138,12 @@ def with_outlook(
     return msgspec.structs.replace(view, estimated_finish_s=outlook.finish_s(row, up_s), reason=reason)
 
 
+def planned_s(view: JobView, outlook: PlanOutlook | None, up_s: float | None) -> float | None:
+    """When an open job ends by the plan; see `TurnChanges`. None: no plan has told yet."""
+    row = None if outlook is None else outlook.row(view.id)
+    return view.estimated_finish_s if outlook is None or row is None else outlook.finish_s(row, up_s)
+
+
 def guessed(view: JobView, now_s: float) -> JobView:
     """With a first guess of its finish, if it is open and there is no estimate."""
     if view.estimated_finish_s is not None or view.phase.is_end:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from swell.core.explanations import PlanOutlook, TurnChanges, guessed, with_outlook
+from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
 from swell.core.platform_core import PlatformCore
+from swell.live.turn_feed import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
@@ -86,8 +87,8 @@ class ViewBoard:
         self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
         self._told: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
 
-    def post(self, core: PlatformCore) -> list[JobView]:
-        """Show what the head knows after the turn it has just made. Returns the jobs that ended in it."""
+    def post(self, core: PlatformCore) -> TurnNews:
+        """Show what the head knows after the turn it has just made. Returns what is new."""
         ended, changes, stories = core.ended_views(), core.changes(), core.stories()
         with self._lock:
             self._turn += 1
@@ -114,7 +115,14 @@ class ViewBoard:
                 warned=core.warned,
                 lost_nodes=core.lost_nodes,
             )
-        return ended
+        return TurnNews(
+            now_s=core.now_s,
+            calendar=core.calendar,
+            ended=ended,
+            changes=changes,
+            stories=stories,
+            warned=self._posted.warned,
+        )
 
     def _post_changes(self, place: int, changes: TurnChanges) -> None:
         if place == len(self._plans):
@@ -180,6 +188,16 @@ class ViewBoard:
             ids.update(touched)
         return ids
 
+    def open_jobs(self) -> tuple[float, list[tuple[JobView, float | None]]]:
+        """The time of the latest turn, and each open job with its end by the plan.
+
+        The views are without what the plan says; that takes a tenth of the time of `jobs`.
+        """
+        with self._lock:
+            now_s = self._posted.now_s
+            told = [(view, self._plan_of[view.id].of(view.id)) for view in self._open.values()]
+        return now_s, [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
+
     def count(self) -> Counter[Phase]:
         """Those jobs, by phase."""
         with self._lock:
@@ -235,6 +253,11 @@ class ViewBoard:
     @property
     def num_stale(self) -> int:
         return self._posted.num_stale
+
+    @property
+    def warned(self) -> Mapping[str, NodeWarned]:
+        """By name, nodes that are there and get no more work."""
+        return self._posted.warned
 
     def devices_by_kind(self) -> dict[str, int]:
         """Devices of nodes that take work, of each kind that there is, or was: 0 of the latter."""

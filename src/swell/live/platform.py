@@ -28,6 +28,7 @@ from swell.live.disk import space_of
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.kind_choice import with_kind
+from swell.live.measures import Measures, state_of_promise
 from swell.live.metrics import TimedTally, metric_history
 from swell.live.pruning import EndedJobs, Pruner
 from swell.live.recovery import Entry, differences, explained_jobs, load, replay
@@ -35,6 +36,9 @@ from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site_nodes import SiteNodes
 from swell.live.submitter import Submissions, Submitter, result_of
+from swell.live.tally import Tally
+from swell.live.turn_feed import Turn, TurnFeed, TurnNews
+from swell.live.turn_times import TimedTurns
 from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
@@ -212,6 +216,9 @@ class Platform:
         self._drain_until_s: float | None = None
         self._fold_at_seq = store.last_seq + FOLD_AFTER
         self._journal = RetryingJournal(store, tell)
+        self._tally = Tally()
+        self._feed = TurnFeed()
+        self._feed.add(self._tally)
         self._pruner = Pruner(store, site.jobs_dir, self._archive_all, self._clock.now_s)
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._world = LiveWorld(
@@ -224,6 +231,7 @@ class Platform:
             lambda: self._drain_until_s,
             self._answer_asked,
         )
+        self._turns = TimedTurns(self._world, self._journal)
 
     # ------------------------------------------------------------ the head's thread
     def recover(self, history: History) -> None:
@@ -236,6 +244,7 @@ class Platform:
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self._started_s = self._clock.now_s()
+        self._tally.begin(self._board.jobs(_is_open), self._core.calendar, self._board.warned)
 
     def _note_open_jobs(self) -> None:
         """A daemon that was killed, or one of an earlier version, may not have come to it.
@@ -277,11 +286,13 @@ class Platform:
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
         self._pruner.start(self._site.retention)
+        self._feed.start()
         try:
-            run(self._world, self._journal, self._core)
+            run(self._turns, self._turns, self._core)
         finally:
             self._inbox.close()
             self._pruner.stop()
+            self._feed.stop()
         self._fold()
 
     def _opened(self) -> Opened:
@@ -296,7 +307,7 @@ class Platform:
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
         """Show what came of the turn, and let go of what is now safe in the journal."""
         self._store.note_commands(self._store.last_seq, digest(commands))
-        self._post()
+        news = self._post()
         self._inbox.settle(self._core.ignored)
         self._executor.acknowledge()
         if self._board.num_open >= CROWD:
@@ -307,10 +318,13 @@ class Platform:
             self._fold()
         elif self._board.num_stories >= STORIES_TOGETHER:
             self._archive_stories()
+        self._feed.put(Turn(batch=self._turns.batch, news=news, took=self._turns.took()))
 
-    def _post(self) -> None:
-        for view in self._board.post(self._core):
+    def _post(self) -> TurnNews:
+        news = self._board.post(self._core)
+        for view in news.ended:
             self._folders.note_ended(view)
+        return news
 
     def _fold(self) -> None:
         """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
@@ -576,6 +590,20 @@ class Platform:
             engine=self._site.engine,
         )
 
+    def measures(self) -> Measures:
+        """What operators measure, after the last scheduling cycle."""
+        posted_s, open_jobs = self._board.open_jobs()
+        promised = [(view, expected_s) for view, expected_s in open_jobs if view.is_promised]
+        now_s = max(posted_s, self._clock.now_s())
+        return Measures(
+            cluster=self.cluster(),
+            jobs=Counter((view.phase, view.job_class) for view, _ in open_jobs),
+            promises=Counter(state_of_promise(view, now_s, expected_s) for view, expected_s in promised),
+            num_workers=sum(view.workers for view, _ in open_jobs),
+            num_batches=self._store.last_seq,
+            counts=self._tally.counts(),
+        )
+
     def node(self, name: str) -> NodeView:
         """Raises UnknownNode."""
         return self._nodes.named(name)
@@ -638,6 +666,10 @@ class Platform:
         self._journal.stop()
         receipt = self._inbox.request(DrainRequested(at_s=self._clock.now_s()))
         result_of(receipt, "the platform may or may not stop")
+
+
+def _is_open(view: JobView) -> bool:
+    return not view.phase.is_end
 
 
 def _is_crowded(node: NodeView) -> bool:

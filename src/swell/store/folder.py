@@ -26,11 +26,13 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     #: When it began, in the kernel's ticks since boot: another process with this pid has another number.
     started_ticks: int = 0
     port: int | None = None  #: of loopback HTTP, if it was asked for
+    metrics_port: int | None = None  #: likewise, where only metrics are to be had
 
     @classmethod
-    def of_this_process(cls, port: int | None = None) -> Endpoint:
-        """The calling process, which also listens on `port` if one is given."""
-        return cls(pid=os.getpid(), started_ticks=_started_ticks(os.getpid()) or 0, port=port)
+    def of_this_process(cls, port: int | None = None, metrics_port: int | None = None) -> Endpoint:
+        """The calling process, which also listens on these ports if they are given."""
+        ticks = _started_ticks(os.getpid()) or 0
+        return cls(pid=os.getpid(), started_ticks=ticks, port=port, metrics_port=metrics_port)
 
     @property
     def is_alive(self) -> bool:
@@ -41,6 +43,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str | None:
         """Address of the loopback port; None without one."""
         return None if self.port is None else f"http://127.0.0.1:{self.port}"
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where Prometheus finds the metrics; None without a port for it."""
+        return None if self.metrics_port is None else f"http://127.0.0.1:{self.metrics_port}/metrics"
 
 
 class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +90,7 @@ class StateFolder:
         self.path = Path(path).expanduser().absolute() if path else default_path(os.environ)
         self.journal = self.path / "journal.db"
         self.token = self.path / "token"
+        self.metrics_token = self.path / "metrics-token"
         self.endpoint = self.path / "endpoint.json"
         self.socket = self.path / "api.sock"
         self.options = self.path / "options.json"
@@ -189,16 +197,15 @@ class StateFolder:
 
     def ensure_token(self) -> str:
         """The token that opens the API; made anew if there is none or if others could have read it."""
-        token = self.read_token()
-        if token and not self.token.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            return token
-        token = secrets.token_urlsafe(32)
-        _write(self.token, token.encode())
-        return token
+        return _ensure_secret(self.token)
+
+    def ensure_metrics_token(self) -> str:
+        """The token that opens the metrics, and nothing else; likewise."""
+        return _ensure_secret(self.metrics_token)
 
     def read_token(self) -> str:
         """Empty if there is none."""
-        return _read(self.token).decode("ascii", "replace").strip()
+        return _read_secret(self.token)
 
     def ensure_page_keys(self) -> PageKeys:
         """Those of the page; made anew if there are none, or if others could have read them."""
@@ -305,6 +312,19 @@ def _started_ticks(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _ensure_secret(path: Path) -> str:
+    secret = _read_secret(path)
+    if secret and not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return secret
+    secret = secrets.token_urlsafe(32)
+    _write(path, secret.encode())
+    return secret
+
+
+def _read_secret(path: Path) -> str:
+    return _read(path).decode("ascii", "replace").strip()
 
 
 def _read(path: Path) -> bytes:

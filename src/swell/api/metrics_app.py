@@ -1,0 +1,39 @@
+"""Metrics on a port of their own, with a token that opens nothing else: Prometheus needs no other one."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from swell.api.answers import failure
+from swell.api.operations import PROMETHEUS_TEXT
+from swell.api.prometheus import Exposition
+from swell.live.measures import Measures
+from swell.store.folder import StateFolder
+
+#: As in `authentication`: a page in a browser could come under a name of its own.
+HOST_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+def create_metrics_app(measure: Callable[[], Measures], folder: StateFolder) -> Starlette:
+    """Answers `GET /metrics` alone."""
+    exposition, bearer = Exposition(measure), f"Bearer {folder.ensure_metrics_token()}".encode()
+
+    def metrics(request: Request) -> Response:
+        if request.url.hostname not in HOST_NAMES:
+            return failure(403, "metrics are told to 127.0.0.1 and localhost only; use one in the address")
+        given = request.headers.getlist("authorization")
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("latin-1"), bearer):
+            return failure(
+                401,
+                "wrong or missing token; send `Authorization: Bearer TOKEN`, "
+                f"see `{folder.metrics_token.name}` in the state folder",
+            )
+        return Response(exposition.text(), media_type=PROMETHEUS_TEXT)
+
+    return Starlette(routes=[Route("/metrics", metrics)])

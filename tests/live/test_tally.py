@@ -1,0 +1,280 @@
+"""What operators are told is counted once, and only what happened since the daemon's start."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.store.views import job_view
+
+from swell.live.finish_errors import FinishErrors
+from swell.live.histogram import Histogram
+from swell.live.job_tally import AfterNoPromise, JobTally
+from swell.live.measures import PromiseState, state_of_promise
+from swell.live.node_tally import NodeTally
+from swell.live.resize_tally import ResizeTally
+from swell.live.turn_feed import Turn, TurnFeed
+from swell.live.turn_times import TimedTurns
+from swell.model.calendar import Calendar
+from swell.model.command import WakeAt
+from swell.model.event import NodeLost, NodeWarned, Outcome, Woke
+from swell.model.job import JobClass, Phase
+from swell.model.resize import Resize, Verdict
+from swell.model.view import JobView, Story
+
+from .parts import Hands, spec
+from .test_platform import as_if_killed, running, until
+from .turns import turn
+
+VALUES = st.floats(min_value=0, max_value=1e6)
+OVER = [verdict for verdict in Verdict if verdict is not Verdict.UNDER_WAY]
+
+
+@given(st.lists(VALUES), st.lists(VALUES, min_size=1, unique=True).map(sorted))
+def test_a_histogram_counts_each_value_at_the_bounds_that_are_as_large(
+    values: list[float], bounds: list[float]
+) -> None:
+    histogram = Histogram(bounds)
+    for value in values:
+        histogram.add(value)
+    so_far = list(itertools.accumulate(histogram.counts))
+    assert so_far == [sum(value <= bound for value in values) for bound in [*bounds, float("inf")]]
+    assert histogram.total == sum(values)
+
+
+# ---------------------------------------------------------------- resizes
+def resize(at_s: float, verdict: Verdict, is_held: bool, gain_s: float | None = None) -> Resize:
+    return Resize(
+        at_s=at_s,
+        before=1,
+        after=2,
+        verdict=verdict,
+        reason_code="boosted",
+        reason="",
+        expected_cost_s=None,
+        expected_gain_s=None,
+        wait_s=None,
+        cost_s=0.5,
+        gain_s=gain_s,
+        held_s=1.0,
+        is_held=is_held,
+        rate_before_per_s=None,
+        rate_after_per_s=None,
+    )
+
+
+@given(st.lists(st.sampled_from(OVER), max_size=8), st.data())
+def test_a_resize_counts_once_when_its_size_is_given_up(verdicts: list[Verdict], data: st.DataObject) -> None:
+    """However often its job is shown meanwhile, and whether its end is shown with the job's or before."""
+    tally = ResizeTally()
+    for number in range(len(verdicts)):
+        over = [resize(at_s, verdicts[at_s], is_held=False) for at_s in range(number)]
+        held = resize(number, verdicts[number], is_held=True)
+        view = job_view(resize_history=(*over, held))
+        for _ in range(data.draw(st.integers(0, 2))):
+            tally.hear(turn(view))
+    ended = job_view(resize_history=tuple(resize(at_s, one, False) for at_s, one in enumerate(verdicts)))
+    tally.hear(turn(ended=[ended]))
+    assert tally.verdicts == Counter(verdicts)
+    assert tally.pause_s.count == len(verdicts)
+
+
+def test_what_growths_saved_and_lost_is_told_apart() -> None:
+    tally = ResizeTally()
+    history = (resize(0.0, Verdict.PAID, False, 5.0), resize(1.0, Verdict.UNPAID, False, -2.0))
+    tally.begin([job_view(id="old", resize_history=history)])
+    tally.hear(turn(job_view(id="old", resize_history=history), job_view(id="new", resize_history=history)))
+    assert (tally.saved_s, tally.lost_s, tally.verdicts.total()) == (5.0, 2.0, 2)
+
+
+# ---------------------------------------------------------------- promises
+def promised(**changes: object) -> JobView:
+    known = {"job_class": JobClass.STRICT, "is_promised": True, "deadline_s": 100.0}
+    return msgspec.structs.replace(job_view(), **(known | changes))
+
+
+def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
+    tally = JobTally()
+    for view in (promised(), promised(), promised(deadline_s=200.0), promised(id="other")):
+        tally.hear(turn(view))
+    assert tally.num_promised == 3
+
+
+def test_a_promise_is_the_same_when_the_clock_is_set_and_after_a_restart() -> None:
+    tally, ahead = JobTally(), Calendar(offsets=((0.0, 40.0),))
+    tally.begin([promised()], Calendar())
+    tally.hear(turn(promised()))
+    tally.hear(turn(promised(deadline_s=60.0), calendar=ahead))
+    assert tally.num_promised == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "num_kept", "missed"),
+    [
+        ({"phase": Phase.SUCCEEDED, "kept": True}, 1, {}),
+        ({"phase": Phase.SUCCEEDED, "kept": False}, 0, {Phase.SUCCEEDED: 1}),
+        ({"phase": Phase.FAILED, "kept": False}, 0, {Phase.FAILED: 1}),
+        ({"phase": Phase.CANCELLED, "kept": None}, 0, {}),
+        ({"phase": Phase.SUCCEEDED, "kept": False, "is_promised": False}, 0, {}),
+    ],
+)
+def test_a_promise_is_kept_or_missed_at_the_end(
+    end: dict[str, object], num_kept: int, missed: dict[Phase, int]
+) -> None:
+    tally = JobTally()
+    tally.hear(turn(ended=[promised(**end)]))
+    assert (tally.num_kept, dict(tally.missed)) == (num_kept, missed)
+
+
+def test_each_way_to_be_refused_is_counted() -> None:
+    tally, told = JobTally(), ("unpromised", "change_refused", "offer_taken", "promised")
+    rejected = promised(phase=Phase.REJECTED, is_promised=False)
+    crowded_out = job_view(phase=Phase.REJECTED, job_class=JobClass.SOFT)
+    tally.hear(
+        turn(
+            ended=[rejected, crowded_out],
+            stories=[("a", Story(at_s=0.0, code=code, text="")) for code in told],
+        )
+    )
+    assert tally.refused == dict.fromkeys(AfterNoPromise, 1)
+    assert tally.ended[Phase.REJECTED, JobClass.SOFT] == 1
+
+
+@pytest.mark.parametrize(
+    ("now_s", "expected_s", "state"),
+    [
+        (50.0, 90.0, PromiseState.ON_TRACK),
+        (50.0, None, PromiseState.ON_TRACK),
+        (50.0, 101.0, PromiseState.AT_RISK),
+        (101.0, 101.0, PromiseState.LATE),
+    ],
+)
+def test_how_a_promise_stands(now_s: float, expected_s: float | None, state: PromiseState) -> None:
+    assert state_of_promise(promised(), now_s, expected_s) is state
+
+
+# ---------------------------------------------------------------- expected ends
+def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() -> None:
+    errors = FinishErrors()
+    for now_s, steps, expected_s in ((10.0, 49, 1000.0), (20.0, 50, 90.0), (30.0, 60, 41.0)):
+        view = job_view(steps=steps, total_steps=100, workers=1, estimated_finish_s=expected_s)
+        errors.hear(turn(view, now_s=now_s))
+    errors.hear(turn(ended=[job_view(phase=Phase.SUCCEEDED, finished_s=40.0)], now_s=41.0))
+    assert (errors.error_s.count, errors.error_s.total) == (1, 50.0)
+    assert errors.error_share.total == 50.0 / 20.0
+
+
+def test_jobs_that_fail_are_of_unknown_length_or_were_half_done_before_have_no_error() -> None:
+    errors = FinishErrors()
+    half_done = {"steps": 50, "total_steps": 100, "workers": 1, "estimated_finish_s": 9.0}
+    errors.begin([job_view(id="before", **half_done)])
+    endless = job_view(id="endless", **(half_done | {"total_steps": None}))
+    errors.hear(turn(job_view(id="before", **half_done), job_view(id="fails", **half_done), endless))
+    ends = {"before": Phase.SUCCEEDED, "fails": Phase.FAILED, "endless": Phase.SUCCEEDED}
+    errors.hear(turn(ended=[job_view(id=id_, phase=phase, finished_s=8.0) for id_, phase in ends.items()]))
+    assert errors.error_s.count == 0
+
+
+# ---------------------------------------------------------------- nodes
+def test_a_node_counts_as_lost_with_its_host_and_for_a_cause() -> None:
+    tally = NodeTally()
+    tally.begin(["old"])
+    lost = NodeLost(at_s=0.0, name="new", cause="its machine is gone")
+    tally.hear(turn(batch=[replace_cause(lost, ""), msgspec.structs.replace(lost, is_host_kept=True), lost]))
+    assert tally.losses == {False: 1}
+    tally.hear(turn(batch=[NodeWarned(at_s=0.0, name="new"), lost]))
+    assert tally.losses == {False: 1, True: 1}
+    tally.hear(turn(batch=[lost], warned=("new",)))
+    tally.hear(turn(batch=[lost], warned=()))
+    assert tally.losses == {False: 2, True: 2}
+
+
+def replace_cause(event: NodeLost, cause: str) -> NodeLost:
+    return msgspec.structs.replace(event, cause=cause)
+
+
+# ---------------------------------------------------------------- turns
+class Steps:
+    """A clock, a world and a journal: each part of a turn takes as long as it says."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def clock_s(self) -> float:
+        return self.now_s
+
+    def next_events(self) -> list[Woke]:
+        self.now_s += 100.0
+        return [Woke(at_s=0.0)]
+
+    def append(self, batch: object) -> None:
+        self.now_s += 1.0
+
+    def perform(self, command: object) -> None:
+        self.now_s += 4.0
+
+    def replay(self) -> list[list[Woke]]:
+        return []
+
+
+@pytest.mark.parametrize("num_commands", [0, 1, 3])
+def test_a_decision_lasts_until_the_first_command_and_a_turn_until_its_end(num_commands: int) -> None:
+    parts = Steps()
+    turns = TimedTurns(parts, parts, parts.clock_s)
+    turns.append(turns.next_events())
+    parts.now_s += 2.0
+    for _ in range(num_commands):
+        turns.perform(WakeAt(at_s=0.0))
+    parts.next_events, ended = lambda: ended.append(turns.took()) or [], []  # type: ignore
+    turns.next_events()
+    (took,) = ended
+    assert (took.journal_s, took.decision_s, took.turn_s) == (1.0, 2.0, 3.0 + 4.0 * num_commands)
+
+
+class Failing:
+    def hear(self, turn: Turn) -> None:
+        raise ValueError("a defect")
+
+
+class Listing:
+    def __init__(self) -> None:
+        self.heard: list[Turn] = []
+
+    def hear(self, turn: Turn) -> None:
+        self.heard.append(turn)
+
+
+def test_a_listener_that_fails_keeps_no_turn_from_another(caplog: pytest.LogCaptureFixture) -> None:
+    feed, listener = TurnFeed(), Listing()
+    feed.add(Failing())
+    feed.add(listener)
+    feed.start()
+    turns = [replace(turn(), batch=[Woke(at_s=float(number))]) for number in range(5)]
+    for one in turns:
+        feed.put(one)
+    feed.stop()
+    assert listener.heard == turns
+    assert "Failing did not take a turn" in caplog.text
+
+
+def test_a_platform_that_goes_on_does_not_count_again_what_its_journal_tells(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        first, second = platform.submit(spec()).id, platform.submit(spec()).id
+        until(lambda: platform.job(second).phase is Phase.RUNNING)
+        hands.deliver(hands.ended(first, Outcome.SUCCEEDED))
+        until(lambda: platform.measures().counts.ended[Phase.SUCCEEDED, JobClass.BEST_EFFORT] == 1)
+        folder, left = as_if_killed(tmp_path, hands)
+    with running(folder, left) as platform:
+        left.deliver(left.ended(second, Outcome.FAILED))
+        until(lambda: platform.measures().counts.ended.get((Phase.FAILED, JobClass.BEST_EFFORT)) == 1)
+        counts = platform.measures().counts
+        assert counts.ended[Phase.SUCCEEDED, JobClass.BEST_EFFORT] == 0
+        assert counts.submitted[JobClass.BEST_EFFORT] == 0
+        assert counts.turn_s.count == counts.journal_s.count > 0
