@@ -28,7 +28,10 @@ from swell.live.platform import Platform, Site
 from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
 from swell.live.retention import PrunedJob, PruneRequest
+from swell.live.webhooks.signature import key_of
+from swell.live.webhooks.webhooks import Webhooks
 from swell.model.view import JobView
+from swell.model.webhook import Webhook
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 from swell.settings import InvalidSetting, Settings, make_settings
@@ -85,11 +88,13 @@ def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> 
 
 @contextmanager
 def open_platform(
-    options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None
+    options: PlatformOptions,
+    on_crowd: Callable[[], None] = lambda: None,
+    webhooks: Sequence[Webhook] = (),
 ) -> Iterator[Platform]:
     """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
 
-    `on_crowd` is called now and then while there are many open jobs.
+    `on_crowd` is called now and then while there are many open jobs. `webhooks` are told of all jobs.
 
     Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
 
@@ -135,13 +140,30 @@ def open_platform(
         try:
             with _told_as_damage():
                 _fold_under_last_settings(folder, journal, options.settings)
-                platform = Platform(site, core, journal, executor, partial(_note, folder), on_crowd)
+                told = _webhooks(folder, journal, webhooks)
+                platform = Platform(
+                    site, core, journal, executor, partial(_note, folder), on_crowd, webhooks=told
+                )
                 platform.recover(journal.history())
             yield platform
             executor.shut_down()
         finally:
             executor.close()
             journal.close()
+
+
+def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> Webhooks:
+    """Raises ValueError if the secret in the folder is none."""
+
+    def of_job(job_id: str) -> Webhook | None:
+        submission = journal.submission(job_id)
+        return None if submission is None else submission.spec.webhook
+
+    try:
+        key = key_of(folder.ensure_webhook_secret())
+    except ValueError as error:
+        raise InvalidSetting(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
+    return Webhooks(folder.webhooks, key, everywhere, of_job)
 
 
 def _note(folder: StateFolder, why: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from swell.executors.ray.options import RayOptions
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.model.webhook import Webhook
 from swell.policies.registry import POLICIES, UnknownPolicy
 from swell.settings import Settings
 from swell.store.folder import StateFolder
@@ -62,7 +63,7 @@ def new_core(policy: str) -> None:
 
 @contextmanager
 def open_platform(
-    options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None
+    options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None, webhooks: Sequence[Webhook] = ()
 ) -> Iterator[FakePlatform]:
     check_sharing(options.sharing)
     parse_devices(options.devices, options.sharing.cores)

@@ -241,6 +241,9 @@ class Failing:
     def hear(self, turn: Turn) -> None:
         raise ValueError("a defect")
 
+    def look(self) -> None:
+        pass
+
 
 class Listing:
     def __init__(self) -> None:
@@ -248,6 +251,9 @@ class Listing:
 
     def hear(self, turn: Turn) -> None:
         self.heard.append(turn)
+
+    def look(self) -> None:
+        pass
 
 
 def test_a_listener_that_fails_keeps_no_turn_from_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -258,8 +264,9 @@ def test_a_listener_that_fails_keeps_no_turn_from_another(caplog: pytest.LogCapt
     turns = [replace(turn(), batch=[Woke(at_s=float(number))]) for number in range(5)]
     for one in turns:
         feed.put(one)
-    feed.stop()
+    assert feed.is_heard_within(20.0)
     assert listener.heard == turns
+    feed.stop()
     assert "Failing did not take a turn" in caplog.text
 
 

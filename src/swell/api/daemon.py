@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
@@ -22,13 +22,16 @@ from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
+from swell.api.webhook_file import load_webhooks
 from swell.assemble import PlatformOptions, open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.limiter import LimitError
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
+from swell.model.webhook import Webhook
 from swell.policies.registry import UnknownPolicy
+from swell.settings import InvalidSetting
 from swell.store.errors import StateUnwritable
 from swell.store.folder import Endpoint, LastOptions, StateFolder
 
@@ -48,8 +51,10 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         ApiError: no worker can be started.
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
+    webhooks = load_webhooks(folder.webhooks_file)
+    _log_deliveries()
     with (
-        _opened(options, loops.go_on) as platform,
+        _opened(options, loops.go_on, webhooks) as platform,
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
         _noticed(folder),
@@ -118,14 +123,26 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None) -> Itera
 
 
 @contextmanager
-def _opened(options: PlatformOptions, on_crowd: Callable[[], None]) -> Iterator[Platform]:
+def _opened(
+    options: PlatformOptions, on_crowd: Callable[[], None], webhooks: Sequence[Webhook]
+) -> Iterator[Platform]:
     try:
-        with open_platform(options, on_crowd) as platform:
+        with open_platform(options, on_crowd, webhooks) as platform:
             yield platform
-    except (DeviceError, LimitError, UnknownPolicy) as error:
+    except (DeviceError, InvalidSetting, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
+
+
+def _log_deliveries() -> None:
+    """Who was told what stands in `daemon.log`, as faults do."""
+    deliveries = logging.getLogger("swell.webhooks")
+    deliveries.setLevel(logging.INFO)
+    if not deliveries.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s webhook: %(message)s"))
+        deliveries.addHandler(handler)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
 from swell.model.kind import RULE, is_kind
 from swell.model.sizes import parse_bytes
+from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -216,6 +217,20 @@ def kind(name: str | None) -> str:
             f"{shown(name)} cannot be a kind of device: it has {RULE}; name one that `swell nodes` lists",
         )
     return name
+
+
+def webhook(url: str | None, on: str | tuple[str, ...]) -> Webhook | None:
+    """Where and of what the owner is told; None without an address."""
+    words = [word.strip() for word in on.split(",")] if isinstance(on, str) else list(on)
+    if unknown := [word for word in words if word not in list(WebhookEvent)]:
+        raise InvalidField("on", f"{shown(unknown[0])} is not told; choose from {', '.join(WebhookEvent)}")
+    if url is None:
+        if words:
+            raise InvalidField("on", "there is no address that could be told; give one as `webhook`")
+        return None
+    if fault := fault_of(url):
+        raise InvalidField("webhook", fault)
+    return Webhook(url=url, on=tuple(event for event in WebhookEvent if event in words or not words))
 
 
 def arguments(args: tuple[str | int | float, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
 
 
-class _Loader(yaml.SafeLoader):
+class PlainLoader(yaml.SafeLoader):
     """Safe YAML with the plain values of YAML 1.2.
 
     By YAML 1.1 the text `1:8` is the number 68 and `2030-01-31` a date; here both stay text.
@@ -30,14 +30,14 @@ for _tag, _form, _first in (
     ("int", r"[-+]?[0-9]+", list("-+0123456789")),
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", list("-+.0123456789")),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_form})$"), _first)
+    PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_form})$"), _first)
 
 
-def _int(loader: _Loader, node: yaml.ScalarNode) -> int:
+def _int(loader: PlainLoader, node: yaml.ScalarNode) -> int:
     return int(loader.construct_scalar(node))
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _int)
+PlainLoader.add_constructor("tag:yaml.org,2002:int", _int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def load(path: Path) -> list[FileJob]:
     """
     path = path.expanduser().absolute()
     try:
-        node = yaml.compose(path.read_text("utf-8"), Loader=_Loader)
+        node = yaml.compose(path.read_text("utf-8"), Loader=PlainLoader)
     except OSError as error:
         raise InvalidJob(f"job file {path} cannot be read ({error.strerror}); correct the path") from error
     except UnicodeDecodeError as error:
@@ -103,7 +103,7 @@ def _job(path: Path, node: yaml.Node) -> FileJob:
 
 
 def _construct(node: yaml.Node) -> Any:
-    loader = _Loader("")
+    loader = PlainLoader("")
     try:
         return loader.construct_document(node)
     finally:

@@ -265,6 +265,23 @@ METRICS: Sequence[PlatformMetric] = (
         lambda m: {(topic,): 1 for topic in sorted(m.cluster.warnings)},
         ("topic",),
     ),
+    Count(
+        "swell_webhook_messages",
+        "Messages to webhooks that are done with: `delivered`, or `dropped`, because the address was not "
+        "reached for days, wants no more, or has too many waiting.",
+        lambda m: {("delivered",): m.webhooks.num_delivered, ("dropped",): m.webhooks.num_dropped},
+        ("result",),
+    ),
+    Count(
+        "swell_webhook_failures",
+        "Requests to webhooks that were not answered with success; they are made again.",
+        lambda m: _one(m.webhooks.num_failed),
+    ),
+    Gauge(
+        "swell_webhook_messages_waiting",
+        "Messages to webhooks that are yet to be delivered.",
+        lambda m: _one(m.webhooks.num_waiting),
+    ),
     Gauge(
         "swell_start_time_seconds",
         "When the daemon was started, in seconds since 1970. Counts begin there.",

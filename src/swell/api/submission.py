@@ -207,6 +207,20 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "without a tenant share a default one."
         ),
     ] = None
+    webhook: Annotated[
+        str | None,
+        Meta(
+            description="Address (`https://...`) that is told of the job by signed POST requests. Default: "
+            "only those that the platform has for all jobs."
+        ),
+    ] = None
+    on: Annotated[
+        str | tuple[str, ...],
+        Meta(
+            description="What the address is told: `finished` (the job ended, in whichever way), `at_risk` "
+            "(it is expected to end after its deadline), `missed` (the deadline is over). Default: all three."
+        ),
+    ] = ()
     stop_on_nan: Annotated[
         bool,
         Meta(
@@ -296,6 +310,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             kind=fields.kind(self.kind),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self._on_drift(),
+            webhook=fields.webhook(self.webhook, self.on),
         )
 
     def _end(self) -> EndCondition:

@@ -157,6 +157,17 @@ Tenant = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Team or project that the job belongs to, on a shared cluster."),
 ]
+WebhookUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Address that is told of the job by signed POST requests."),
+]
+On = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EVENT,...",
+        help="What the address of --webhook is told: finished, at_risk, missed. Default: all.",
+    ),
+]
 StopOnNan = Annotated[
     bool | None,
     typer.Option(

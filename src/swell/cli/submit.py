@@ -59,6 +59,8 @@ def submit(
     needs: job.Needs = None,
     seed: job.Seed = None,
     tenant: job.Tenant = None,
+    webhook: job.WebhookUrl = None,
+    on: job.On = None,
     stop_on_nan: job.StopOnNan = None,
     key: job.Key = None,
     on_drift: job.OnDrift = None,

@@ -297,6 +297,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
             warnings=status.warnings,
             code=spec.code,
             continues=self.continues,
+            webhook=spec.webhook is not None,
         )
 
     def _kept(self) -> bool | None:

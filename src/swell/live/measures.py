@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from swell.live.tally import Counts
+from swell.live.webhooks.counts import WebhookCounts
 from swell.model.job import JobClass, Phase
 from swell.model.view import ClusterView, JobView, NodeView
 
@@ -37,6 +38,7 @@ class Measures:
     num_workers: int
     num_batches: int  #: in the journal, since the first
     counts: Counts
+    webhooks: WebhookCounts = field(default_factory=WebhookCounts)
 
 
 def state_of_promise(view: JobView, now_s: float, expected_s: float | None) -> PromiseState:

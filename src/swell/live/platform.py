@@ -37,8 +37,10 @@ from swell.live.retrying_journal import RetryingJournal
 from swell.live.site_nodes import SiteNodes
 from swell.live.submitter import Submissions, Submitter, result_of
 from swell.live.tally import Tally
-from swell.live.turn_feed import Turn, TurnFeed, TurnNews
+from swell.live.turn_feed import NO_TIME, Turn, TurnFeed, TurnNews
 from swell.live.turn_times import TimedTurns
+from swell.live.webhooks.counts import WebhookCounts
+from swell.live.webhooks.webhooks import Webhooks
 from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
@@ -73,6 +75,8 @@ CROWD = 32
 NUM_CANDIDATES = 6
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
+#: A turn is heard within milliseconds; a fold, which takes tens of them, waits for that so long.
+HEARD_WITHIN_S = 0.5
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
 
@@ -193,10 +197,12 @@ class Platform:
         tell: Callable[[str], None] = lambda why: None,
         on_crowd: Callable[[], None] = lambda: None,
         system_clocks: SystemClocks | None = None,
+        webhooks: Webhooks | None = None,
     ) -> None:
         """Args:
         tell: hears why the platform stands still, and an empty text when it goes on.
         on_crowd: called after each turn while there are many open jobs.
+        webhooks: None: nothing is told to any address.
         """
         self._site = site
         self._on_crowd = on_crowd
@@ -219,6 +225,9 @@ class Platform:
         self._tally = Tally()
         self._feed = TurnFeed()
         self._feed.add(self._tally)
+        self._webhooks = webhooks
+        if webhooks is not None:
+            self._feed.add(webhooks)
         self._pruner = Pruner(store, site.jobs_dir, self._archive_all, self._clock.now_s)
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._world = LiveWorld(
@@ -237,8 +246,13 @@ class Platform:
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         load(self._core, history.state)
-        for _ in replay(self._core, history.entries):
-            self._post()
+        told_seq = self._store.last_seq
+        if self._webhooks is not None:
+            told_seq = self._webhooks.begin(self._board.open_jobs, self._clock.now_s, told_seq)
+        for entry, _ in replay(self._core, history.entries):
+            news = self._post()
+            if self._webhooks is not None and entry.seq > told_seq:
+                self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
         self._post()
         self._note_open_jobs()
         self._clock.go_on(self._core.calendar, self._core.now_s)
@@ -287,12 +301,16 @@ class Platform:
         """Until the platform has been asked to stop and every job has left its devices."""
         self._pruner.start(self._site.retention)
         self._feed.start()
+        if self._webhooks is not None:
+            self._webhooks.start()
         try:
             run(self._turns, self._turns, self._core)
         finally:
             self._inbox.close()
             self._pruner.stop()
             self._feed.stop()
+            if self._webhooks is not None:
+                self._webhooks.stop()
         self._fold()
 
     def _opened(self) -> Opened:
@@ -314,17 +332,25 @@ class Platform:
             self._on_crowd()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
-        if self._store.last_seq >= self._fold_at_seq:
-            self._fold()
+        seq, took = self._store.last_seq, self._turns.took()
+        self._feed.put(Turn(seq=seq, batch=self._turns.batch, news=news, took=took))
+        if seq >= self._fold_at_seq:
+            self._fold_if_heard()
         elif self._board.num_stories >= STORIES_TOGETHER:
             self._archive_stories()
-        self._feed.put(Turn(batch=self._turns.batch, news=news, took=self._turns.took()))
 
     def _post(self) -> TurnNews:
         news = self._board.post(self._core)
         for view in news.ended:
             self._folders.note_ended(view)
         return news
+
+    def _fold_if_heard(self) -> None:
+        """Of what is folded no listener could be told after a kill."""
+        if self._feed.is_heard_within(HEARD_WITHIN_S):
+            self._fold()
+        else:
+            self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
 
     def _fold(self) -> None:
         """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
@@ -546,7 +572,7 @@ class Platform:
     def _archive_all(self) -> None:
         """Jobs that have ended since the last fold go to the archive, if the journal can be written."""
         if not self._journal.why:
-            self._ask(self._fold)
+            self._ask(self._fold_if_heard)
 
     def _ask(self, answer: Callable[[], _Answer]) -> _Answer:
         """What the head's thread answers between two turns. Raises TimeoutError."""
@@ -602,6 +628,7 @@ class Platform:
             num_workers=sum(view.workers for view, _ in open_jobs),
             num_batches=self._store.last_seq,
             counts=self._tally.counts(),
+            webhooks=WebhookCounts() if self._webhooks is None else self._webhooks.counts,
         )
 
     def node(self, name: str) -> NodeView:

@@ -77,6 +77,9 @@ class Tally:
             self._decision_s.add(turn.took.decision_s)
             self._turn_s.add(turn.took.turn_s)
 
+    def look(self) -> None:
+        """Nothing happens between turns that is counted."""
+
     def counts(self) -> Counts:
         """As they stand."""
         jobs, resizes, errors = self._jobs, self._resizes, self._errors

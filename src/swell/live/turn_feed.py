@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Event
 from typing import Protocol
 
 from swell.core.explanations import TurnChanges
 from swell.model.calendar import Calendar
 from swell.model.event import AnyEvent
 from swell.model.view import JobView, Story
+
+#: Without a turn listeners look round so often.
+LOOK_EVERY_S = 5.0
 
 log = logging.getLogger("swell.platform")
 
@@ -43,19 +48,27 @@ class TurnDurations:
     turn_s: float  #: from the batch to the end of what came of it, both included
 
 
+#: Of a turn that was handled again.
+NO_TIME = TurnDurations(journal_s=0.0, decision_s=0.0, turn_s=0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One batch and what came of it."""
 
+    seq: int  #: of the batch in the journal
     batch: Sequence[AnyEvent]
     news: TurnNews
     took: TurnDurations
 
 
 class TurnListener(Protocol):
-    """Hears of every turn, in order."""
+    """Hears of every turn, in order, in the feed's thread."""
 
     def hear(self, turn: Turn) -> None: ...
+
+    def look(self) -> None:
+        """Called now and then while there is no turn."""
 
 
 class TurnFeed:
@@ -63,7 +76,7 @@ class TurnFeed:
 
     def __init__(self) -> None:
         self._listeners: list[TurnListener] = []
-        self._turns: SimpleQueue[Turn | None] = SimpleQueue()
+        self._turns: SimpleQueue[Turn | Event | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="swell-turns", daemon=True)
 
     def add(self, listener: TurnListener) -> None:
@@ -77,17 +90,39 @@ class TurnFeed:
         """Never waits."""
         self._turns.put(turn)
 
+    def is_heard_within(self, most_s: float) -> bool:
+        """Whether every listener has heard of every turn that was put, at the latest after so long."""
+        heard = Event()
+        self._turns.put(heard)
+        return heard.wait(most_s)
+
     def stop(self) -> None:
         """Returns when every listener has heard of every turn that was put."""
         self._turns.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while (turn := self._turns.get()) is not None:
-            for listener in self._listeners:
-                try:
-                    listener.hear(turn)
-                except Exception:
-                    log.exception(
-                        "%s did not take a turn: this is a defect of Swell", type(listener).__name__
-                    )
+        while True:
+            try:
+                turn = self._turns.get(timeout=LOOK_EVERY_S)
+            except Empty:
+                self._tell(lambda listener: listener.look())
+                continue
+            if turn is None:
+                return
+            if isinstance(turn, Event):
+                turn.set()
+            else:
+                self._tell(partial(_hear, turn))
+
+    def _tell(self, call: Callable[[TurnListener], None]) -> None:
+        for listener in self._listeners:
+            try:
+                call(listener)
+            except Exception:
+                name = type(listener).__name__
+                log.exception("%s did not take a turn: this is a defect of Swell", name)
+
+
+def _hear(turn: Turn, listener: TurnListener) -> None:
+    listener.hear(turn)

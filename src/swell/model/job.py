@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from swell.model.webhook import Webhook
+
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
 
 #: Name of the evaluation function of a job that names none.
@@ -167,6 +169,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
     kind: str = ""  #: of the devices that it runs on; empty: of the only kind that there is
+    webhook: Webhook | None = None  #: what its owner wants to be told, and where
 
     @property
     def least_batch(self) -> int:

@@ -109,6 +109,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
     continues: str = ""  #: id of the ended job from whose checkpoint it went on; empty: of none
     kind: str = ""  #: of the devices that it runs on; empty: no node has joined yet
+    webhook: bool = False  #: an address that its owner has named is told of it
 
 
 class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ import pwd
 import secrets
 import stat
 import time
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -91,6 +92,9 @@ class StateFolder:
         self.journal = self.path / "journal.db"
         self.token = self.path / "token"
         self.metrics_token = self.path / "metrics-token"
+        self.webhook_secret = self.path / "webhook-secret"
+        self.webhooks_file = self.path / "webhooks.yaml"
+        self.webhooks = self.path / "webhooks"
         self.endpoint = self.path / "endpoint.json"
         self.socket = self.path / "api.sock"
         self.options = self.path / "options.json"
@@ -203,6 +207,11 @@ class StateFolder:
         """The token that opens the metrics, and nothing else; likewise."""
         return _ensure_secret(self.metrics_token)
 
+    def ensure_webhook_secret(self) -> str:
+        """What webhooks are signed with; likewise, or as the owner has written it."""
+        random_bytes = secrets.token_bytes(32)
+        return _ensure_secret(self.webhook_secret, lambda: "whsec_" + b64encode(random_bytes).decode())
+
     def read_token(self) -> str:
         """Empty if there is none."""
         return _read_secret(self.token)
@@ -314,11 +323,11 @@ def _started_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def _ensure_secret(path: Path) -> str:
+def _ensure_secret(path: Path, make: Callable[[], str] = lambda: secrets.token_urlsafe(32)) -> str:
     secret = _read_secret(path)
     if secret and not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return secret
-    secret = secrets.token_urlsafe(32)
+    secret = make()
     _write(path, secret.encode())
     return secret
 

@@ -1,0 +1,1 @@
+"""Addresses are told of jobs: at least once, and never by the thread of the head."""

@@ -1,0 +1,109 @@
+"""What becomes news for an address: found in turns, and in a look at open jobs now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.live.measures import PromiseState, state_of_promise
+from swell.live.turn_feed import Turn
+from swell.live.webhooks.message import Message, body_of, message_id
+from swell.live.webhooks.spool import Progress
+from swell.model.calendar import Calendar
+from swell.model.view import JobView
+from swell.model.webhook import Webhook, WebhookEvent
+
+#: Between two looks at open jobs.
+LOOK_EVERY_S = 5.0
+
+#: Time of the latest turn, and open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
+OpenJobs = Callable[[], tuple[float, list[tuple[JobView, float | None]]]]
+EVENTS = {PromiseState.AT_RISK: WebhookEvent.AT_RISK, PromiseState.LATE: WebhookEvent.MISSED}
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookChoice:
+    """Whom to tell what."""
+
+    everywhere: Sequence[Webhook]  #: of all jobs
+    of_job: Callable[[str], Webhook | None]  #: of a job that has one; may take a millisecond
+
+    def urls(self, view: JobView, event: WebhookEvent) -> list[str]:
+        """Each once."""
+        hooks = list(self.everywhere)
+        if view.webhook and (own := self.of_job(view.id)):
+            hooks.append(own)
+        return list(dict.fromkeys(hook.url for hook in hooks if event in hook.on))
+
+
+class NewsFinder:
+    """Says each thing once: an end, and of each deadline that it is at risk and that it was missed."""
+
+    def __init__(self, choice: WebhookChoice, wall_s: Callable[[], float]) -> None:
+        self._choice, self._wall_s = choice, wall_s
+        self._told: dict[str, set[str]] = {}  #: open job -> keys
+        self._looked_s: float | None = None
+
+    def go_on(self, progress: Progress) -> None:
+        """From where an earlier daemon was."""
+        self._told = {job_id: set(keys) for job_id, keys in progress.told.items()}
+
+    def progress(self, seq: int) -> Progress:
+        """To be kept, as it stands after this batch."""
+        return Progress(seq=seq, told={job_id: tuple(sorted(keys)) for job_id, keys in self._told.items()})
+
+    def of_ends(self, turn: Turn) -> list[Message]:
+        """News of jobs that have ended in the turn."""
+        news = turn.news
+        return [message for view in news.ended for message in self._of_end(view, news.calendar, news.now_s)]
+
+    def _of_end(self, view: JobView, calendar: Calendar, now_s: float) -> Iterable[Message]:
+        told, at_s = self._told.pop(view.id, set()), now_s if view.finished_s is None else view.finished_s
+        yield from self._messages(WebhookEvent.FINISHED, view, "finished", calendar, at_s)
+        key = _key(WebhookEvent.MISSED, view, calendar)
+        if view.kept is False and key not in told:
+            yield from self._messages(WebhookEvent.MISSED, view, key, calendar, at_s)
+
+    def of_open_jobs(self, now_s: float, open_jobs: OpenJobs, calendar: Calendar) -> list[Message]:
+        """News of jobs with a deadline; none if the last look was less than `LOOK_EVERY_S` ago."""
+        if self._looked_s is not None and now_s < self._looked_s + LOOK_EVERY_S:
+            return []
+        self._looked_s = now_s
+        return [
+            message
+            for view, expected_s in open_jobs()[1]
+            if (event := EVENTS.get(state_of_promise(view, now_s, expected_s)))
+            for message in self._of_deadline(event, _expected(view, expected_s), calendar, now_s)
+        ]
+
+    def _of_deadline(
+        self, event: WebhookEvent, view: JobView, calendar: Calendar, now_s: float
+    ) -> Iterable[Message]:
+        key = _key(event, view, calendar)
+        if key not in self._told.get(view.id, ()):
+            self._told.setdefault(view.id, set()).add(key)
+            yield from self._messages(event, view, key, calendar, now_s)
+
+    def _messages(
+        self, event: WebhookEvent, view: JobView, key: str, calendar: Calendar, at_s: float
+    ) -> Iterable[Message]:
+        for url in self._choice.urls(view, event):
+            yield Message(
+                id=message_id(view.id, key, url),
+                url=url,
+                event=event,
+                job_id=view.id,
+                body=body_of(event, view, calendar, at_s),
+                created_s=self._wall_s(),
+            )
+
+
+def _expected(view: JobView, expected_s: float | None) -> JobView:
+    return msgspec.structs.replace(view, estimated_finish_s=expected_s)
+
+
+def _key(event: WebhookEvent, view: JobView, calendar: Calendar) -> str:
+    """Names one time of day: another deadline is news again, a step of the machine's clock is not."""
+    return f"{event} {round((view.deadline_s or 0.0) + calendar.offset_s)}"

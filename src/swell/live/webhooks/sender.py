@@ -1,0 +1,192 @@
+"""Delivers messages, each until its address has taken it: a thread with a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+import httpx
+
+from swell import __version__
+from swell.live.webhooks.counts import WebhookCounts
+from swell.live.webhooks.message import Message
+from swell.live.webhooks.signature import signature
+from swell.live.webhooks.spool import MOST, MOST_OF_ADDRESS, Spool
+from swell.model.webhook import place_of
+
+#: An address that does not answer so soon has not taken the message.
+ANSWER_WITHIN_S = 10.0
+#: Requests at a time.
+AT_ONCE = 8
+#: Between two tries of one address.
+FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 3600.0
+#: A message is given up after so long.
+KEPT_S = 3 * 86400.0
+#: The address wants no more of them.
+GONE = 410
+
+log = logging.getLogger("swell.webhooks")
+
+
+def wait_s(num_failures: int) -> float:
+    """Until the next try, after so many in a row that have failed."""
+    return float(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(num_failures - 1, 32)))
+
+
+class Sender:
+    """An address has one request at a time. While it fails, all of its messages wait; others do not.
+
+    Args:
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        key: bytes,
+        wall_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], asyncio.Future[None]] | None = None,
+    ) -> None:
+        self._spool, self._key, self._wall_s = spool, key, wall_s
+        self._sleep = sleep or asyncio.sleep
+        self._counts, self._lock = WebhookCounts(), threading.Lock()
+        self._waiting: dict[str, deque[Message]] = {}  #: by address; only the loop's thread
+        self._ids: set[str] = set()  #: of these
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._is_over = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="swell-webhooks", daemon=True)
+
+    # ------------------------------------------------------------ any thread
+    def start(self) -> None:
+        """Also takes up what an earlier daemon has left."""
+        self._thread.start()
+        for message in self._spool.messages():
+            self.add(message)
+
+    def add(self, message: Message) -> None:
+        """Deliver it; it is in the spool."""
+        self._loop.call_soon_threadsafe(self._accept, message)
+
+    def stop(self) -> None:
+        """What is not delivered waits in the spool for the next daemon."""
+        self._loop.call_soon_threadsafe(self._is_over.set)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def counts(self) -> WebhookCounts:
+        with self._lock:
+            return self._counts
+
+    # ------------------------------------------------------------ the loop's thread
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._main())
+
+    async def _main(self) -> None:
+        # httpx logs whole addresses at this level, and they may hold secrets.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        async with httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S) as self._http:
+            await self._is_over.wait()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, message: Message) -> None:
+        if message.id in self._ids:
+            return
+        waiting = self._waiting.get(message.url, deque())
+        if len(waiting) >= MOST_OF_ADDRESS or len(self._ids) >= MOST:
+            self._drop(message, f"{len(waiting)} messages wait for this address, {len(self._ids)} in all")
+            return
+        self._ids.add(message.id)
+        waiting.append(message)
+        self._count(num_waiting=1)
+        if message.url not in self._waiting:
+            self._waiting[message.url] = waiting
+            task = self._loop.create_task(self._serve(message.url, waiting))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, url: str, waiting: deque[Message]) -> None:
+        """Until no message for this address waits. One that fails goes to the end of the row."""
+        num_failures = 0
+        while waiting:
+            message = waiting[0]
+            async with self._slots:
+                fault = await self._fault_of(message)
+            if not fault:
+                num_failures = 0
+                self._count(num_delivered=1)
+                log.info("told %s: %s of job %s", place_of(url), message.event, message.job_id)
+                self._forget(waiting.popleft())
+            elif fault == str(GONE) or self._wall_s() > message.created_s + KEPT_S:
+                self._drop(message, f"the address answered {GONE}" if fault == str(GONE) else fault)
+                self._forget(waiting.popleft())
+            else:
+                num_failures += 1
+                self._count(num_failed=1)
+                waiting.rotate(-1)
+                await self._wait(message, num_failures, fault)
+        del self._waiting[url]
+
+    async def _wait(self, message: Message, num_failures: int, fault: str) -> None:
+        pause_s = wait_s(num_failures)
+        log.warning(
+            "%s was not told of %s of job %s (%s); next try in %g s",
+            place_of(message.url),
+            message.event,
+            message.job_id,
+            fault,
+            pause_s,
+        )
+        await self._sleep(pause_s)
+
+    async def _fault_of(self, message: Message) -> str:
+        """Make the request; why it was not taken, without the address; empty: it was."""
+        body, timestamp_s = message.body.encode(), int(self._wall_s())
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"swell/{__version__}",
+            "webhook-id": message.id,
+            "webhook-timestamp": str(timestamp_s),
+            "webhook-signature": signature(self._key, message.id, timestamp_s, body),
+        }
+        try:
+            async with (
+                asyncio.timeout(ANSWER_WITHIN_S),
+                self._http.stream("POST", message.url, content=body, headers=headers) as answer,
+            ):
+                return "" if answer.is_success else _told_of(answer.status_code)
+        except TimeoutError:
+            return f"no answer within {ANSWER_WITHIN_S:g} s"
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return type(error).__name__
+
+    def _forget(self, message: Message) -> None:
+        self._spool.remove(message)
+        self._ids.discard(message.id)
+        self._count(num_waiting=-1)
+
+    def _drop(self, message: Message, why: str) -> None:
+        self._spool.remove(message)
+        self._count(num_dropped=1)
+        place = place_of(message.url)
+        log.warning("gave up telling %s of %s of job %s: %s", place, message.event, message.job_id, why)
+
+    def _count(self, **changes: int) -> None:
+        with self._lock:
+            more = {name: getattr(self._counts, name) + change for name, change in changes.items()}
+            self._counts = replace(self._counts, **more)
+
+
+def _told_of(status: int) -> str:
+    if status == GONE:
+        return str(GONE)
+    return f"status {status}" + (", and redirects are not followed" if 300 <= status < 400 else "")

@@ -1,0 +1,92 @@
+"""Addresses in job files, in Python and in the file of the state folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.api.fake_control import FakeControl
+
+from swell.api.client import Client, connect
+from swell.api.errors import InvalidOption
+from swell.api.fields import InvalidField, webhook
+from swell.api.job_file import load
+from swell.api.webhook_file import load_webhooks
+from swell.model.webhook import Webhook, WebhookEvent
+from swell.store.folder import StateFolder
+
+URL = "https://example.org/hook"
+
+
+@pytest.mark.parametrize(
+    ("on", "events"),
+    [
+        ((), tuple(WebhookEvent)),
+        ("missed, finished", (WebhookEvent.FINISHED, WebhookEvent.MISSED)),
+        (("at_risk",), (WebhookEvent.AT_RISK,)),
+    ],
+)
+def test_an_address_is_told_what_is_named_or_all(
+    on: str | tuple[str, ...], events: tuple[WebhookEvent, ...]
+) -> None:
+    assert webhook(URL, on) == Webhook(url=URL, on=events)
+
+
+@pytest.mark.parametrize(
+    ("url", "on", "field", "part"),
+    [
+        (URL, "started", "on", "'started' is not told; choose from finished, at_risk, missed"),
+        (None, "finished", "on", "give one as `webhook`"),
+        ("ftp://sesame.example/", (), "webhook", "write http://HOST/PATH or https://HOST/PATH"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(url: str | None, on: str, field: str, part: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        webhook(url, on)
+    assert caught.value.field == field
+    assert part in str(caught.value)
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_job_file_and_a_program_name_an_address(
+    tmp_path: Path, folder: StateFolder, control: FakeControl, script: Path
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"script: {script}\nglobal_batch: 8\nsteps: 9\nwebhook: {URL}\non: [finished, missed]\n")
+    (job,) = load(file)
+    expected = Webhook(url=URL, on=(WebhookEvent.FINISHED, WebhookEvent.MISSED))
+    assert job.to_spec(0.0).webhook == expected
+    with connect(folder.path) as client:
+        assert isinstance(client, Client)
+        job_id = client.submit(script=script, global_batch=8, steps=9, webhook=URL, on="finished,missed")
+    assert control.specs[job_id].webhook == expected
+
+
+def test_the_file_of_a_platform(tmp_path: Path) -> None:
+    file = tmp_path / "webhooks.yaml"
+    assert load_webhooks(file) == ()
+    file.write_text(f"- url: {URL}\n- url: http://127.0.0.1:8080/\n  on: [at_risk]\n")
+    assert load_webhooks(file) == (
+        Webhook(url=URL),
+        Webhook(url="http://127.0.0.1:8080/", on=(WebhookEvent.AT_RISK,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ("url: https://sesame.example/", "Expected `array`"),
+        ("- url: https://sesame.example/\n  on: []", "length >= 1"),
+        ("- url: https://sesame.example/\n  events: [finished]", "unknown field"),
+        ("- url: https://sesame.example/\n  on: [started]", "Invalid enum value 'started'"),
+        ("- url: sesame.example", "address 1: write http"),
+        ("- {url", "line 1"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(tmp_path: Path, content: str, part: str) -> None:
+    file = tmp_path / "webhooks.yaml"
+    file.write_text(content)
+    with pytest.raises(InvalidOption) as caught:
+        load_webhooks(file)
+    assert part in str(caught.value) and str(file) in str(caught.value)
+    assert "sesame" not in str(caught.value)
