@@ -20,7 +20,7 @@ from swell.api.submission import Submission
 from swell.cli.main import app
 from swell.cli.stage import demo_app
 from swell.live.measures import Measures
-from swell.live.tally import Tally
+from swell.live.operator_tally import OperatorTally
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
@@ -183,7 +183,7 @@ def _label_values() -> list[str]:
         num_stale_reports=0,
         journal_bytes=0,
     )
-    counts = Tally().counts()
+    counts = OperatorTally().counts()
     idle = Measures(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0, counts=counts)
     lines = ["| metric | label | values |", "|---|---|---|"]
     for metric in METRICS:

@@ -16,9 +16,9 @@ from swell.api.control import UnknownJob
 from swell.live.board import BoardChanges
 from swell.live.measures import Measures
 from swell.live.metrics import metric_history
+from swell.live.operator_tally import OperatorTally
 from swell.live.platform import check_room
 from swell.live.retention import PrunedJob, PruneRequest, choose
-from swell.live.tally import Tally
 from swell.model.calendar import Calendar
 from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
@@ -228,7 +228,7 @@ class FakeControl:
             promises={},
             num_workers=sum(job.workers for job in open_jobs),
             num_batches=7,
-            counts=Tally().counts(),
+            counts=OperatorTally().counts(),
         )
 
     def drain_node(self, name: str) -> NodeView:

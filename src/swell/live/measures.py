@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from swell.live.tally import Counts
+from swell.live.operator_tally import Counts
 from swell.live.webhooks.counts import WebhookCounts
 from swell.model.job import JobClass, Phase
 from swell.model.view import ClusterView, JobView, NodeView

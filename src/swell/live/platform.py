@@ -30,13 +30,13 @@ from swell.live.job_folders import JobFolders
 from swell.live.kind_choice import with_kind
 from swell.live.measures import Measures, state_of_promise
 from swell.live.metrics import TimedTally, metric_history
+from swell.live.operator_tally import OperatorTally
 from swell.live.pruning import EndedJobs, Pruner
 from swell.live.recovery import Entry, differences, explained_jobs, load, replay
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site_nodes import SiteNodes
 from swell.live.submitter import Submissions, Submitter, result_of
-from swell.live.tally import Tally
 from swell.live.turn_feed import NO_TIME, Turn, TurnFeed, TurnNews
 from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.counts import WebhookCounts
@@ -222,7 +222,7 @@ class Platform:
         self._drain_until_s: float | None = None
         self._fold_at_seq = store.last_seq + FOLD_AFTER
         self._journal = RetryingJournal(store, tell)
-        self._tally = Tally()
+        self._tally = OperatorTally()
         self._feed = TurnFeed()
         self._feed.add(self._tally)
         self._webhooks = webhooks

@@ -23,7 +23,7 @@ from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.views import job_view
 
 from swell.live.platform import Platform, Site
-from swell.live.webhooks.message import Message, message_id
+from swell.live.webhooks.message import WebhookMessage, message_id
 from swell.live.webhooks.news_finder import LOOK_EVERY_S, NewsFinder, WebhookChoice
 from swell.live.webhooks.sender import FIRST_WAIT_S, KEPT_S, LONGEST_WAIT_S, Sender, wait_s
 from swell.live.webhooks.signature import PREFIX, key_of, signature
@@ -109,7 +109,7 @@ def hook(url: str, *on: WebhookEvent) -> Webhook:
     return Webhook(url=url, on=on or ALL)
 
 
-def told(messages: Sequence[Message]) -> list[tuple[str, str]]:
+def told(messages: Sequence[WebhookMessage]) -> list[tuple[str, str]]:
     return [(message.url, message.event) for message in messages]
 
 
@@ -177,8 +177,8 @@ def test_waits_double_until_they_are_as_long_as_they_get(num_failures: int) -> N
     assert wait_s(num_failures + 1) == min(LONGEST_WAIT_S, 2 * wait_s(num_failures))
 
 
-def message(url: str, number: int = 0, created_s: float | None = None) -> Message:
-    return Message(
+def message(url: str, number: int = 0, created_s: float | None = None) -> WebhookMessage:
+    return WebhookMessage(
         id=message_id("a", str(number), url),
         url=url,
         event=WebhookEvent.FINISHED,
@@ -211,7 +211,7 @@ def sending(folder: Path, waits_s: list[float] | None = None) -> Iterator[Sender
         sender.stop()
 
 
-def put(sender: Sender, folder: Path, message: Message) -> None:
+def put(sender: Sender, folder: Path, message: WebhookMessage) -> None:
     Spool(folder).put(message)
     sender.add(message)
 

@@ -45,7 +45,7 @@ class WebhookBody(msgspec.Struct, frozen=True, kw_only=True):
     data: JobNews
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A request that is to be made; a file of the spool."""
 
     id: str  #: the same if what is told is told again

@@ -9,8 +9,8 @@ import msgspec
 
 from swell.live.measures import PromiseState, state_of_promise
 from swell.live.turn_feed import Turn
-from swell.live.webhooks.message import Message, body_of, message_id
-from swell.live.webhooks.spool import Progress
+from swell.live.webhooks.message import WebhookMessage, body_of, message_id
+from swell.live.webhooks.spool import WebhookProgress
 from swell.model.calendar import Calendar
 from swell.model.view import JobView
 from swell.model.webhook import Webhook, WebhookEvent
@@ -46,27 +46,29 @@ class NewsFinder:
         self._told: dict[str, set[str]] = {}  #: open job -> keys
         self._looked_s: float | None = None
 
-    def go_on(self, progress: Progress) -> None:
+    def go_on(self, progress: WebhookProgress) -> None:
         """From where an earlier daemon was."""
         self._told = {job_id: set(keys) for job_id, keys in progress.told.items()}
 
-    def progress(self, seq: int) -> Progress:
+    def progress(self, seq: int) -> WebhookProgress:
         """To be kept, as it stands after this batch."""
-        return Progress(seq=seq, told={job_id: tuple(sorted(keys)) for job_id, keys in self._told.items()})
+        return WebhookProgress(
+            seq=seq, told={job_id: tuple(sorted(keys)) for job_id, keys in self._told.items()}
+        )
 
-    def of_ends(self, turn: Turn) -> list[Message]:
+    def of_ends(self, turn: Turn) -> list[WebhookMessage]:
         """News of jobs that have ended in the turn."""
         news = turn.news
         return [message for view in news.ended for message in self._of_end(view, news.calendar, news.now_s)]
 
-    def _of_end(self, view: JobView, calendar: Calendar, now_s: float) -> Iterable[Message]:
+    def _of_end(self, view: JobView, calendar: Calendar, now_s: float) -> Iterable[WebhookMessage]:
         told, at_s = self._told.pop(view.id, set()), now_s if view.finished_s is None else view.finished_s
         yield from self._messages(WebhookEvent.FINISHED, view, "finished", calendar, at_s)
         key = _key(WebhookEvent.MISSED, view, calendar)
         if view.kept is False and key not in told:
             yield from self._messages(WebhookEvent.MISSED, view, key, calendar, at_s)
 
-    def of_open_jobs(self, now_s: float, open_jobs: OpenJobs, calendar: Calendar) -> list[Message]:
+    def of_open_jobs(self, now_s: float, open_jobs: OpenJobs, calendar: Calendar) -> list[WebhookMessage]:
         """News of jobs with a deadline; none if the last look was less than `LOOK_EVERY_S` ago."""
         if self._looked_s is not None and now_s < self._looked_s + LOOK_EVERY_S:
             return []
@@ -80,7 +82,7 @@ class NewsFinder:
 
     def _of_deadline(
         self, event: WebhookEvent, view: JobView, calendar: Calendar, now_s: float
-    ) -> Iterable[Message]:
+    ) -> Iterable[WebhookMessage]:
         key = _key(event, view, calendar)
         if key not in self._told.get(view.id, ()):
             self._told.setdefault(view.id, set()).add(key)
@@ -88,9 +90,9 @@ class NewsFinder:
 
     def _messages(
         self, event: WebhookEvent, view: JobView, key: str, calendar: Calendar, at_s: float
-    ) -> Iterable[Message]:
+    ) -> Iterable[WebhookMessage]:
         for url in self._choice.urls(view, event):
-            yield Message(
+            yield WebhookMessage(
                 id=message_id(view.id, key, url),
                 url=url,
                 event=event,

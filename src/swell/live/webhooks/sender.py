@@ -14,7 +14,7 @@ import httpx
 
 from swell import __version__
 from swell.live.webhooks.counts import WebhookCounts
-from swell.live.webhooks.message import Message
+from swell.live.webhooks.message import WebhookMessage
 from swell.live.webhooks.signature import signature
 from swell.live.webhooks.spool import MOST, MOST_OF_ADDRESS, Spool
 from swell.model.webhook import place_of
@@ -55,7 +55,7 @@ class Sender:
         self._spool, self._key, self._wall_s = spool, key, wall_s
         self._sleep = sleep or asyncio.sleep
         self._counts, self._lock = WebhookCounts(), threading.Lock()
-        self._waiting: dict[str, deque[Message]] = {}  #: by address; only the loop's thread
+        self._waiting: dict[str, deque[WebhookMessage]] = {}  #: by address; only the loop's thread
         self._ids: set[str] = set()  #: of these
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -69,7 +69,7 @@ class Sender:
         for message in self._spool.messages():
             self.add(message)
 
-    def add(self, message: Message) -> None:
+    def add(self, message: WebhookMessage) -> None:
         """Deliver it; it is in the spool."""
         self._loop.call_soon_threadsafe(self._accept, message)
 
@@ -98,7 +98,7 @@ class Sender:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _accept(self, message: Message) -> None:
+    def _accept(self, message: WebhookMessage) -> None:
         if message.id in self._ids:
             return
         waiting = self._waiting.get(message.url, deque())
@@ -114,7 +114,7 @@ class Sender:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, url: str, waiting: deque[Message]) -> None:
+    async def _serve(self, url: str, waiting: deque[WebhookMessage]) -> None:
         """Until no message for this address waits. One that fails goes to the end of the row."""
         num_failures = 0
         while waiting:
@@ -136,7 +136,7 @@ class Sender:
                 await self._wait(message, num_failures, fault)
         del self._waiting[url]
 
-    async def _wait(self, message: Message, num_failures: int, fault: str) -> None:
+    async def _wait(self, message: WebhookMessage, num_failures: int, fault: str) -> None:
         pause_s = wait_s(num_failures)
         log.warning(
             "%s was not told of %s of job %s (%s); next try in %g s",
@@ -148,7 +148,7 @@ class Sender:
         )
         await self._sleep(pause_s)
 
-    async def _fault_of(self, message: Message) -> str:
+    async def _fault_of(self, message: WebhookMessage) -> str:
         """Make the request; why it was not taken, without the address; empty: it was."""
         body, timestamp_s = message.body.encode(), int(self._wall_s())
         headers = {
@@ -169,12 +169,12 @@ class Sender:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             return type(error).__name__
 
-    def _forget(self, message: Message) -> None:
+    def _forget(self, message: WebhookMessage) -> None:
         self._spool.remove(message)
         self._ids.discard(message.id)
         self._count(num_waiting=-1)
 
-    def _drop(self, message: Message, why: str) -> None:
+    def _drop(self, message: WebhookMessage, why: str) -> None:
         self._spool.remove(message)
         self._count(num_dropped=1)
         place = place_of(message.url)

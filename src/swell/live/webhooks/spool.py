@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.live.webhooks.message import Message
+from swell.live.webhooks.message import WebhookMessage
 from swell.wire.whole_files import write_whole
 
 #: Messages that wait at most: of one address, and in all.
@@ -17,7 +17,7 @@ MOST = 10_000
 log = logging.getLogger("swell.webhooks")
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Written after the messages of the turns that it tells of."""
 
     seq: int  #: of the last batch whose turn was looked through
@@ -30,34 +30,34 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self._folder, self._progress = folder / "pending", folder / "progress.json"
 
-    def put(self, message: Message) -> None:
+    def put(self, message: WebhookMessage) -> None:
         """It is on disk when this returns. Raises OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._path(message.id), msgspec.json.encode(message), is_synced=True)
 
-    def remove(self, message: Message) -> None:
+    def remove(self, message: WebhookMessage) -> None:
         """It was delivered, or is given up."""
         self._path(message.id).unlink(missing_ok=True)
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[WebhookMessage]:
         """All that wait, oldest first."""
         found = []
         for path in self._folder.glob("msg_*.json"):
             try:
-                found.append(msgspec.json.decode(path.read_bytes(), type=Message))
+                found.append(msgspec.json.decode(path.read_bytes(), type=WebhookMessage))
             except (OSError, msgspec.MsgspecError) as error:
                 log.warning("%s is no message, and is left out: %s", path, error)
         return sorted(found, key=lambda message: (message.created_s, message.id))
 
-    def write_progress(self, progress: Progress) -> None:
+    def write_progress(self, progress: WebhookProgress) -> None:
         """Raises OSError."""
         self._progress.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._progress, msgspec.json.encode(progress))
 
-    def read_progress(self) -> Progress | None:
+    def read_progress(self) -> WebhookProgress | None:
         """None: no turn was looked through yet, or that is not known."""
         try:
-            return msgspec.json.decode(self._progress.read_bytes(), type=Progress)
+            return msgspec.json.decode(self._progress.read_bytes(), type=WebhookProgress)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swell.live.turn_feed import Turn
 from swell.live.webhooks.counts import WebhookCounts
-from swell.live.webhooks.message import Message
+from swell.live.webhooks.message import WebhookMessage
 from swell.live.webhooks.news_finder import NewsFinder, OpenJobs, WebhookChoice
 from swell.live.webhooks.sender import Sender
 from swell.live.webhooks.spool import Spool
@@ -83,7 +83,7 @@ class Webhooks:
     def counts(self) -> WebhookCounts:
         return self._sender.counts
 
-    def _tell(self, messages: Sequence[Message], seq: int) -> None:
+    def _tell(self, messages: Sequence[WebhookMessage], seq: int) -> None:
         self._seq = seq
         for message in messages:
             try:

@@ -46,7 +46,7 @@ class Counts:
     turn_s: Histogram
 
 
-class Tally:
+class OperatorTally:
     """Listens to turns in one thread, is read from any."""
 
     def __init__(self) -> None:
