@@ -58,7 +58,6 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
         _noticed(folder),
-        _noticed(folder),
         _metrics(platform, folder, metrics_port) as bound_metrics_port,
     ):
         intake, door = Intake(folder, options.settings.code), PageDoor(folder)
@@ -74,12 +73,11 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
                 platform.start()
             _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
-            endpoint = Endpoint.of_this_process(None if port is None else server.port)
+            bound_port = None if port is None else server.port
+            endpoint = Endpoint.of_this_process(bound_port, bound_metrics_port)
             folder.write_endpoint(endpoint)
             if options.share:
                 announce(options.share, endpoint)
-            bound_port = None if port is None else server.port
-            folder.write_endpoint(Endpoint.of_this_process(bound_port, bound_metrics_port))
             folder.write_notice("")
             platform.run()
         finally:
@@ -108,6 +106,7 @@ def _shared(share: str) -> Iterator[list[socket.socket]]:
         yield [listener]
 
 
+@contextmanager
 def _metrics(platform: Platform, folder: StateFolder, port: int | None) -> Iterator[int | None]:
     """Served from a thread of their own; the port that they are at."""
     if port is None:

@@ -59,14 +59,13 @@ def bind(port: int = 0, option: str = "--port") -> socket.socket:
 class ApiServer:
     """Serves an application on listening sockets until it is stopped."""
 
-    def __init__(self, app: FastAPI, *listeners: socket.socket, shared_addresses: Iterable[str] = ()) -> None:
+    def __init__(
+        self, app: Starlette, *listeners: socket.socket, shared_addresses: Iterable[str] = ()
+    ) -> None:
         """Args:
         shared_addresses: of the Unix sockets among the listeners at which other users are served.
         """
         config = ApiConfig(
-
-    def __init__(self, app: Starlette, *listeners: socket.socket) -> None:
-        config = uvicorn.Config(
             app,
             http=BoundedProtocol,
             lifespan="off",
