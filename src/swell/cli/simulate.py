@@ -14,7 +14,7 @@ from swell.cli import fill_options as fill
 from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, print_json, warn, write_json
 from swell.cli.pool_options import read_pool_options
-from swell.cli.simulate_table import machines, print_results
+from swell.cli.simulate_table import print_results
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
@@ -464,6 +464,7 @@ def _write(
                 write_run(stories, result, runs[result.policy].jobs)
     if plot is not None:
         from swell.sim.pictures import draw_all
+        from swell.sim.result_tables import machines
 
         title = f"{Path(results[0].truth.trace).name} on {machines(results[0])}"
         with writing("--plot", plot):

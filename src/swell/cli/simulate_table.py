@@ -4,156 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from swell.cli.output import print_table
-from swell.model.lengths import span
 
 if TYPE_CHECKING:
-    from swell.sim.groups import Fairness
-    from swell.sim.metrics import Timing
-    from swell.sim.report import PolicyResult, Truth
-
-#: MET: share of deadlines that were met. LATE: admitted, and not met. QUEUE: mean time to the first step.
-#: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
-HEADINGS = (
-    "POLICY",
-    "MET",
-    "ADM",
-    "REJ",
-    "LATE",
-    "DONE",
-    "AVG JCT",
-    "P99 JCT",
-    "MAKESPAN",
-    "QUEUE",
-    "EFF",
-    "USED",
-    "RESIZES",
-)
-#: Jobs that were refused a promise and tried all the same, and how many of them met their deadlines: MET
-#: counts these too.
-UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "MET UNPROMISED")
-#: What was lent until the last job ended, how many nodes give as much if they never leave, and device-seconds
-#: that jobs held on nodes that had been reclaimed.
-POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT S")
-#: How equal the shares of deadlines met are between tenants, and who has the smallest.
-TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
-#: Mean time until 95 % of the change of a job's loss was done, and how many jobs got there.
-LEARNING_HEADINGS = ("POLICY", "TIME TO 95 % S", "JOBS")
-TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
+    from swell.sim.report import PolicyResult
 
 
 def print_results(results: list[PolicyResult], timing: bool) -> None:
     """The truth, the figures, and with `timing` what deciding cost."""
-    from swell.sim.traces.record import plural
+    from swell.sim.result_tables import bound_in_words, conditions, result_tables, timing_table
 
-    truth = results[0].truth
-    cluster = machines(results[0])
-    print(
-        f"{truth.trace}: {plural(truth.jobs, 'job')} on {cluster} ({truth.profiles}), "
-        f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}"
-    )
-    for line in truth.filled:
-        print(f"  filled: {line}")
-    print()
-    print_table(HEADINGS, map(_row, results), wrapping=None)
-    if truth.refused == "soft":
+    title, *filled = conditions(results)
+    print(title)
+    for line in filled:
+        print(f"  {line}")
+    for table in result_tables(results):
         print()
-        print_table(UNPROMISED_HEADINGS, map(_unpromised_row, results), wrapping=None)
-    if rows := [
-        _tenant_row(result.policy, found) for result in results if (found := result.metrics.fairness)
-    ]:
-        print()
-        print_table(TENANT_HEADINGS, rows, wrapping=None)
-    if results[0].metrics.learnt is not UNSET:
-        print()
-        print_table(LEARNING_HEADINGS, map(_learning_row, results), wrapping=None)
-    if truth.pool is not None:
-        print()
-        print_table(POOL_HEADINGS, map(_pool_row, results), wrapping=None)
-    if truth.offline_bound is not None:
-        most = f"more than {truth.offline_bound:.3f} of the deadlines"
-        print(f"\nUpper bound: no schedule meets {most}, even if it knows all jobs in advance.")
+        print_table(table.headings, table.rows, wrapping=None)
+    if (bound := bound_in_words(results[0].truth)) is not None:
+        print(f"\n{bound}")
     if timing:
         print()
-        rows = [_timing_row(result.policy, result.timing) for result in results]
-        print_table(TIMING_HEADINGS, rows, wrapping=None)
-
-
-def machines(result: PolicyResult) -> str:
-    """What the jobs ran on, in words."""
-    owned, pool = result.cluster, result.truth.pool
-    if pool is None:
-        return f"{owned} devices"
-    return f"{f'{owned} devices and ' if owned.devices else ''}borrowed nodes of {pool}"
-
-
-def _faults(truth: Truth) -> str:
-    """What a run has only if somebody asked for it."""
-    text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
-    text += ", refused jobs tried without a promise" if truth.refused == "soft" else ""
-    if (ends := truth.epoch_ends) is not None:
-        text += f", {ends.time_s:g} s after every {ends.num_steps:,} steps"
-    if (sharing := truth.sharing) is not None:
-        text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
-        text += f", interference {sharing.interference_share:g}" if sharing.interference_share else ""
-    text += f", reports every {span(truth.report_s)}" if truth.report_s else ""
-    if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
-        text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
-    rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)
-    text += "".join(f", {name} faults {rate:g}" for name, rate in rates if rate)
-    return text
-
-
-def _row(result: PolicyResult) -> tuple[str, ...]:
-    metrics = result.metrics
-    return (
-        result.policy,
-        _share(metrics.deadline_satisfaction),
-        f"{metrics.admitted:,}",
-        f"{metrics.rejected:,}",
-        f"{metrics.admitted_late:,}",
-        f"{metrics.completed:,}",
-        _time(metrics.avg_jct_s),
-        _time(metrics.p99_jct_s),
-        _time(metrics.makespan_s),
-        _time(metrics.avg_queue_s),
-        _share(metrics.cluster_efficiency),
-        _share(metrics.device_utilization),
-        f"{metrics.resizes:,}",
-    )
-
-
-def _unpromised_row(result: PolicyResult) -> tuple[str, ...]:
-    return (result.policy, f"{result.metrics.unpromised:,}", f"{result.metrics.met_unpromised:,}")
-
-
-def _pool_row(result: PolicyResult) -> tuple[str, ...]:
-    metrics = result.metrics
-    lent_node_h, num_nodes = metrics.resource_integral_node_h or 0.0, metrics.equivalent_nodes or 0.0
-    return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", f"{metrics.kept_device_s or 0.0:g}")
-
-
-def _learning_row(result: PolicyResult) -> tuple[str, ...]:
-    time_s, num_jobs = result.metrics.time_to_95_s, result.metrics.learnt
-    return (result.policy, f"{time_s:,.1f}" if time_s else "-", f"{num_jobs or 0:,}")
-
-
-def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:
-    worst = found.worst_tenant or "(none)"
-    return (policy, _share(found.jain_index), worst, _share(found.worst_satisfaction))
-
-
-def _timing_row(policy: str, timing: Timing | None) -> tuple[str, ...]:
-    if timing is None:
-        return (policy, "-", "-", "-")
-    return (policy, f"{timing.decision_p50_ms:.2f}", f"{timing.decision_p99_ms:.2f}", f"{timing.wall_s:.1f}")
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.0f}"
+        print_table(*timing_table(results), wrapping=None)
