@@ -3,7 +3,9 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 from tests.repro import tiny
 
@@ -91,3 +93,53 @@ def test_all_panels_show_all_of_their_values(tmp_path: Path) -> None:
     )
     axes = figure_of(chart).axes
     assert all(panel.get_ylim()[0] == 0.0 and panel.get_ylim()[1] >= 3.0 for panel in axes)
+
+
+def _chart(kind: Literal["bars", "lines", "steps"], *series: Series, may_be_log: bool = False) -> Chart:
+    return Chart(
+        name="c",
+        title="",
+        kind=kind,
+        x=tuple(float(at) for at in range(len(series[0].values))),
+        x_label="hours",
+        y_label="",
+        panels=(Panel("", series),),
+        may_be_log=may_be_log,
+    )
+
+
+@pytest.mark.parametrize("kind", ["lines", "steps"])
+def test_lines_of_the_same_values_are_drawn_apart_and_named_together(kind: Literal["lines", "steps"]) -> None:
+    same = (1.0, 2.0, 1.5)
+    (axes,) = figure_of(_chart(kind, Series("a", same), Series("b", same))).axes
+    first, second = axes.lines
+    assert first.get_linewidth() > second.get_linewidth()
+    assert first.is_dashed() != second.is_dashed()
+    assert "a = b" in [text.get_text() for text in axes.texts]
+
+
+def test_a_log_axis_is_used_only_where_bars_would_vanish() -> None:
+    near, far = Series("a", (2.0, 3.0)), Series("b", (0.1, 0.05))
+    scales = [
+        figure_of(_chart("bars", *series, may_be_log=may_be_log)).axes[0].get_yscale()
+        for series, may_be_log in (((near,), True), ((near, far), True), ((near, far), False))
+    ]
+    assert scales == ["linear", "log", "linear"]
+
+
+def test_one_line_that_goes_on_for_long_does_not_squeeze_the_others() -> None:
+    long, short = Series("long", (1.0,) * 100), Series("short", (*(2.0,) * 10, *(None,) * 90))
+    (axes,) = figure_of(_chart("steps", long, short)).axes
+    assert axes.get_xlim()[1] < 12
+    assert "long until 99 →" in [text.get_text() for text in axes.texts]
+
+
+def test_panels_stand_in_rows() -> None:
+    series = Series("a", (1.0, 2.0))
+    chart = replace_panels(_chart("lines", series), [Panel(str(at), (series,)) for at in range(6)])
+    width, height = figure_of(chart).get_size_inches()
+    assert width < 20 and height > 6
+
+
+def replace_panels(chart: Chart, panels: list[Panel]) -> Chart:
+    return msgspec.structs.replace(chart, panels=tuple(panels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,10 @@ from matplotlib.figure import Figure
 
 from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.sim.time_axis import shown_until
+
+#: A deadline so many times later than the last end is an arrow at the edge.
+LATE = 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,27 @@ def draw(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[Jo
             (rows[span.device] - 0.42, 0.84),
             facecolors=colours[span.job],
         )
-    _mark(axes, opened_s, views, colours)
+    ends = _ends(spans, opened_s)
+    last_s = shown_until(ends.values())
+    late = ", ".join(f"{name} until {end_s:.0f}" for name, end_s in ends.items() if end_s > last_s)
+    edge_s = (last_s if late else LATE * last_s) or math.inf
+    _mark(axes, opened_s, views, colours, edge_s)
     axes.set_yticks(range(len(devices)), devices)
-    axes.set_xlabel("seconds since the first submission")
-    axes.set_xlim(left=0)
+    axes.set_xlabel("seconds since the first submission" + (f" (cut: {late})" if late else ""))
+    if late:
+        axes.set_xlim(0.0, last_s)
+    else:
+        axes.set_xlim(left=0.0)
     _legend(axes, views, colours)
     figure.savefig(file, dpi=120)
+
+
+def _ends(spans: Sequence[DeviceSpan], opened_s: float) -> dict[str, float]:
+    """When each job left its last device, since the first submission."""
+    ends: dict[str, float] = {}
+    for span in spans:
+        ends[span.job] = max(ends.get(span.job, 0.0), span.to_s - opened_s)
+    return ends
 
 
 def _mark(
@@ -78,14 +98,18 @@ def _mark(
     opened_s: float,
     views: Sequence[JobView],
     colours: Mapping[str, tuple[float, float, float, float]],
+    edge_s: float,
 ) -> None:
-    """Deadlines as dashed lines; refusals as crosses above the devices."""
+    """Deadlines as dashed lines; refusals as crosses above the devices; later ones as arrows at the edge."""
     top = axes.get_ylim()[1] + 0.3
     for view in views:
         if view.phase is Phase.REJECTED:
             axes.plot(view.submitted_s - opened_s, top, "x", color=colours[view.name], markersize=10, mew=3)
         elif view.deadline_s is not None:
             after_s = view.deadline_s - opened_s
+            if after_s > edge_s:
+                axes.plot(edge_s, top, ">", color=colours[view.name], markersize=9, clip_on=False)
+                continue
             axes.axvline(after_s, color=colours[view.name], linestyle="--", linewidth=1.5)
             axes.plot(after_s, top, "v", color=colours[view.name], markersize=9)
 

@@ -240,7 +240,7 @@ def _chart(experiment: Contest, measured: Measured) -> Chart:
         title=experiment.title,
         kind="bars",
         x=tuple(str(row[0]) for row in table.rows),
-        x_label="",
+        x_label="job",
         y_label="completion, s",
         panels=(Panel("completion of each job", tuple(series)),),
     )

@@ -194,6 +194,7 @@ FIGURE_8B = LogExperiment(
     bars=(Bar(policy="elasticflow", cases=tuple(PRODUCTION), at_least=0.955),),
     remarks=("Traces 3, 6 and 9 of the paper's ten are not among the inputs here.",),
     picture="cases",
+    case_label="trace",
 )
 
 #: Devices -> figures for EDF, EDF + admission control, EDF + elastic scaling, ElasticFlow.
@@ -226,6 +227,7 @@ FIGURE_9 = LogExperiment(
     why=WHY,
     measures=(SATISFACTION,),
     picture="cases",
+    case_label="devices",
 )
 
 FIGURE_10 = LogExperiment(
@@ -287,6 +289,7 @@ FIGURE_11 = LogExperiment(
         ),
     ),
     picture="lines",
+    case_label="share of best-effort jobs",
 )
 
 FIGURE_12 = Overheads(

@@ -134,7 +134,7 @@ def _chart(lines: Sequence[SummaryLine], beside: Sequence[str]) -> Chart:
         title="Deadline satisfaction by figure",
         kind="bars",
         x=tuple(line.label for line in lines),
-        x_label="",
+        x_label="figure and case",
         y_label=SATISFACTION.label,
         panels=(Panel("", series),),
     )

@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+#: A value so many times larger than another leaves nothing of it on a linear scale.
+LOG_FROM = 10.0
+
 Cell = str | int | float | None
 
 
@@ -47,6 +50,15 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     x_label: str
     y_label: str
     panels: tuple[Panel, ...]
+    may_be_log: bool = False  #: the y axis: see `needs_log`
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether some bars would vanish beside others."""
+        values = [
+            value for panel in self.panels for series in panel.series for value in series.values if value
+        ]
+        return self.may_be_log and min(values, default=0.0) > 0.0 and max(values) > LOG_FROM * min(values)
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,6 +123,7 @@ class LogComparison:
         why: policy -> why it differs from the published simulator by more than rounding.
         picture: a panel a case with its policies; the paper's and our policies over the cases; or cluster
             efficiency over time.
+        case_label: what the names of the cases are, below the x axis.
     """
 
     name: str
@@ -133,6 +134,7 @@ class LogComparison:
     bars: tuple[Bar, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
     picture: Literal["policies", "cases", "lines", "time"] = "policies"
+    case_label: str = "case"
 
     @cached_property
     def needs(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def _by_policy(
         title=experiment.title,
         kind="bars",
         x=policies,
-        x_label="",
+        x_label="policy",
         y_label=measure.label,
         panels=tuple(map(panel, told or experiment.cases)),
     )
@@ -72,7 +72,7 @@ def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Se
         title=experiment.title,
         kind="lines" if experiment.picture == "lines" else "bars",
         x=cases,
-        x_label="",
+        x_label=experiment.case_label,
         y_label=measure.label,
         panels=tuple(
             Panel(label, tuple(series(policy, tell) for policy in policies))

@@ -110,6 +110,7 @@ class Overheads:
             x_label="workers before -> after",
             y_label="seconds without training, median",
             panels=(Panel("", (Series("paper", theirs), Series("Swell", ours))),),
+            may_be_log=True,
         )
 
 

@@ -182,7 +182,7 @@ def _chart(scores: Sequence[Score]) -> Chart:
         title="Deadline satisfaction on every input",
         kind="lines",
         x=tuple(score.on.name for score in scores),
-        x_label="",
+        x_label="input: log and size of the cluster",
         y_label="deadline satisfaction",
         panels=(
             Panel(

@@ -130,7 +130,7 @@ def _chart(found: ReclaimComparison) -> Chart:
         title="samples done by all jobs",
         kind="steps",
         x=tuple(f"{one:g}" for one in at_s),
-        x_label="s",
+        x_label="seconds",
         y_label="samples",
         panels=(
             Panel(

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from swell.model.job import Phase
 from swell.sim.outcome import JobOutcome, SimOutcome
+from swell.sim.time_axis import shown_until
 
 Colour = tuple[float, float, float, float]
 Draw = Callable[[Axes, str, SimOutcome, Colour], None]
@@ -60,7 +61,7 @@ def _devices(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
         axes.set_title(policy, fontsize=9, loc="left")
     figure.suptitle(title)
     figure.supylabel("devices in use")
-    strips[-1].set_xlabel("hours")
+    _end_axis(strips[-1], [job for outcome in runs.values() for job in outcome.jobs], "hours")
     figure.savefig(file, dpi=120, metadata={"Software": None})
     return file
 
@@ -136,11 +137,25 @@ def _timeline(outcome: SimOutcome, title: str, file: Path) -> Path:
         _draw_bar(axes, row, job, most, outcome.end_s)
     axes.set_yticks(range(len(jobs)), [_name(job) for job in jobs], fontsize=6)
     axes.invert_yaxis()
-    axes.set_xlim(left=0.0)
-    axes.set_xlabel("hours; the thicker a bar, the more workers; red: the deadline")
+    _end_axis(axes, jobs, "hours; the thicker a bar, the more workers; red: the deadline")
     axes.set_title(title)
     figure.savefig(file, dpi=120, metadata={"Software": None})
     return file
+
+
+def _end_axis(axes: Axes, jobs: Sequence[JobOutcome], label: str) -> None:
+    """A job that is much longer than the others is cut off, and told of instead."""
+    ends = {job.id: job.end_s / HOUR_S for job in jobs if job.end_s is not None and job.sizes}
+    last = shown_until(ends.values())
+    late = sorted((end, name) for name, end in ends.items() if end > last)
+    if late:
+        end, name = late[-1]
+        others = f" and {len(late) - 1} more" if len(late) > 1 else ""
+        label += f" (cut: {name[:12]}{others} until {end:.1f} hours)"
+        axes.set_xlim(0.0, last)
+    else:
+        axes.set_xlim(left=0.0)
+    axes.set_xlabel(label)
 
 
 def _name(job: JobOutcome) -> str:
