@@ -112,17 +112,29 @@ function seriesOf(data, colours) {
   return { series, bands, members };
 }
 
+/** Names below their places: in lines of whole words where they fit, else aslant. */
+function placeAxis(data) {
+  const letters = (u) => Math.max(1, Math.floor(u.bbox.width / devicePixelRatio / data.x.length / 7));
+  const longest = Math.max(...data.x.flatMap((text) => text.split(" ")).map((word) => word.length));
+  const fits = (u) => longest <= letters(u);
+  const lines = (u, text) => text.split(" ").reduce((found, word) => {
+    const joined = found.length ? `${found.at(-1)} ${word}` : word;
+    return found.length && joined.length <= letters(u) ? [...found.slice(0, -1), joined] : [...found, word];
+  }, []);
+  const told = (u, text) => (fits(u) ? lines(u, text).join("\n") : text);
+  const most = (u) => Math.max(1, ...data.x.map((text) => lines(u, text).length));
+  const every = (u) => Math.max(1, Math.ceil(16 / (u.bbox.width / devicePixelRatio / data.x.length)));
+  return {
+    splits: (u) => data.x.map((_, place) => place).filter((place) => place % every(u) === 0),
+    values: (u, at) => at.map((place) => told(u, data.x[place] ?? "")),
+    rotate: (u) => (fits(u) ? 0 : 45),
+    size: (u) => (fits(u) ? 16 + 14 * most(u) : Math.min(120, 24 + 5 * Math.max(...data.x.map((text) => text.length)))),
+  };
+}
+
 function xAxis(data, common) {
   const axis = { ...common, size: 30, label: data.xLabel, labelSize: data.xLabel ? 20 : 0, labelFont: FONT };
-  if (isPlace(data)) {
-    const isLong = data.x.join("").length * 8 > 600;
-    const fit = (u) => Math.max(1, Math.ceil(data.x.length / Math.max(1, u.bbox.width / devicePixelRatio / 18)));
-    const splits = (u) => data.x.map((_, place) => place).filter((place) => place % fit(u) === 0);
-    const longest = Math.max(...data.x.map((text) => text.length));
-    const size = isLong ? Math.min(120, 24 + longest * 5) : 30;
-    return { ...axis, splits, values: (u, at) => at.map((place) => data.x[place] ?? ""), size, rotate: isLong ? -45 : 0,
-      grid: { show: false } };
-  }
+  if (isPlace(data)) return { ...axis, ...placeAxis(data), grid: { show: false } };
   if (data.xUnit === "date") {
     const text = (value, at, step) => date(value, step >= DAY || value === at[0], step < MINUTE);
     const values = (u, at, number, space, step) => at.map((value) => text(value, at, step));
