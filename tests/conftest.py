@@ -6,9 +6,27 @@ share of a profile's number (`tests/examples.py`), which is larger with `thoroug
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=250)
 settings.register_profile("swell", deadline=None, derandomize=True)
 settings.load_profile("swell")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real Chromium, which ends with the module: while it lives, this thread is in an event loop."""
+    from tests.web.chromium import chromium, why_no_chromium
+
+    if (why := why_no_chromium()) is not None:
+        pytest.skip(why)
+    with chromium() as found:
+        yield found

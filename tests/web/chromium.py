@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 #: Names under which distributions install it. `SWELL_CHROMIUM` names another.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -30,6 +30,12 @@ def why_no_chromium() -> str | None:
     if find_chromium() is not None:
         return None
     return "no Chromium; install the package chromium, or run `playwright install chromium-headless-shell`"
+
+
+def wait_until(page: Page, condition: str) -> None:
+    """Until this expression is true. Playwright's own way evaluates texts, which our policies forbid."""
+    while not page.evaluate(condition):
+        page.wait_for_timeout(10)
 
 
 @contextmanager

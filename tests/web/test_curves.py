@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route
+from tests.web.chromium import wait_until
 
 from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE, read_asset
 
@@ -98,7 +99,7 @@ def test_a_zoom_stays_when_values_are_added(page: Page) -> None:
     page.evaluate("data => chart.update(data)", LOSSES | {"marks": []})
     assert page.evaluate("({...chart.range})") == zoomed
     page.keyboard.press("Escape")
-    page.wait_for_function("chart.range.max === 3")
+    wait_until(page, "chart.range.max === 3")
 
 
 def test_series_with_steps_of_their_own_are_drawn_over_each_other(page: Page) -> None:
@@ -114,7 +115,7 @@ def test_a_chart_is_as_wide_as_its_container(page: Page, kind: str) -> None:
     x = ["fifo", "edf"] if kind == "bars" else [0, 7200]
     page.evaluate(DRAW, {"x": x, "xUnit": "s", "kind": kind, "series": [{"label": "a", "values": [1, 2]}]})
     page.set_viewport_size({"width": 360, "height": 600})
-    page.wait_for_function("chart.u.width === document.getElementById('chart').clientWidth")
+    wait_until(page, "chart.u.width === document.getElementById('chart').clientWidth")
 
 
 def test_no_data_is_an_empty_chart(page: Page) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.cli.command_line import command_line
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
+from swell.cli.html_report import Html, HtmlReport
 from swell.cli.output import note
 from swell.cli.simulate import policy_names
 from swell.model.errors import InvalidInput
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def fidelity(
+    invoked: typer.Context,
     policy: Annotated[
         str,
         typer.Option(
@@ -36,6 +39,7 @@ def fidelity(
             metavar="FOLDER", help="Folder for tables (CSV), a picture and the measurements (JSON)."
         ),
     ] = Path("out/repro"),
+    html: Html = None,
 ) -> None:
     """Run twelve real jobs on paced devices, simulate them from their own profiles, and compare.
 
@@ -47,6 +51,8 @@ def fidelity(
 
     names = policy_names(policy)
     check_folder("--out", out)
+    report = HtmlReport(html, command_line(invoked))
+    report.check()
     runs = [_play(name, out) if live is None else _read(live, name) for name in names]
     findings = findings_of(runs)
     show_findings(findings)
@@ -54,6 +60,7 @@ def fidelity(
         files = findings_store.write(findings, out)
     for file in files:
         note(f"wrote {file}")
+    report.write("Live runs and their simulation", "", [findings])
     if findings.missed:
         raise typer.Exit(1)
 

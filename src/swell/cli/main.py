@@ -131,7 +131,8 @@ def run(arguments: Sequence[str]) -> int:
     # Typer's own family of errors for wrong usage, under whichever name this version of it has.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     try:
-        status = app(args=list(arguments), prog_name="swell", standalone_mode=False)
+        words = ["swell", *arguments]
+        status = app(args=list(arguments), prog_name="swell", standalone_mode=False, obj=words)
     except KNOWN as error:
         return _complain(str(error.args[0]) if error.args else type(error).__name__, 1)
     except typer.Abort:

@@ -9,14 +9,17 @@ from typing import Annotated
 
 import typer
 
+from swell.cli.command_line import command_line
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
+from swell.cli.html_report import Html, HtmlReport
 from swell.cli.output import note
 from swell.cli.simulate import policy_names
 from swell.model.errors import InvalidInput
 
 
 def promises(
+    invoked: typer.Context,
     data: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")
     ] = Path("data"),
@@ -46,6 +49,7 @@ def promises(
             metavar="FOLDER", help="Also write results/promises.md to this folder.", show_default=False
         ),
     ] = None,
+    html: Html = None,
 ) -> None:
     """Compare all policies by the deadlines that they meet, and elasticflow with noise.
 
@@ -73,6 +77,8 @@ def promises(
         )
     check_folder("--out", out)
     check_folder("--docs", docs)
+    report = HtmlReport(html, command_line(invoked))
+    report.check()
     runs = CellRuns(
         cells=Cells(data=data, folder=out / "runs", seed=seed, is_fresh=fresh),
         until_s=math.inf if limit is None else time.monotonic() + limit,
@@ -95,6 +101,7 @@ def promises(
             files = findings_store.write_page(PAPER, all_findings, docs)
         for file in files:
             note(f"wrote {file}")
+    report.write(PAPER.title, PAPER.introduction, all_findings)
     if any(findings.missed for findings in all_findings):
         raise typer.Exit(1)
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli import fidelity, promises
+from swell.cli.command_line import command_line
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
+from swell.cli.html_report import Html, HtmlReport
 from swell.cli.output import note
 from swell.cli.simulate import policy_names
 
@@ -75,12 +77,14 @@ app.command()(promises.promises)
 
 @app.command()
 def elasticflow(
+    invoked: typer.Context,
     figures: Figures = None,
     data: Data = Path("data"),
     out: Out = Path("out/repro"),
     policy: Policies = None,
     seed: Seed = 0,
     docs: Docs = None,
+    html: Html = None,
     state: State = None,
 ) -> None:
     """Figures 6b, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
@@ -96,16 +100,18 @@ def elasticflow(
     policies = frozenset(policy_names(policy)) if policy else None
     records = _records(state)
     context = Context(data=data, seed=seed, policies=policies, records=records, watch=progress_bar)
-    _play(PAPER, figures or [], context, out, docs)
+    _play(PAPER, figures or [], context, out, docs, HtmlReport(html, command_line(invoked)))
 
 
 @app.command()
 def bftrainer(
+    invoked: typer.Context,
     figures: Figures = None,
     data: Data = Path("data"),
     out: Out = Path("out/repro/bftrainer"),
     seed: Seed = 0,
     docs: Docs = None,
+    html: Html = None,
 ) -> None:
     """Figures fig7 to fig16 and tables table1, table3 and table4 of BFTrainer.
 
@@ -117,16 +123,18 @@ def bftrainer(
     from swell.repro.experiment import Context
 
     context = Context(data=data, seed=seed, watch=progress_bar)
-    _play(PAPER, figures or [], context, out, docs)
+    _play(PAPER, figures or [], context, out, docs, HtmlReport(html, command_line(invoked)))
 
 
 @app.command()
 def hu(
+    invoked: typer.Context,
     figures: Figures = None,
     out: Out = Path("out/repro/hu"),
     policy: Policies = None,
     seed: Seed = 0,
     docs: Docs = None,
+    html: Html = None,
 ) -> None:
     """Figures fig9 to fig16 of Hu et al.
 
@@ -140,16 +148,18 @@ def hu(
 
     policies = frozenset(policy_names(policy)) if policy else None
     context = Context(data=Path(), seed=seed, policies=policies, watch=progress_bar)
-    _play(PAPER, figures or [], context, out, docs)
+    _play(PAPER, figures or [], context, out, docs, HtmlReport(html, command_line(invoked)))
 
 
 @app.command()
 def saxena(
+    invoked: typer.Context,
     figures: Figures = None,
     out: Out = Path("out/repro/saxena"),
     policy: Policies = None,
     seed: Seed = 0,
     docs: Docs = None,
+    html: Html = None,
 ) -> None:
     """Figures fig5 to fig9 and tables table3 and table4 of Saxena et al.
 
@@ -162,11 +172,12 @@ def saxena(
 
     policies = frozenset(policy_names(policy)) if policy else None
     context = Context(data=Path(), seed=seed, policies=policies, watch=progress_bar)
-    _play(PAPER, figures or [], context, out, docs)
+    _play(PAPER, figures or [], context, out, docs, HtmlReport(html, command_line(invoked)))
 
 
 @app.command()
 def flowcon(
+    invoked: typer.Context,
     schedules: Annotated[
         list[str] | None, typer.Argument(metavar="SCHEDULE", help="Default: all.", show_default=False)
     ] = None,
@@ -184,6 +195,7 @@ def flowcon(
         ),
     ] = None,
     docs: Docs = None,
+    html: Html = None,
 ) -> None:
     """Schedules fixed, random5, random10 and random15, parameters alpha and interval, and cpu, of FlowCon.
 
@@ -207,11 +219,12 @@ def flowcon(
         runs=out,
         played=live,
     )
-    _play(PAPER, schedules or [], context, out, docs)
+    _play(PAPER, schedules or [], context, out, docs, HtmlReport(html, command_line(invoked)))
 
 
 @app.command()
 def reclaim(
+    invoked: typer.Context,
     data: Data = Path("data"),
     out: Out = Path("out/repro/reclaim"),
     seed: Seed = 0,
@@ -224,6 +237,7 @@ def reclaim(
         ),
     ] = None,
     docs: Docs = None,
+    html: Html = None,
 ) -> None:
     """Real jobs on six machines that are killed without notice, and the simulation of the same intervals.
 
@@ -236,16 +250,24 @@ def reclaim(
     from swell.repro.reclaim import PAPER
 
     context = Context(data=data, seed=seed, watch=progress_bar, runs=out, played=live)
-    _play(PAPER, [], context, out, docs)
+    _play(PAPER, [], context, out, docs, HtmlReport(html, command_line(invoked)))
 
 
-def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: Path | None) -> None:
+def _play(
+    paper: Paper,
+    figures: list[str],
+    context: Context,
+    out: Path,
+    docs: Path | None,
+    report: HtmlReport,
+) -> None:
     from swell.repro import findings_store
 
     experiments = paper.chosen(figures)
     paper.check(experiments, context.data)
     check_folder("--out", out)
     check_folder("--docs", docs)
+    report.check()
     is_all_reached = True
     for experiment in experiments:
         findings = experiment.run(context)
@@ -260,6 +282,7 @@ def _play(paper: Paper, figures: list[str], context: Context, out: Path, docs: P
             files = findings_store.write_page(paper, findings_store.read(paper, out), docs)
         for file in files:
             note(f"wrote {file}")
+    report.write_paper(paper, out)
     if not is_all_reached:
         raise typer.Exit(1)
 

@@ -11,6 +11,7 @@ import typer
 from swell.api.durations import parse_duration
 from swell.cli import core_options
 from swell.cli import fill_options as fill
+from swell.cli.command_line import command_line
 from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, print_json, warn, write_json
 from swell.cli.pool_options import read_pool_options
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from swell.sim.outcome import SimOutcome
     from swell.sim.pool import Pool
     from swell.sim.report import PolicyResult, Truth
+    from swell.sim.report_data import SimulatedLog
     from swell.sim.shared_cores import CoreDivision
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 
 def simulate(
+    context: typer.Context,
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")],
     cluster: Annotated[
         str | None,
@@ -174,6 +177,14 @@ def simulate(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FOLDER", help="Write pictures to this folder.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="REPORT.html",
+            help="Write a report that a browser opens: one file, with figures, charts and all jobs.",
+        ),
+    ] = None,
     stories: Annotated[
         Path | None,
         typer.Option(
@@ -203,6 +214,7 @@ def simulate(
     The scheduler is the one that runs live. Two runs with the same options, files and version print the same
     results.
     """
+    from swell.sim.report_data import SimulatedLog
     from swell.sim.stage import truth_of
 
     settings = _settings(set_ or [])
@@ -228,7 +240,7 @@ def simulate(
     )
     names = policy_names(policy)
     inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
-    check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs}, inputs)
+    check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs, "--html": html}, inputs)
     is_logged = jobs is not None or stories is not None
     workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names), is_logged)
     check_folder("--plot", plot)
@@ -236,13 +248,24 @@ def simulate(
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions)
     truth = truth_of(workload, conditions, settings.changed, most)
-    runs = {name: _run(name, scenario, settings, stories, is_listed=jobs is not None) for name in names}
+    has_offers = jobs is not None or html is not None
+    runs = {name: _run(name, scenario, settings, stories, jobs is not None, has_offers) for name in names}
     results = _results(runs, truth, conditions, timing)
     if str(json) == "-":
         print_json(results)
     else:
         print_results(results, timing)
     _write(runs, results, json, jobs, stories, plot)
+    if html is not None:
+        _write_report(html, SimulatedLog(workload, scenario, results, runs), command_line(context))
+
+
+def _write_report(file: Path, log: SimulatedLog, command: str) -> None:
+    from swell.sim.html_report import write_report
+
+    with writing("--html", file):
+        write_report(file, log, command)
+    note(f"wrote {file}")
 
 
 def _note_undivided(names: Sequence[str], conditions: Conditions) -> None:
@@ -399,9 +422,19 @@ def _check_room(log: Log, num_runs: int, is_logged: bool) -> None:
 
 
 def _run(
-    policy: str, scenario: Scenario, settings: Settings, stories: Path | None, is_listed: bool
+    policy: str,
+    scenario: Scenario,
+    settings: Settings,
+    stories: Path | None,
+    is_listed: bool,
+    has_offers: bool,
 ) -> SimOutcome:
-    """Args: is_listed: each job's outcome is written, with its offer and what its gangs did."""
+    """Simulate one policy.
+
+    Args:
+        is_listed: what each job's gangs did is written.
+        has_offers: what each refused job was offered is.
+    """
     from swell.assemble import new_core
     from swell.cli.progress import progress_bar
     from swell.sim.diary import Diary, with_gangs
@@ -413,7 +446,7 @@ def _run(
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if stories is None:
             log = SegmentLog() if is_listed else UNLOGGED
-            return run(core, scenario, advance, with_offers=is_listed, log=log)
+            return run(core, scenario, advance, with_offers=has_offers, log=log)
         diary = Diary()
         outcome = run(core, scenario, advance, diary.listen, log=SegmentLog())
     told = with_gangs(diary.stories, outcome.jobs)

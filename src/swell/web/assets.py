@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -18,3 +20,10 @@ def asset(name: str) -> Traversable:
 def read_asset(name: str) -> str:
     """Its text. Raises FileNotFoundError."""
     return asset(name).read_text(encoding="utf-8")
+
+
+@cache
+def uplot_version() -> str:
+    """As its script says."""
+    found = re.match(r"/\*! \S+ \(v([\d.]+)\)", read_asset(UPLOT_SCRIPT))
+    return found[1] if found else "of an unknown version"

@@ -1,0 +1,100 @@
+"""Policies against each other: which is best by each figure, and the differences in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from swell.sim.metrics import Metrics
+from swell.sim.report import PolicyResult
+
+Figure = Callable[[Metrics], float | None]
+
+#: By heading of the table: a figure of which more (+1) or less (-1) is better. Of the others neither is: who
+#: admits more may keep less, and a resize is a means.
+BETTER: Mapping[str, tuple[int, Figure]] = {
+    "MET": (+1, lambda metrics: metrics.deadline_satisfaction),
+    "LATE": (-1, lambda metrics: metrics.admitted_late),
+    "DONE": (+1, lambda metrics: metrics.completed),
+    "AVG JCT": (-1, lambda metrics: metrics.avg_jct_s),
+    "P99 JCT": (-1, lambda metrics: metrics.p99_jct_s),
+    "MAKESPAN": (-1, lambda metrics: metrics.makespan_s),
+    "QUEUE": (-1, lambda metrics: metrics.avg_queue_s),
+    "EFF": (+1, lambda metrics: metrics.cluster_efficiency),
+}
+#: Differences below this share of a time are not put into words.
+LEAST_SHARE = 0.01
+
+
+def best_policies(results: Sequence[PolicyResult]) -> dict[str, frozenset[str]]:
+    """By heading, the policies with the best figure; empty where all are equal, or there is only one."""
+    return {heading: frozenset(_best(results, sign, figure)) for heading, (sign, figure) in BETTER.items()}
+
+
+def _best(results: Sequence[PolicyResult], sign: int, figure: Figure) -> Iterator[str]:
+    values = {result.policy: figure(result.metrics) for result in results}
+    known = [sign * value for value in values.values() if value is not None]
+    if len(set(known)) < 2:
+        return
+    yield from (
+        policy for policy, value in values.items() if value is not None and sign * value == max(known)
+    )
+
+
+def differences(results: Sequence[PolicyResult]) -> list[str]:
+    """The policy that meets most deadlines against each other one, a sentence each. None for one policy."""
+    if len(results) < 2:
+        return []
+    first = max(results, key=lambda result: result.metrics.deadline_satisfaction or 0.0)
+    others = [result for result in results if result is not first]
+    return [f"Against {other.policy}, {_against(first, other)}." for other in others]
+
+
+def _against(one: PolicyResult, other: PolicyResult) -> str:
+    told = [*_met(one.metrics, other.metrics), *_counts(one.metrics, other.metrics)]
+    told += _times(one.metrics, other.metrics)
+    return f"{one.policy} {_listed(told)}" if told else f"{one.policy} differs in none of these figures"
+
+
+def _met(one: Metrics, other: Metrics) -> Iterator[str]:
+    mine, theirs = one.deadline_satisfaction, other.deadline_satisfaction
+    if mine is None or theirs is None:
+        return
+    points = round(100.0 * (mine - theirs), 1)
+    if points > 0:
+        yield f"meets {points:g} of 100 deadlines more ({mine:.3f}, not {theirs:.3f})"
+    else:
+        yield f"meets as many deadlines ({mine:.3f})"
+
+
+def _counts(one: Metrics, other: Metrics) -> Iterator[str]:
+    for name, words in (
+        ("admitted_late", "is late with {0:,} of the jobs that it admitted, not {1:,}"),
+        ("rejected", "refuses {0:,} jobs, not {1:,}"),
+        ("completed", "completes {0:,} jobs, not {1:,}"),
+        ("resizes", "resizes {0:,} times, not {1:,}"),
+    ):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if mine != theirs:
+            yield words.format(mine, theirs)
+
+
+def _times(one: Metrics, other: Metrics) -> Iterator[str]:
+    """A mean over other jobs is no difference: where as many completed, they are taken for the same."""
+    if one.completed == other.completed:
+        yield from _time("ends a job {} on average", one.avg_jct_s, other.avg_jct_s)
+    if one.unfinished == other.unfinished and one.rejected == other.rejected:
+        yield from _time("is done with all {}", one.makespan_s, other.makespan_s)
+
+
+def _time(words: str, mine_s: float | None, theirs_s: float | None) -> Iterator[str]:
+    if not mine_s or not theirs_s:
+        return
+    share = mine_s / theirs_s - 1.0
+    if abs(share) >= LEAST_SHARE:
+        text = f"{abs(share):.0%} {'later' if share > 0 else 'sooner'}"
+        yield f"{words.format(text)} ({mine_s:,.0f} s, not {theirs_s:,.0f} s)"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)}, and {last}" if first else last

@@ -1,0 +1,184 @@
+"""A simulated log as columns for `static/simulation.js`: short enough for one file, and all its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from swell.model.coding import encode
+from swell.model.job import Phase
+from swell.sim.deadline_groups import DeadlineGroup, by_tightness, by_window
+from swell.sim.groups import GroupMetrics
+from swell.sim.outcome import JobOutcome, SimOutcome
+from swell.sim.report import PolicyResult
+from swell.sim.report_segments import Held, capacity, decimated, held, mean_devices, together
+from swell.sim.result_tables import result_tables
+from swell.sim.simulate import Scenario
+from swell.sim.traces.workload import Workload
+
+#: Jobs beyond so many, the last ones submitted, are in no table of jobs and one band of the timeline.
+MAX_LISTED_JOBS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLog:
+    """All that a report tells of."""
+
+    workload: Workload
+    scenario: Scenario
+    results: Sequence[PolicyResult]
+    runs: Mapping[str, SimOutcome]
+
+    @property
+    def until_s(self) -> float:
+        """When the longest run ended."""
+        return max(map(last_end_s, self.runs.values()))
+
+    @property
+    def num_listed(self) -> int:
+        return min(len(self.workload.jobs), MAX_LISTED_JOBS)
+
+
+def last_end_s(outcome: SimOutcome) -> float:
+    """Of a job; timers of the head may run on."""
+    if any(job.end_s is None for job in outcome.jobs):
+        return outcome.end_s
+    return max(job.end_s or 0.0 for job in outcome.jobs)
+
+
+def report_data(log: SimulatedLog) -> dict[str, Any]:
+    """What is written into the file as JSON."""
+    capacity_s = [(_seconds(at_s), number) for at_s, number in capacity(log.scenario, log.until_s)]
+    return {
+        "results": [msgspec.json.decode(encode(result)) for result in log.results],
+        "tables": [{"headings": table.headings, "rows": table.rows} for table in result_tables(log.results)],
+        "until_s": _seconds(log.until_s),
+        "num_jobs": len(log.workload.jobs),
+        "capacity": capacity_s,
+        "jobs": _common(log),
+        "runs": [_run(policy, outcome, log) for policy, outcome in log.runs.items()],
+        "groups": [_sizes(log), *_windows(log)],
+    }
+
+
+def _common(log: SimulatedLog) -> dict[str, list[object]]:
+    """What is the same under each policy, a list for each field."""
+    jobs = list(islice(log.workload.jobs, log.num_listed))
+    first = next(iter(log.runs.values()))
+    return {
+        "id": [job.id for job in jobs],
+        "model": [job.model for job in jobs],
+        "tenant": [job.tenant or "" for job in jobs],
+        "cls": [str(job.job_class) for job in jobs],
+        "asked": [job.requested_devices for job in jobs],
+        "run_s": [_seconds(job.duration_s) for job in jobs],
+        "submitted_s": [_seconds(job.submit_s) for job in islice(first.jobs, log.num_listed)],
+    }
+
+
+def _run(policy: str, outcome: SimOutcome, log: SimulatedLog) -> dict[str, Any]:
+    jobs, end_s = outcome.jobs, last_end_s(outcome)
+    listed = list(islice(jobs, log.num_listed))
+    pieces = [held(job, end_s) for job in jobs]
+    rest = [together(pieces[log.num_listed :])] if len(jobs) > log.num_listed else []
+    shown, grid_s = decimated([*pieces[: log.num_listed], *rest], log.until_s)
+    return {
+        "policy": policy,
+        "end_s": _seconds(end_s),
+        "grid_s": grid_s,
+        "segments": [_flat(one) for one in shown[: log.num_listed]],
+        "rest": _flat(shown[log.num_listed]) if rest else [],
+        "used": _means(outcome, log.until_s, end_s),
+        "state": [_state(job) for job in listed],
+        "is_refused": [job.phase is Phase.REJECTED or job.is_unpromised for job in listed],
+        "deadline_s": [_seconds(job.deadline_s) for job in listed],
+        "start_s": [_seconds(job.start_s) for job in listed],
+        "finished_s": [_seconds(job.end_s) for job in listed],
+        "offer_s": [_seconds(job.counter_offer_s) for job in listed],
+        "resizes": [job.num_resizes for job in listed],
+        "device_s": [_seconds(job.device_s) for job in listed],
+        **_interned("why", [job.why for job in listed]),
+    }
+
+
+def _means(outcome: SimOutcome, until_s: float, end_s: float) -> list[float | None]:
+    means = mean_devices(outcome.usage, until_s, end_s)
+    return [None if mean is None else round(mean, 3) for mean in means]
+
+
+def _state(job: JobOutcome) -> str:
+    """One word for what a reader looks for."""
+    if job.phase is Phase.SUCCEEDED and job.is_kept is not None:
+        return "kept" if job.is_kept else "late"
+    words = {Phase.SUCCEEDED: "done", Phase.REJECTED: "refused", Phase.QUEUED: "waiting"}
+    return words.get(job.phase, str(job.phase))
+
+
+def _interned(name: str, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Few texts stand for many jobs."""
+    numbers: dict[str, int] = {}
+    places = [numbers.setdefault(text, len(numbers)) for text in texts]
+    return {name: places, f"{name}_texts": list(numbers)}
+
+
+def _flat(pieces: Held) -> list[float]:
+    return [number for from_s, to_s, size in pieces for number in (_round(from_s), _round(to_s), size)]
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else _round(value)
+
+
+def _round(value: float) -> float:
+    """To a millisecond; after a day to a tenth of a second."""
+    rounded = round(float(value), 3 if value < 86400.0 else 1)
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _sizes(log: SimulatedLog) -> dict[str, Any]:
+    """The table's figures: jobs with deadlines by the devices asked for."""
+    groups = {result.policy: result.metrics.by_size for result in log.results}
+    first = next(iter(groups.values()))
+    return {
+        "title": "by the number of devices asked for",
+        "names": [group.name for group in first if group.deadlines],
+        "deadlines": [group.deadlines for group in first if group.deadlines],
+        "kept": {
+            policy: [_kept(group) for group in found if group.deadlines] for policy, found in groups.items()
+        },
+    }
+
+
+def _kept(group: GroupMetrics) -> int:
+    return round(group.deadlines * (group.deadline_satisfaction or 0.0))
+
+
+def _windows(log: SimulatedLog) -> Iterator[dict[str, Any]]:
+    durations_s = [job.duration_s for job in log.workload.jobs]
+    yield _counted(
+        "by tightness: time to the deadline / run time on the devices asked for",
+        {policy: by_tightness(run.jobs, durations_s) for policy, run in log.runs.items()},
+    )
+    yield _counted(
+        "by the time from submission to the deadline",
+        {policy: by_window(run.jobs) for policy, run in log.runs.items()},
+    )
+
+
+def _counted(title: str, groups: Mapping[str, Sequence[DeadlineGroup]]) -> dict[str, Any]:
+    first = next(iter(groups.values()))
+    places = [place for place, group in enumerate(first) if _has_any(groups.values(), place)]
+    return {
+        "title": title,
+        "names": [first[place].name for place in places],
+        "deadlines": [first[place].deadlines for place in places],
+        "kept": {policy: [found[place].kept for place in places] for policy, found in groups.items()},
+    }
+
+
+def _has_any(groups: Iterable[Sequence[DeadlineGroup]], place: int) -> bool:
+    return any(found[place].deadlines for found in groups)

@@ -1,0 +1,129 @@
+"""Who held how many devices when, in as few pieces as a picture needs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
+from swell.sim.outcome import JobOutcome, Usage
+from swell.sim.simulate import Scenario
+
+#: (from, to, devices) of one job, in time's order.
+Held = list[tuple[float, float, int]]
+
+#: More pieces than this a picture does not need: there are fewer pixels.
+MAX_SEGMENTS = 40_000
+#: The coarsest grid has so many times, the finest as many times two to a power.
+LEAST_TIMES = 2**10
+MOST_TIMES = 2**20
+#: Means of a curve that is as wide as a page.
+NUM_MEANS = 1_000
+
+
+def held(job: JobOutcome, run_end_s: float) -> Held:
+    """Pieces of time in which it has workers."""
+    ends_s = [*(at_s for at_s, _ in job.sizes[1:]), run_end_s if job.end_s is None else job.end_s]
+    return [
+        (at_s, end_s, size)
+        for (at_s, size), end_s in zip(job.sizes, ends_s, strict=True)
+        if size and end_s > at_s
+    ]
+
+
+def decimated(pieces: Sequence[Held], end_s: float, most: int = MAX_SEGMENTS) -> tuple[list[Held], float]:
+    """At most `most` pieces, and the length in seconds of the grid on which they begin and end; 0: none.
+
+    All times go to the nearest one of a grid. So each job has, between two times of the grid, the size that
+    it had in the middle of them, and together jobs have no more devices than there were.
+    """
+    found, num_times = list(pieces), MOST_TIMES
+    grid_s = 0.0
+    while sum(map(len, found)) > most and num_times >= LEAST_TIMES:
+        grid_s = end_s / num_times
+        found = [_on_grid(one, grid_s) for one in pieces]
+        num_times //= 2
+    return found, grid_s
+
+
+def _on_grid(pieces: Held, grid_s: float) -> Held:
+    snapped: Held = []
+    for from_s, to_s, size in pieces:
+        first, last = round(from_s / grid_s) * grid_s, round(to_s / grid_s) * grid_s
+        if last <= first:
+            continue
+        if snapped and snapped[-1][1:] == (first, size):
+            snapped[-1] = (snapped[-1][0], last, size)
+        else:
+            snapped.append((first, last, size))
+    return snapped
+
+
+def together(pieces: Iterable[Held]) -> Held:
+    """Of several jobs as if they were one."""
+    changes = sorted(change for one in pieces for change in _changes(one))
+    summed: Held = []
+    size, since_s = 0, 0.0
+    for at_s, more in changes:
+        if size and at_s > since_s:
+            summed.append((since_s, at_s, size))
+        size, since_s = size + more, at_s
+    return summed
+
+
+def _changes(pieces: Held) -> Iterator[tuple[float, int]]:
+    for from_s, to_s, size in pieces:
+        yield from_s, size
+        yield to_s, -size
+
+
+def capacity(scenario: Scenario, end_s: float) -> list[tuple[float, int]]:
+    """(since, devices there): nodes that fail and nodes that are lent come and go."""
+    sizes = {node.name: len(node.devices) for node in scenario.nodes}
+    number = sum(sizes.values())
+    known = [(0.0, number)]
+    for at_s, occurrence in _by_time(scenario):
+        if at_s > end_s:
+            break
+        number += _difference(occurrence, sizes)
+        if known[-1][0] == at_s:
+            known[-1] = (at_s, number)
+        elif known[-1][1] != number:
+            known.append((at_s, number))
+    return _sampled(known, end_s)
+
+
+def _by_time(scenario: Scenario) -> Iterator[tuple[float, Occurrence]]:
+    lent = scenario.pool.changes() if scenario.pool is not None else []
+    owned = sorted(scenario.others, key=lambda change: change[0])
+    return heapq.merge(owned, lent, key=lambda change: change[0])
+
+
+def _difference(occurrence: Occurrence, sizes: dict[str, int]) -> int:
+    """What it changes in the number of devices; `sizes` are those of nodes that are there."""
+    if isinstance(occurrence, NodeReturns):
+        before = sizes.get(occurrence.node.name, 0)
+        sizes[occurrence.node.name] = len(occurrence.node.devices)
+        return len(occurrence.node.devices) - before
+    return -sizes.pop(occurrence.name, 0) if isinstance(occurrence, NodeFails) else 0
+
+
+def _sampled(known: list[tuple[float, int]], end_s: float) -> list[tuple[float, int]]:
+    """The last of each time of a grid, if there are more than a picture needs."""
+    if len(known) <= MAX_SEGMENTS // 10:
+        return known
+    grid_s = end_s / (MAX_SEGMENTS // 10)
+    return list({int(at_s / grid_s): (at_s, number) for at_s, number in known}.values())
+
+
+def mean_devices(usage: Usage, until_s: float, end_s: float, number: int = NUM_MEANS) -> list[float | None]:
+    """Devices in use, a mean for each of so many equal parts of the time to `until_s`; None after `end_s`."""
+    if not len(usage.at_s) or until_s <= 0.0:
+        return [None] * number
+    times_s = np.append(usage.at_s, max(until_s, usage.at_s[-1]))
+    sums = np.concatenate([[0.0], np.cumsum(usage.used_devices * np.diff(times_s))])
+    edges_s = np.linspace(0.0, until_s, number + 1)
+    means = np.diff(np.interp(edges_s, times_s, sums)) / np.diff(edges_s)
+    return [float(mean) if edge_s < end_s else None for mean, edge_s in zip(means, edges_s[:-1], strict=True)]

@@ -1,0 +1,119 @@
+// The report of `swell simulate --html`: data of `swell.sim.report_data`, in columns, by the number of a job.
+
+import { curves } from "/static/curves.js";
+import { span as spanOf } from "/static/format.js";
+import { pagedTable } from "/static/paged_table.js";
+import { timeline } from "/static/timeline.js";
+
+const STATES = ["kept", "late", "done", "refused", "failed", "cancelled", "running", "waiting"];
+const number = (value) => value.toLocaleString("en", { maximumFractionDigits: 1 });
+const span = (seconds) => (seconds == null ? "-" : spanOf(seconds));
+const place = (name) => document.getElementById(name);
+
+function drawUsed(data) {
+  const count = data.runs[0].used.length, length = data.until_s / count;
+  const x = Array.from({ length: count }, (_, part) => part * length);
+  const series = data.runs.map((run) => ({ label: run.policy, values: run.used }));
+  curves(place("used"), { x, xUnit: "s", xLabel: "time since the first submission", yLabel: "devices in use",
+    kind: "steps", series, title: "Devices in use over time by policy" });
+}
+
+function drawGroups(data) {
+  data.groups.forEach((group, count) => {
+    const share = (kept) => kept.map((one, at) => one / group.deadlines[at]);
+    const series = Object.entries(group.kept).map(([policy, kept]) => ({ label: policy, values: share(kept) }));
+    if (group.names.length) {
+      curves(place(`group-${count}`), { x: group.names, kind: "bars", yLabel: "share of deadlines kept", yRange: [0, 1],
+        series, title: `Share of deadlines kept ${group.title}`, height: 200 });
+    }
+  });
+}
+
+/** As `timeline.js` wants it: jobs that held devices, and all that no table lists as one. */
+function timelineData(data, run) {
+  const triples = (flat) => Array.from({ length: flat.length / 3 }, (_, at) => flat.slice(3 * at, 3 * at + 3));
+  const { id, model, cls, submitted_s: submitted } = data.jobs;
+  const jobs = id.map((name, job) => ({
+    id: name, name: model[job] ? `${name} (${model[job]})` : name, cls: cls[job], segments: triples(run.segments[job]),
+    submitted_s: submitted[job], deadline_s: run.deadline_s[job], finished_s: run.finished_s[job], expected_s: null,
+    state: run.state[job],
+  })).filter((job) => job.segments.length);
+  if (run.rest.length) {
+    jobs.push({ id: "rest", name: `${number(data.num_jobs - id.length)} jobs that are not listed`, cls: "best_effort",
+      segments: triples(run.rest), submitted_s: 0, deadline_s: null, finished_s: null, expected_s: null, state: "" });
+  }
+  return { start_s: 0, end_s: data.until_s, capacity: data.capacity, jobs };
+}
+
+function outcome(data, run, job) {
+  const state = run.state[job], end = run.finished_s[job], deadline = run.deadline_s[job];
+  if (state === "late") return `late by ${span(end - deadline)}`;
+  if (state === "kept") return `kept, ${span(end - data.jobs.submitted_s[job])}`;
+  return state === "done" ? `done, ${span(end - data.jobs.submitted_s[job])}` : state;
+}
+
+function jobsTable(data, run) {
+  const { id, model, tenant, cls, asked, submitted_s: submitted, run_s: length } = data.jobs;
+  const seconds = (label, value) => ({ label, text: (job) => span(value(job)), value, isNumber: true });
+  const plain = (label, column) => ({ label, text: (job) => column[job] });
+  const minus = (one, other) => (one == null || other == null ? null : one - other);
+  const columns = [
+    plain("job", id), plain("model", model), ...(tenant.some(Boolean) ? [plain("tenant", tenant)] : []),
+    plain("class", cls),
+    { label: "devices asked for", text: (job) => asked[job], value: (job) => asked[job], isNumber: true },
+    seconds("run time on them", (job) => length[job]),
+    seconds("submitted", (job) => submitted[job]),
+    seconds("time to deadline", (job) => minus(run.deadline_s[job], submitted[job])),
+    ...data.runs.map((one) => ({ label: data.runs.length > 1 ? one.policy : "outcome", text: (job) => outcome(data, one, job) })),
+    seconds("waited", (job) => minus(run.start_s[job], submitted[job])),
+    { label: "device hours", text: (job) => number(run.device_s[job] / 3600), value: (job) => run.device_s[job], isNumber: true },
+    { label: "resizes", text: (job) => run.resizes[job], value: (job) => run.resizes[job], isNumber: true },
+    { label: "last word", text: (job) => run.why_texts[run.why[job]], isProse: true },
+  ];
+  return {
+    caption: `Jobs; times waited, device hours, resizes and the last word are ${run.policy}'s`, columns, count: id.length,
+    search: (job) => `${id[job]} ${model[job]} ${tenant[job]} ${run.why_texts[run.why[job]]}`,
+    choices: [
+      { label: "outcome", options: STATES, has: (job, state) => run.state[job] === state },
+      { label: "class", options: [...new Set(cls)], has: (job, name) => cls[job] === name },
+    ],
+  };
+}
+
+function refusedTable(data, run) {
+  const { id, model, submitted_s: submitted } = data.jobs;
+  const jobs = id.map((_, job) => job).filter((job) => run.is_refused[job]);
+  const window = (job) => (run.deadline_s[job] == null ? null : run.deadline_s[job] - submitted[job]);
+  const offered = (job) => (run.offer_s[job] == null ? null : run.offer_s[job] - submitted[job]);
+  const factor = (job) => (offered(job) == null || !window(job) ? null : offered(job) / window(job));
+  const of = (tell) => (row) => tell(jobs[row]);
+  const columns = [
+    { label: "job", text: of((job) => id[job]) }, { label: "model", text: of((job) => model[job]) },
+    { label: "submitted", text: of((job) => span(submitted[job])), value: of((job) => submitted[job]), isNumber: true },
+    { label: "asked to end within", text: of((job) => span(window(job))), value: of(window), isNumber: true },
+    { label: "was offered", text: of((job) => (offered(job) == null ? "no offer" : span(offered(job)))),
+      value: of(offered), isNumber: true },
+    { label: "of what it asked for", text: of((job) => (factor(job) == null ? "-" : `${factor(job).toFixed(2)} times`)),
+      value: of(factor), isNumber: true },
+    { label: "why", text: of((job) => run.why_texts[run.why[job]]), isProse: true },
+  ];
+  const search = of((job) => `${id[job]} ${model[job]} ${run.why_texts[run.why[job]]}`);
+  return { caption: `Jobs that ${run.policy} refused, and the earliest deadline that it would have promised`,
+    columns, count: jobs.length, search };
+}
+
+/** Draws all; what is of one policy follows the choice of a policy. */
+export function draw(data) {
+  drawUsed(data);
+  drawGroups(data);
+  const [first] = data.runs;
+  const devices = timeline(place("timeline"), timelineData(data, first));
+  const jobs = pagedTable(place("jobs"), jobsTable(data, first));
+  const refused = pagedTable(place("refused"), refusedTable(data, first));
+  document.querySelectorAll('input[name="policy"]').forEach((input) => input.addEventListener("change", () => {
+    const run = data.runs.find((one) => one.policy === input.value);
+    devices.update(timelineData(data, run));
+    jobs.update(jobsTable(data, run));
+    refused.update(refusedTable(data, run));
+  }));
+}

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.sim.worlds import job, run
+
+from swell.sim.comparison import BETTER, best_policies, differences
+from swell.sim.injected_faults import NO_FAULTS
+from swell.sim.metrics import metrics_of
+from swell.sim.report import PolicyResult, Shape, Truth
+
+
+@pytest.fixture(scope="module")
+def result() -> PolicyResult:
+    truth = Truth(
+        trace="log.csv",
+        jobs=1,
+        left_out=0,
+        filled=(),
+        profiles="law",
+        resize_cost="none",
+        noise=0.0,
+        profile_error=0.0,
+        node_mtbf_s=None,
+        node_mttr_s=None,
+        fault_rates=NO_FAULTS,
+        seed=0,
+        offline_bound=None,
+        settings={},
+        version="0",
+    )
+    outcome = run([job("a", submit_s=0.0, steps=10, deadline_s=1000.0)], policy="fifo")
+    return PolicyResult(
+        policy="a",
+        cluster=Shape(nodes=1, devices_per_node=1, devices=1),
+        truth=truth,
+        metrics=metrics_of(outcome),
+    )
+
+
+def _with(result: PolicyResult, policy: str, **figures: float | None) -> PolicyResult:
+    metrics = msgspec.structs.replace(result.metrics, **figures)
+    return msgspec.structs.replace(result, policy=policy, metrics=metrics)
+
+
+def test_the_best_of_a_column_is_marked_and_equals_are_marked_together(result: PolicyResult) -> None:
+    results = [
+        _with(result, "a", deadline_satisfaction=0.5, avg_jct_s=10.0, admitted_late=1),
+        _with(result, "b", deadline_satisfaction=0.9, avg_jct_s=20.0, admitted_late=0),
+        _with(result, "c", deadline_satisfaction=0.9, avg_jct_s=None, admitted_late=0),
+    ]
+    best = best_policies(results)
+    assert best["MET"] == {"b", "c"} and best["AVG JCT"] == {"a"} and best["LATE"] == {"b", "c"}
+    assert best["DONE"] == frozenset()  # all are equal
+
+
+def test_one_policy_is_best_in_nothing(result: PolicyResult) -> None:
+    assert not any(best_policies([result]).values())
+    assert set(best_policies([result])) == set(BETTER)
+    assert differences([result]) == []
+
+
+def test_the_policy_that_meets_most_is_told_against_each_other(result: PolicyResult) -> None:
+    results = [
+        _with(result, "fifo", deadline_satisfaction=0.25, avg_jct_s=200.0, resizes=0),
+        _with(result, "elasticflow", deadline_satisfaction=0.5, avg_jct_s=100.0, resizes=3),
+    ]
+    assert differences(results) == [
+        "Against fifo, elasticflow meets 25 of 100 deadlines more (0.500, not 0.250), resizes 3 times, "
+        "not 0, and ends a job 50% sooner on average (100 s, not 200 s)."
+    ]
+
+
+def test_mean_times_over_other_jobs_are_not_compared(result: PolicyResult) -> None:
+    results = [
+        _with(result, "a", deadline_satisfaction=0.5, avg_jct_s=200.0, completed=5),
+        _with(result, "b", deadline_satisfaction=0.5, avg_jct_s=100.0, completed=9),
+    ]
+    (told,) = differences(results)
+    assert "on average" not in told and "meets as many deadlines (0.500)" in told
