@@ -18,6 +18,7 @@ from swell.sim.report import PolicyResult
 from swell.sim.report_segments import Held, capacity, decimated, held, mean_devices, together
 from swell.sim.result_tables import result_tables
 from swell.sim.simulate import Scenario
+from swell.sim.time_axis import shown_until
 from swell.sim.traces.workload import Workload
 
 #: Jobs beyond so many, the last ones submitted, are in no table of jobs and one band of the timeline.
@@ -57,12 +58,21 @@ def report_data(log: SimulatedLog) -> dict[str, Any]:
         "results": [msgspec.json.decode(encode(result)) for result in log.results],
         "tables": [{"headings": table.headings, "rows": table.rows} for table in result_tables(log.results)],
         "until_s": _seconds(log.until_s),
+        "shown_s": _seconds(_shown_s(log)),
         "num_jobs": len(log.workload.jobs),
         "capacity": capacity_s,
         "jobs": _common(log),
         "runs": [_run(policy, outcome, log) for policy, outcome in log.runs.items()],
         "groups": [_sizes(log), *_windows(log)],
     }
+
+
+def _shown_s(log: SimulatedLog) -> float:
+    """Where the timeline ends at first: one long job is to leave the others their room."""
+    return max(
+        shown_until(job.end_s for job in outcome.jobs if job.end_s is not None and job.sizes)
+        for outcome in log.runs.values()
+    )
 
 
 def _common(log: SimulatedLog) -> dict[str, list[object]]:

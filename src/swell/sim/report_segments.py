@@ -15,7 +15,7 @@ from swell.sim.simulate import Scenario
 Held = list[tuple[float, float, int]]
 
 #: More pieces than this a picture does not need: there are fewer pixels.
-MAX_SEGMENTS = 40_000
+MAX_SEGMENTS = 60_000
 #: The coarsest grid has so many times, the finest as many times two to a power.
 LEAST_TIMES = 2**10
 MOST_TIMES = 2**20

@@ -2,6 +2,7 @@
 
 import { curves } from "/static/curves.js";
 import { span as spanOf } from "/static/format.js";
+import { jobsInView } from "/static/jobs_in_view.js";
 import { pagedTable } from "/static/paged_table.js";
 import { timeline } from "/static/timeline.js";
 
@@ -29,20 +30,51 @@ function drawGroups(data) {
   });
 }
 
-/** As `timeline.js` wants it: jobs that held devices, and all that no table lists as one. */
-function timelineData(data, run) {
-  const triples = (flat) => Array.from({ length: flat.length / 3 }, (_, at) => flat.slice(3 * at, 3 * at + 3));
+/** The jobs of a run for `jobsInView`: those that are listed, and the others as one. */
+function heldBy(data, run) {
   const { id, model, cls, submitted_s: submitted } = data.jobs;
   const jobs = id.map((name, job) => ({
-    id: name, name: model[job] ? `${name} (${model[job]})` : name, cls: cls[job], segments: triples(run.segments[job]),
+    id: name, name: model[job] ? `${name} (${model[job]})` : name, cls: cls[job], flat: run.segments[job],
     submitted_s: submitted[job], deadline_s: run.deadline_s[job], finished_s: run.finished_s[job], expected_s: null,
     state: run.state[job],
-  })).filter((job) => job.segments.length);
-  if (run.rest.length) {
-    jobs.push({ id: "rest", name: `${number(data.num_jobs - id.length)} jobs that are not listed`, cls: "best_effort",
-      segments: triples(run.rest), submitted_s: 0, deadline_s: null, finished_s: null, expected_s: null, state: "" });
+  }));
+  const rest = { id: "rest", name: "", cls: "best_effort", flat: run.rest, count: data.num_jobs - id.length };
+  return run.rest.length ? [...jobs, rest] : jobs;
+}
+
+/** A timeline that is given what it shows anew after each zoom. */
+class RunTimeline {
+  constructor(element, data, run) {
+    this.data = data;
+    this.devices = Math.max(...data.capacity.map(([, devices]) => devices));
+    this.choose(run, [0, data.until_s]);
+    this.chart = timeline(element, this.shown());
+    if (data.shown_s < data.until_s) this.chart.zoomTo(0, data.shown_s);
+    this.follow();
+    for (const name of ["pointerup", "dblclick", "click", "keydown"]) element.addEventListener(name, () => this.follow());
   }
-  return { start_s: 0, end_s: data.until_s, capacity: data.capacity, jobs };
+
+  choose(run, span) {
+    this.jobs = heldBy(this.data, run);
+    this.span = span;
+  }
+
+  shown() {
+    const jobs = jobsInView(this.jobs, this.span, this.devices);
+    return { start_s: 0, end_s: this.data.until_s, capacity: this.data.capacity, jobs };
+  }
+
+  follow() {
+    const [from, to] = this.chart.span;
+    if (from === this.span[0] && to === this.span[1]) return;
+    this.span = [from, to];
+    this.chart.update(this.shown());
+  }
+
+  update(run) {
+    this.choose(run, this.span);
+    this.chart.update(this.shown());
+  }
 }
 
 function outcome(data, run, job) {
@@ -107,12 +139,12 @@ export function draw(data) {
   drawUsed(data);
   drawGroups(data);
   const [first] = data.runs;
-  const devices = timeline(place("timeline"), timelineData(data, first));
+  const devices = new RunTimeline(place("timeline"), data, first);
   const jobs = pagedTable(place("jobs"), jobsTable(data, first));
   const refused = pagedTable(place("refused"), refusedTable(data, first));
   document.querySelectorAll('input[name="policy"]').forEach((input) => input.addEventListener("change", () => {
     const run = data.runs.find((one) => one.policy === input.value);
-    devices.update(timelineData(data, run));
+    devices.update(run);
     jobs.update(jobsTable(data, run));
     refused.update(refusedTable(data, run));
   }));
