@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.web.prose import Words, blocks, words
+from swell.web.prose import Phrase, blocks, words
 
 
 def test_blocks_are_told_apart_and_items_go_on_below() -> None:
@@ -11,24 +11,24 @@ def test_blocks_are_told_apart_and_items_go_on_below() -> None:
     text += "| a | b |\n|---|---|\n| 1 | 2 |"
     found = list(blocks(text))
     assert [block.kind for block in found] == ["heading", "paragraph", "list", "table"]
-    assert found[1].lines == [[Words("text", "Two lines of one.")]]
-    assert found[2].lines == [[Words("text", "an item goes on")], [Words("text", "another")]]
+    assert found[1].lines == [[Phrase("text", "Two lines of one.")]]
+    assert found[2].lines == [[Phrase("text", "an item goes on")], [Phrase("text", "another")]]
     assert found[3].lines == [
-        [[Words("text", "a")], [Words("text", "b")]],
-        [[Words("text", "1")], [Words("text", "2")]],
+        [[Phrase("text", "a")], [Phrase("text", "b")]],
+        [[Phrase("text", "1")], [Phrase("text", "2")]],
     ]
 
 
 def test_of_a_link_its_words_stay() -> None:
     assert words("see [the page](../page.md) of `swell` and **that** *one*") == [
-        Words("text", "see "),
-        Words("text", "the page"),
-        Words("text", " of "),
-        Words("code", "swell"),
-        Words("text", " and "),
-        Words("strong", "that"),
-        Words("text", " "),
-        Words("em", "one"),
+        Phrase("text", "see "),
+        Phrase("text", "the page"),
+        Phrase("text", " of "),
+        Phrase("code", "swell"),
+        Phrase("text", " and "),
+        Phrase("strong", "that"),
+        Phrase("text", " "),
+        Phrase("em", "one"),
     ]
 
 

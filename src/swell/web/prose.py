@@ -14,7 +14,7 @@ WORDS = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*|\[([^\]]+)\]\([
 KINDS: tuple[Literal["code", "strong", "em", "text"], ...] = ("code", "strong", "em", "text")
 
 
-class Words(NamedTuple):
+class Phrase(NamedTuple):
     """A piece of a line, in one style."""
 
     style: Literal["code", "strong", "em", "text"]
@@ -25,7 +25,7 @@ class Block(NamedTuple):
     """`lines` are one line of a paragraph or heading, the items of a list, or the cells of a table's rows."""
 
     kind: Literal["heading", "paragraph", "list", "table"]
-    lines: list[list[Words]] | list[list[list[Words]]]
+    lines: list[list[Phrase]] | list[list[list[Phrase]]]
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -56,14 +56,14 @@ def _items(lines: list[str]) -> list[str]:
     return items
 
 
-def words(line: str) -> list[Words]:
+def words(line: str) -> list[Phrase]:
     """Pieces of a line; without their signs they are its text."""
-    found: list[Words] = []
+    found: list[Phrase] = []
     at = 0
     for match in WORDS.finditer(line):
         if match.start() > at:
-            found.append(Words("text", line[at : match.start()]))
+            found.append(Phrase("text", line[at : match.start()]))
         group = match.lastindex or 1
-        found.append(Words(KINDS[group - 1], match[group]))
+        found.append(Phrase(KINDS[group - 1], match[group]))
         at = match.end()
-    return [*found, Words("text", line[at:])] if at < len(line) else found
+    return [*found, Phrase("text", line[at:])] if at < len(line) else found
