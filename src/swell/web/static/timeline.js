@@ -163,7 +163,6 @@ class Timeline {
     pen.textBaseline = "middle";
     pen.textAlign = "right";
     const every = STEPS.find((one) => this.numDevices / one <= 8) ?? Math.ceil(this.numDevices / 8);
-    const every = Math.max(1, Math.ceil(this.numDevices / 8 / 2) * (this.numDevices > 8 ? 2 : 1));
     for (let devices = 0; devices <= this.numDevices; devices += every) {
       const y = Math.round(this.y(devices)) + 0.5;
       line(pen, LEFT, y, this.width - RIGHT, y);
