@@ -30,6 +30,7 @@ from tests.store.views import job_view
 from swell.api import connections
 from swell.api.openapi import document
 from swell.api.operations import OPERATIONS
+from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
 from swell.api.unix_socket import listen
@@ -59,7 +60,7 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> FakeControl:
 
 @pytest.fixture(scope="module")
 def app(control: FakeControl) -> FastAPI:
-    return create_app(control, TOKEN)
+    return create_app(control, TOKEN, page=Page(control, port=lambda: 7070))
 
 
 @pytest.fixture(scope="module")

@@ -174,6 +174,7 @@ OPERATIONS = (
         method="GET",
         path="/metrics",
         name="prometheus",
+        role=Role.VIEW,
         summary="Metrics of the platform and of its daemon, for Prometheus.",
         answer=str,
         media_type=PROMETHEUS_TEXT,

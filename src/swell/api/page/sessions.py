@@ -82,7 +82,9 @@ class Sessions:
     def session(self, cookie: str, uid: int | None) -> Session | None:
         """None if the cookie is none of ours, is over, or belongs to another user."""
         body, _, signature = cookie.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature("session", body).encode()):
+        if not cookie.isascii():
+            return None
+        if not hmac.compare_digest(signature, self._signature("session", body)):
             return None
         claims = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Claims)
         if claims.uid != uid or self._now_s() >= claims.ends_s:
