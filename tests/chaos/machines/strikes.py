@@ -44,14 +44,11 @@ class Campaign:
         """Shorter than a lease."""
         time.sleep(TIMES.lease_s * self.chance.uniform(*SHORT))
 
-    def note_losses(self, host: Host) -> None:
-        """Jobs that have workers there are to tell that they lost them, and which host."""
-        now_s, jobs = self._jobs_on(host)
-        for job in jobs:
-            job.losses.append((now_s, host.name))
-
     def note_kill(self, *hosts: Host) -> None:
-        """Jobs that have workers there are to tell of it. The head may die before it hears of the host."""
+        """Jobs that have workers there are to tell that they lost them, or that they had come to their end.
+
+        The cause that they tell may be another one: the next fault may strike before this one is noticed.
+        """
         for host in hosts:
             now_s, jobs = self._jobs_on(host)
             for job in jobs:
@@ -212,7 +209,7 @@ def cut_a_machine_off_for_a_moment(campaign: Campaign) -> None:
 @partition
 def cut_a_machine_off_until_it_is_given_up(campaign: Campaign) -> None:
     host = campaign.host()
-    campaign.note_losses(host)
+    campaign.note_kill(host)
     host.machine.partition()
     campaign.await_loss(host)
     host.machine.heal()
@@ -260,7 +257,7 @@ def freeze_a_machine_for_a_moment(campaign: Campaign) -> None:
 @freeze
 def freeze_a_machine_until_it_is_given_up(campaign: Campaign) -> None:
     host = campaign.host()
-    campaign.note_losses(host)
+    campaign.note_kill(host)
     host.machine.freeze()
     campaign.await_loss(host)
     host.machine.thaw()

@@ -14,7 +14,6 @@ from typing import Any
 from tests.chaos.machines.fleet import IMPORTABLE, Fleet
 from tests.machines.namespaces import HOME
 
-from swell.executors.local.ledger import AGENT_KILLED
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
 
@@ -45,7 +44,6 @@ class Job:
     num_steps: int = 0  #: of one that is stopped and started
     may_be_refused: bool = False
     is_cancelled: bool = False
-    losses: list[tuple[float, str]] = field(default_factory=list)  #: when it lost workers, and on which host
     killed_s: list[float] = field(default_factory=list)  #: when workers of it were killed with their host
 
 
@@ -162,11 +160,6 @@ class Work:
 
     def _check_stories(self, view: JobView, job: Job, stories: list[Story], told: str) -> None:
         """Each loss is told with its cause, and a promise that was not kept has one."""
-        for at_s, host in job.losses:
-            # Another fault may have ended the gang, or the controller, before this host was given up
-            causes = (*(f"host '{one.name}' is lost" for one in self._fleet.hosts), host, AGENT_KILLED)
-            since = [story.text for story in stories if story.at_s >= at_s]
-            assert any(cause in text for cause in causes for text in since), (at_s, host, told)
         left_s = [
             story.at_s + (UNHEARD_S if story.code in ENDED else 0.0)
             for story in stories
