@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +36,7 @@ from swell.model.event import (
 )
 from swell.model.job import DriftAction, EndCondition, MetricTarget
 from swell.model.target import Target
+from swell.tally import Tally, tally_of
 from swell.wire import messages as m
 from swell.wire.numbers import Number
 
@@ -793,3 +796,83 @@ def test_a_bound_on_passes_only_ever_falls_and_never_to_nothing(
         before, bound = bound, half(num_samples, bound)
         assert 1 <= bound <= num_samples // 2
         assert before is None or bound <= before
+
+
+# ---------------------------------------------------------------- curves
+def losses(first_step: int, last_step: int) -> dict[str, Tally]:
+    tally = tally_of([(step, float(step)) for step in range(first_step, last_step + 1)], 2, "mean")
+    assert tally is not None
+    return {"loss": tally}
+
+
+def say_losses(made: PuppetWorld, first_step: int, last_step: int) -> None:
+    steps, curves = last_step, losses(first_step, last_step)
+    said = m.Progress(generation=1, steps=steps, num_workers=2, loss=0.5, step_s=0.1, curves=curves)
+    made._apply(made.gang.said(0, said, made.now_s))
+
+
+def reports_of(made: PuppetWorld) -> list[StepsReported]:
+    return [event for event in made.events if isinstance(event, StepsReported)]
+
+
+def test_values_of_reports_that_are_folded_are_all_told_and_marks_rise() -> None:
+    made = running(2)
+    made.events.clear()
+    for step in range(1, 41):
+        say_losses(made, step, step)
+        made.tick(0.1)
+    made.tick(1.0)
+    told = reports_of(made)
+    assert 1 < len(told) < 40
+    spans = [(one.curves["loss"].first_step, one.curves["loss"].last_step) for one in told]
+    assert [step for begin, end in spans for step in range(begin, end + 1)] == list(range(1, 41))
+    assert sum(one.curves["loss"].count for one in told) == 40
+    assert all(one.mark < other.mark for one, other in itertools.pairwise(told))
+
+
+def test_who_leads_after_a_loss_is_told_from_which_step_on_losses_are_untold() -> None:
+    made = running(3)
+    say_losses(made, 1, 17)
+    made.kill(0)
+    made.hear(0)
+    for number in (1, 2):
+        effects = made.gang.said(number, m.Broken(generation=1, steps=19, message="peer gone"), made.now_s)
+        regroups = orders(effects)
+        made._apply(effects)
+    assert [order.told_steps for order in regroups] == [17, 17]
+
+
+def test_values_of_several_workers_become_one() -> None:
+    made = running(2)
+    made.events.clear()
+    for worker, value in enumerate((3.0, 5.0)):
+        shares = {"right": m.WorkerValues(reduction="sum", values=[(4, value)])}
+        made._apply(made.gang.said(worker, m.Reported(values={}, shares=shares, steps=4), made.now_s))
+    made.tick(1.0)
+    (told,) = reports_of(made)
+    tally = told.curves["right"]
+    assert told.metrics == {"right": 8.0}
+    assert (tally.first_step, tally.mean, tally.num_workers, tally.reduction) == (4, 8.0, 2, "sum")
+
+
+def test_what_no_script_can_have_reported_is_left_out_and_names_are_bounded() -> None:
+    made = running(1)
+    made.events.clear()
+    (sound,) = losses(1, 2).values()
+    odd = [
+        msgspec.structs.replace(sound, first_step=1 << 60, last_step=1 << 60),
+        msgspec.structs.replace(sound, last_step=0),
+        msgspec.structs.replace(sound, count=-1),
+        msgspec.structs.replace(sound, mean=None),
+        msgspec.structs.replace(sound, mean=9.0),
+        msgspec.structs.replace(sound, count=0),
+    ]
+    curves = {f"m{number}": tally for number, tally in enumerate([*odd, sound])} | {"x" * 10_000: sound}
+    made._apply(made.gang.said(0, m.Reported(values={}, curves=curves), made.now_s))
+    many: dict[str, Number] = {f"n{number}": 1.0 for number in range(100_000)}
+    made._apply(made.gang.said(0, m.Reported(values=many), made.now_s))
+    made.tick(1.0)
+    assert [name for one in reports_of(made) for name in one.curves] == ["m6"]
+    assert sum(len(one.metrics) for one in reports_of(made)) <= 200
+    warned = [event.message for event in made.events if isinstance(event, JobWarned)]
+    assert len(warned) == 1 and "are not kept" in warned[0]

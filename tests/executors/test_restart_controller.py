@@ -33,6 +33,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import Elasticity, EndCondition
+from swell.tally import Tally, tally_of
 from swell.wire.environ import STOP_AT_STEP
 from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote, StopVotes
 
@@ -393,3 +394,34 @@ def test_real_processes_keep_their_own_checkpoint(
     environment, _, count = log[1].rpartition(" ")
     assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
     assert count == "1"
+
+
+def curve(*values: tuple[int, float]) -> Tally:
+    tally = tally_of(values, num_workers=1)
+    assert tally is not None
+    return tally
+
+
+def test_values_have_the_steps_of_the_script_of_its_lines_or_else_of_its_optimizer() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7))
+    processes.say(0, Reported(values={"loss": 0.5}))
+    processes.say(0, Reported(values={"step": 9.0, "loss": 0.4}))
+    processes.say(0, Reported(values={"accuracy": 0.5}, curves={"accuracy": curve((3, 0.1), (12, 0.5))}))
+    processes.tick(10.0)
+    told = reports_of(processes)[-1].curves
+    assert (told["loss"].first_step, told["loss"].last_step, told["loss"].count) == (7, 9, 2)
+    assert (told["accuracy"].first_step, told["accuracy"].last_step) == (3, 12)
+
+
+def test_steps_of_an_optimizer_that_does_not_count_begin_where_the_gang_before_ended() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.say(0, Stepped(num_workers=1, steps=30, own_steps=None))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0, 1)))
+    processes.end(0, 143)
+    told = Reported(values={"loss": 0.5}, curves={"loss": curve((5, 0.5))}, relative=["loss"])
+    processes.say(1, told)
+    processes.say(1, Stepped(num_workers=2, steps=6, own_steps=None))
+    assert reports_of(processes)[-1].curves["loss"].first_step == 35

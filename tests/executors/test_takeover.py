@@ -36,6 +36,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.target import Target
+from swell.tally import tally_of
 from swell.wire import messages as m
 
 JOB = "job-1"
@@ -488,3 +489,17 @@ def live_through(folder: Path, moves: list[tuple[str, str, tuple[str, ...]]]) ->
     for kind, about, devices in moves:
         scene.move(kind, about, devices)
     ends_well(scene)
+
+
+def test_losses_that_no_controller_has_heard_are_told_by_the_next_one(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.line.is_open = False
+    leader = fleet.workers(JOB)[0]
+    for step in range(1, 8):
+        tally = tally_of([(step, 1.0)], num_workers=2)
+        assert tally is not None
+        leader.say(m.Progress(generation=1, steps=step, num_workers=2, curves={"loss": tally}))
+    fleet.replace_controller()
+    fleet.pass_time(1.0)
+    told = [event.curves["loss"] for event in of_kind(fleet, StepsReported) if event.curves]
+    assert sum(tally.count for tally in told) == 7 and told[-1].last_step == 7
