@@ -95,7 +95,12 @@ class FakeAgent:
             self.wait(worker, messages.Ready)
 
     def regroup(
-        self, members: Sequence[int], source: int | None, has_news: bool = True, batch: int | None = None
+        self,
+        members: Sequence[int],
+        source: int | None,
+        has_news: bool = True,
+        batch: int | None = None,
+        told_steps: int | None = None,
     ) -> int:
         """Order a new generation of these workers; former members that are not among them leave."""
         with self._news:
@@ -117,6 +122,7 @@ class FakeAgent:
                     local_rank=members.index(worker) if worker in members else 0,
                     local_world_size=len(members),
                     num_hosts=self.num_hosts,
+                    told_steps=told_steps,
                 ),
             )
         return self._generation

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from swell import train
+from swell.tally import Tally
 from swell.train.link.observer_line import ObserverLine
 from swell.train.runtime.unmanaged_script import Reporter
 from swell.wire import environ, messages
@@ -36,6 +43,57 @@ def test_what_is_measured_between_epochs_is_told_before_the_next_step(
     assert sum(values.get("accuracy") == 0.5 for values in told) == 1
     assert not any("early" in values for values in told), "before there was a run"
     assert {worker for worker, _ in agent.all_said(messages.Reported)} == {0}
+
+
+def test_each_step_has_its_loss_and_any_worker_may_report_while_others_do_not(
+    start_agent: Callable[..., FakeAgent],
+) -> None:
+    """Rank 1 leaves, and rank 0 dies: the last one tells the rest."""
+    agent = start_agent(total_steps=60)
+    agent.start_ready([0, 1, 2], SCRIPTS / "counts.py")
+    agent.join([0, 1, 2], source=None)
+    agent.wait(1, messages.Reported, lambda said: "odd" in said.shares)
+    agent.join([0, 2], source=0, has_news=False)
+    agent.wait(0, messages.Progress, lambda said: said.generation == 2 and said.steps > 20)
+    agent.processes[0].kill()
+    agent.wait(2, messages.Broken)
+    told = [tally for worker, tally in losses_of(agent) if worker == 0]
+    agent.regroup([2], source=2, has_news=False, told_steps=told[-1].last_step)
+    assert agent.exit_status(2) == 0, agent.logs()
+    told += [tally for worker, tally in losses_of(agent) if worker == 2]
+    assert [told[0].first_step, told[-1].last_step] == [1, 60]
+    assert all(one.last_step + 1 == other.first_step for one, other in itertools.pairwise(told))
+    assert sum(tally.count for tally in told) == 60
+    shares = [(worker, said.shares) for worker, said in agent.all_said(messages.Reported)]
+    assert {worker for worker, values in shares if "odd" in values} == {1}, "the others never report it"
+    assert {values["all"].reduction for _, values in shares if "all" in values} == {"sum"}
+
+
+def losses_of(agent: FakeAgent) -> list[tuple[int, Tally]]:
+    """What each worker has told of losses, in order."""
+    said = [one for one in agent.said if isinstance(one[1], messages.Progress | messages.Reported)]
+    return [(worker, message.curves["loss"]) for worker, message in said if "loss" in message.curves]
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"accuracy": "0.9"}, r"run\.report\(accuracy='0\.9'\) is not a number"),
+        ({"accuracy": None}, r"run\.report\(accuracy=None\) is not a number"),
+        ({"accuracy": 10**400}, "too large"),
+        ({"accuracy": 1.0, "step": -1}, "a step is at least 0"),
+        ({"accuracy": 1.0, "step": 10**30}, "less than"),
+        ({"accuracy": 1.0, "step": 1.5}, "is not a whole number"),
+        ({"accuracy": 1.0, "reduce": "median"}, "it is one of rank0, mean, sum, min, max"),
+    ],
+)
+def test_what_cannot_be_reported_is_an_error_that_names_it(values: dict[str, Any], error: str) -> None:
+    model = nn.Linear(2, 1)
+    loader = DataLoader(TensorDataset(torch.zeros(4, 2)), batch_size=2)
+    run = train.elastic(model, torch.optim.SGD(model.parameters(), lr=0.1), loader, epochs=1)
+    with pytest.raises((TypeError, ValueError), match=error):
+        run.report(**values)
+    run.report(accuracy=torch.tensor(0.5), step=3, reduce="mean")
 
 
 @pytest.mark.parametrize("num_steps", ["0", "1"])
