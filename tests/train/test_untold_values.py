@@ -12,6 +12,7 @@ from swell.tally import Tally
 from swell.train.link.untold_values import (
     INTERVAL_S,
     MAX_OWN_INTERVALS,
+    MAX_SHARES,
     MAX_SINGLE,
     UntoldMetrics,
     UntoldShares,
@@ -104,13 +105,13 @@ def test_values_that_become_one_with_others_are_told_now_and_then_and_are_bounde
     shares = UntoldShares(now)
     shares.note({"samples": 3.0}, 7, "sum")
     assert shares.is_due and shares.take() == {"samples": WorkerValues(reduction="sum", values=[(7, 3.0)])}
-    for step in range(2 * MAX_SINGLE):
+    for step in range(2 * MAX_SHARES):
         shares.note({"samples": math.nan}, step, "sum")
     assert not shares.is_due
     now.s += INTERVAL_S
     assert shares.is_due
     (share,) = shares.take().values()
-    assert share.values[-1] == (2 * MAX_SINGLE - 1, "nan") and len(share.values) == MAX_SINGLE
+    assert share.values[-1] == (2 * MAX_SHARES - 1, "nan") and len(share.values) == MAX_SHARES
     assert not shares.is_due and shares.take() == {}
 
 

@@ -16,7 +16,7 @@ from swell.wire.reports import MOST_STEPS
 STEPS_LATER = 2
 GRACE_S = 2.0
 #: Steps of one name that wait for workers.
-MAX_WAITING = 1024
+MAX_WAITING = 256
 
 
 @dataclass(slots=True)

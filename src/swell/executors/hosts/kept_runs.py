@@ -71,7 +71,8 @@ class _Worker:
             message = msgspec.structs.replace(message, curves={})
         if isinstance(message, Reported):
             values = self._values_with(message.values)
-            message = msgspec.structs.replace(message, values=values, curves={})
+            # What waits for other workers' values is lost with the controller: half of it may have been told.
+            message = msgspec.structs.replace(message, values=values, curves={}, shares={})
         self._keep(message)
 
     def _keep(self, message: FromAgent | FromWorker) -> None:

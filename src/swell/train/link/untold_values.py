@@ -19,6 +19,8 @@ INTERVAL_S = 0.5
 MAX_OWN_INTERVALS = 32
 #: Values of one name that are kept one by one.
 MAX_SINGLE = 1024
+#: Values of one name that wait to become one with those of others: with 200 names a message can hold them.
+MAX_SHARES = 256
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class UntoldShares:
         for name, value in values.items():
             kept = self._values.get(name)
             if kept is None or kept[0] != reduction:
-                kept = self._values[name] = (reduction, deque(maxlen=MAX_SINGLE))
+                kept = self._values[name] = (reduction, deque(maxlen=MAX_SHARES))
             kept[1].append((step, spelled(value)))
 
     @property
