@@ -71,8 +71,11 @@ def test_each_step_has_its_loss_and_any_worker_may_report_while_others_do_not(
 
 def losses_of(agent: FakeAgent) -> list[tuple[int, Tally]]:
     """What each worker has told of losses, in order."""
-    said = [one for one in agent.said if isinstance(one[1], messages.Progress | messages.Reported)]
-    return [(worker, message.curves["loss"]) for worker, message in said if "loss" in message.curves]
+    return [
+        (worker, message.curves["loss"])
+        for worker, message in agent.said
+        if isinstance(message, messages.Progress | messages.Reported) and "loss" in message.curves
+    ]
 
 
 @pytest.mark.parametrize(
