@@ -187,7 +187,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     user_requests_per_s: Annotated[
         float,
         Meta(ge=0.1, le=1e6, description="Requests that each user besides the owner may send in a second."),
-    ] = 20.0
+    ] = 100.0
     access_log_bytes: Annotated[
         int,
         _bytes(
