@@ -78,7 +78,9 @@ class FakeControl:
         return SubmitResult(id=job_id, is_new=True, continues=origin.continues)
 
     def submission(self, job_id: str) -> JobSubmitted:
-        return self._submissions[self.job(job_id).id]
+        if (found := self._submissions.get(self.job(job_id).id)) is None:
+            raise UnknownJob(f"how job {job_id!r} was submitted is not known")
+        return found
 
     def _judged(self, job_id: str, spec: JobSpec) -> JobView:
         now_s = self.now_s()
