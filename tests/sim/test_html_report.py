@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from swell.cli import main
@@ -121,6 +122,7 @@ def test_a_report_opens_without_a_request_or_an_error_and_names_stay_text(
     assert errors == []
     assert MARKUP in page.locator("#jobs").inner_text()
     assert page.locator("img").count() == 0
+    assert Axe().run(page).response["violations"] == []
     assert page.locator(".curves canvas").count() >= 3
     page.close()
 

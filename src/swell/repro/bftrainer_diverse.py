@@ -84,7 +84,7 @@ def _figure_12(context: Context) -> Parts:
             lines(
                 "fig12",
                 "Figure 12: run times by objective",
-                "",
+                "model",
                 "hours",
                 list(MODELS.values()),
                 *(

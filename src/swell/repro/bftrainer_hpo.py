@@ -434,7 +434,7 @@ def _figure_15(context: Context) -> Parts:
             lines(
                 "fig15",
                 "Figure 15: utilization efficiency by model",
-                "",
+                "model",
                 "U, %",
                 list(MODELS.values()),
                 Series("printed", tuple(printed)),

@@ -56,7 +56,7 @@ def figure_of(chart: Chart) -> Figure:
         _draw_panel(axes, chart, panel)
     _scale(all_axes[0], chart)  # once all panels are drawn, for they share it
     for axes, panel in zip(all_axes, chart.panels, strict=True):
-        if chart.kind != "bars" and len(panel.series) <= MAX_NAMED:
+        if chart.kind != "bars" and 1 < len(panel.series) <= MAX_NAMED:
             _name_ends(axes, chart, panel)
     for axes in grid[::num_columns]:
         axes.set_ylabel(chart.y_label, fontsize=8)
