@@ -73,8 +73,8 @@ def _timeline_notes(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for run in runs:
         if run["grid_s"]:
             yield (
-                f"{run['policy']}: sizes are drawn to {run['grid_s']:.3g} s, a pixel of some hundred pages; "
-                "the tables are exact."
+                f"{run['policy']}: sizes over time are drawn on a grid of {run['grid_s']:.3g} s; the tables are "
+                "exact."
             )
 
 
