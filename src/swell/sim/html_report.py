@@ -72,10 +72,8 @@ def report_text(log: SimulatedLog, command: str) -> str:
 def _timeline_notes(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for run in runs:
         if run["grid_s"]:
-            yield (
-                f"{run['policy']}: sizes over time are drawn on a grid of {run['grid_s']:.3g} s; the tables are "
-                "exact."
-            )
+            grid = f"sizes over time are drawn on a grid of {run['grid_s']:.3g} s"
+            yield f"{run['policy']}: {grid}; the tables are exact."
 
 
 def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:
