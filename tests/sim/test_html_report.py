@@ -140,3 +140,13 @@ def test_a_policy_is_chosen_for_timeline_and_jobs_and_jobs_are_searched_for(open
     opened.locator("#jobs").get_by_label("outcome").select_option("late")
     assert "hopeless" in jobs.inner_text()
     opened.close()
+
+
+def test_a_folder_that_is_not_there_is_named_before_the_simulation(
+    report: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = report.parent / "missing" / "out.html"
+    words = ["simulate", str(report.parent / "log.csv"), "--cluster", "1x8", "--html", str(file)]
+    assert main.run(words) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"swell: --html: there is no folder {file.parent}") and "POLICY" not in told
