@@ -79,6 +79,8 @@ class FakeControl:
 
     def submission(self, job_id: str) -> JobSubmitted:
         if (found := self._submissions.get(self.job(job_id).id)) is None:
+        found = self._submissions.get(self.job(job_id).id)
+        if found is None:
             raise UnknownJob(f"how job {job_id!r} was submitted is not known")
         return found
 

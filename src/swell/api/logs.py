@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, log_path
-from swell.executors.local.logs.pieces import NUM_TRIES, Listing, list_logs, read_range
+from swell.executors.local.logs.pieces import NUM_TRIES, Listing, begins_of, end_offset, list_logs, read_range
 
 #: Most bytes of one file, and of all files, in one answer.
 CHUNK_BYTES = 64 << 10
 ANSWER_BYTES = 1 << 20
+#: Of all files together, where only the last lines are wanted.
+TAIL_BYTES = 128 << 10
 
 
 class Whose(StrEnum):
@@ -35,6 +37,35 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
     next_offset: int
     text: str
     discarded_bytes: int = 0  #: that stood before the text, were asked for, and are no longer kept
+
+
+class LogTail(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on to read a job's logs, where only the last lines are wanted."""
+
+    offsets: dict[int, int]  #: worker -> bytes
+
+
+def read_tail_offsets(log_dir: Path, whose: Whose, num_bytes: int = TAIL_BYTES) -> dict[int, int]:
+    """Worker -> where a line begins in the last part of its log. Of leaders the last one has a part."""
+    kind = TRIAL if whose is Whose.TRIAL else WORKER
+    listing = list_logs(log_dir, kind)
+    begins = _leaders(log_dir, listing) if whose is Whose.LEADER else dict.fromkeys(listing, 0)
+    num_each = num_bytes if whose is Whose.LEADER else num_bytes // max(1, len(begins))
+    found = {}
+    for number, begin in begins.items():
+        log = log_path(log_dir, kind, number)
+        is_last = number == next(reversed(begins))
+        size = num_each if whose is not Whose.LEADER or is_last else 0
+        found[number] = max(begin, _line_begin(log, end_offset(log) - size) if size else end_offset(log))
+    return found
+
+
+def _line_begin(log: Path, offset: int) -> int:
+    """The first line that begins at this position or later; the position, if that is far away."""
+    if offset <= 0:
+        return 0
+    span = read_range(log, begins_of(log), offset, CHUNK_BYTES)
+    return span.begin + (span.content.find(b"\n") + 1)
 
 
 def read_chunks(

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.api.resize_words import totals
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import console, print_json, print_table, warn
-from swell.cli.resizes import HEADINGS, resize_row, totals
+from swell.cli.resizes import HEADINGS, resize_row
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
 from swell.model.lengths import span

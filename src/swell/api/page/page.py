@@ -15,6 +15,7 @@ from swell.api.caller import Caller
 from swell.api.control import Control
 from swell.api.page.event_stream import EventStream, last_id_of
 from swell.api.page.feed import PageFeed
+from swell.api.page.job_page import JobPage
 from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
@@ -53,6 +54,7 @@ class Page:
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
             Route("/page/events", self._events, methods=["GET"]),
+            *JobPage(self.control, self.feed, base_values).routes(),
         ]
 
     def _enter(self, request: Request) -> Response:

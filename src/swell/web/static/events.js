@@ -43,13 +43,14 @@ export function follow(since, onDelta, onState) {
   return { close: () => source.close() };
 }
 
-// What a page sends that changes something.
-export async function send(method, path, body) {
+// What a page sends that changes something. headers: more of them.
+export async function send(method, path, body, headers = {}) {
   const answer = await fetch(path, {
     method,
     headers: {
       "Content-Type": "application/json",
       "X-Swell-CSRF": document.querySelector("meta[name=csrf]").content,
+      ...headers,
     },
     body: body === undefined ? undefined : JSON.stringify(body),
   });

@@ -1,0 +1,341 @@
+"""The page of one job, without a browser: what stands in it, and who is offered what."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.store.views import job_view
+
+from swell.api.caller import OWNER, Caller, Role
+from swell.api.logs import Whose, read_chunks, read_tail_offsets
+from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
+from swell.api.page.job_words import promise_words, resize_rows
+from swell.model.job import JobClass, Phase
+from swell.model.resize import Resize, Verdict
+from swell.model.view import JobView, Story
+from swell.store.code_store import CodeStore
+from swell.wire.checkpoint_files import checkpoint_name
+
+from .conftest import Served
+
+WILD = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`$(rm -rf ~)"
+NOW_S = 1_800_000_050.0
+
+RESIZE = Resize(
+    at_s=1_800_000_020.0,
+    before=1,
+    after=2,
+    verdict=Verdict.PAID,
+    reason_code="promised",
+    reason="2 workers keep its promise",
+    expected_cost_s=0.3,
+    expected_gain_s=20.0,
+    wait_s=1.2,
+    cost_s=0.21,
+    gain_s=14.0,
+    held_s=30.0,
+    is_held=True,
+    rate_before_per_s=10.0,
+    rate_after_per_s=19.0,
+)
+
+
+class Elements(HTMLParser):
+    """Tags with their attributes, and all text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def having(self, name: str) -> list[str]:
+        """Values of this attribute."""
+        return [value for _, attrs in self.tags if (value := attrs.get(name))]
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+@contextmanager
+def opened_by(served: Served, caller: Caller) -> Iterator[httpx.Client]:
+    with served.browser() as client:
+        assert client.get(served.page.link(caller)).status_code == 303
+        yield client
+
+
+def look(served: Served, job_id: str = "digits-1", caller: Caller = OWNER) -> Elements:
+    with opened_by(served, caller) as client:
+        answer = client.get(f"/jobs/{job_id}")
+    assert answer.status_code == 200
+    return Elements(answer.text)
+
+
+def test_it_says_what_show_and_explain_say(served: Served) -> None:
+    served.control.put(job_view(resize_history=(RESIZE,), warnings={"speed": "one worker is slow"}))
+    text = look(served).text
+    for told in (
+        "digits",
+        "/home/ada/train.py --lr 0.1",
+        "2 workers keep its promise with 80 s to spare",
+        "1 → 2",
+        "0.21 s of 0.30 s",
+        "+14 s of +20 s",
+        "paid",
+        "1, took 0.21 s from training.",
+        "speed one worker is slow",
+        "64 samples a step, 1000 steps",
+        "No checkpoint yet.",
+        "It runs its files as they are",
+    ):
+        assert told in text, told
+
+
+def test_markup_in_what_users_gave_is_text(served: Served) -> None:
+    view = job_view(
+        name=WILD,
+        tenant=WILD,
+        args=(WILD,),
+        reason=WILD,
+        message=WILD,
+        warnings={WILD: WILD},
+        resize_history=(RESIZE,),
+        refusal=WILD,
+        kind=WILD,
+    )
+    served.control.put(view)
+    found = look(served)
+    assert "img" not in {tag for tag, _ in found.tags}
+    scripts = [attrs for tag, attrs in found.tags if tag == "script"]
+    assert all(attrs.get("src") or attrs.get("type") == "application/json" for attrs in scripts)
+    assert not [name for _, attrs in found.tags for name in attrs if name.startswith("on") or name == "style"]
+    assert WILD in found.texts
+
+
+def test_the_state_of_a_page_can_be_read_whatever_a_job_is_called(served: Served) -> None:
+    served.control.put(job_view(name=WILD, loss=math.nan, metrics={"a": math.inf, "b": -math.inf}))
+    found = look(served)
+    state = next(json.loads(text) for text in found.texts if text.startswith("{"))
+    assert state["row"]["name"] == WILD
+    assert state["row"]["loss"] is None
+
+
+def test_an_unknown_job_is_said_to_be_unknown(served: Served) -> None:
+    served.control.put(job_view())
+    with served.opened() as client:
+        for name in ("nothing", "%3Cb%3E", "%2E%2E%2Fx", "a" * 3000):
+            answer = client.get(f"/jobs/{name}")
+            assert answer.status_code == 404
+            assert "<b>" not in answer.text
+        answer = client.get("/jobs/nothing")
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "There is no job nothing" in answer.text
+        assert 'href="/jobs/digits-1"' in client.get("/jobs/digits").text
+        assert client.get("/page/jobs/nothing/tail?whose=leader").status_code == 404
+        assert client.get("/page/jobs/nothing/code?file=x").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("phase", "offered"),
+    [
+        (Phase.RUNNING, {"change-deadline", "cancel-job"}),
+        (Phase.QUEUED, {"change-deadline", "cancel-job"}),
+        (Phase.FAILED, {"retry-job", "continue-job"}),
+        (Phase.CANCELLED, {"retry-job", "continue-job"}),
+        (Phase.REJECTED, {"retry-job", "continue-job"}),
+        (Phase.SUCCEEDED, set()),
+    ],
+)
+def test_what_can_be_done_with_a_job_is_offered(served: Served, phase: Phase, offered: set[str]) -> None:
+    ended = {"finished_s": NOW_S, "kept": None} if phase.is_end else {}
+    served.control.put(job_view(phase=phase, tenant="vision", **ended))
+    assert set(look(served).having("data-opens")) == offered
+    assert set(look(served, caller=Caller("ada", Role.SUBMIT, "vision")).having("data-opens")) == offered
+    for caller in (Caller("bob", Role.SUBMIT, "speech"), Caller("eve", Role.VIEW, "vision")):
+        found = look(served, caller=caller)
+        assert not found.having("data-opens")
+        assert not found.having("data-path")
+
+
+def test_commands_beside_the_buttons_are_quoted(served: Served) -> None:
+    served.control.put(job_view(id="it's $HOME"))
+    commands = look(served, "it's%20$HOME").having("data-command")
+    assert [command.split(" ")[1] for command in commands] == ["cancel", "promise", "retry", "continue"]
+    for command in commands:
+        assert "'it'\"'\"'s $HOME' --state " in command
+
+
+# ---------------------------------------------------------------- files
+def test_the_snapshot_of_its_code_can_be_read_and_nothing_else(served: Served, tmp_path: Path) -> None:
+    job_dir = _job_folder(served)
+    source = tmp_path / "source"
+    (source / "parts").mkdir(parents=True)
+    (source / "train.py").write_text(f"print({WILD!r})\n")
+    (source / "parts" / "data.bin").write_bytes(b"\xff\xfe\x00")
+    (source / "large.txt").write_text("x" * (MOST_SHOWN_BYTES + 1))
+    store = CodeStore(job_dir.parent.parent)
+    digest = store.take(str(source), str(source / "train.py"))
+    store.bind("digits-1", digest)
+    served.control.put(job_view(code=digest, entry=str(source / "train.py")))
+    found = look(served)
+    assert found.having("data-file") == [f"{source}/train.py", f"{source}/parts/data.bin"]
+    assert "Snapshot of its code: 3 files, 262." in found.text
+    with served.opened() as client:
+
+        def ask(path: object) -> httpx.Response:
+            return client.get("/page/jobs/digits-1/code", params={"file": str(path)})
+
+        assert ask(source / "train.py").json()["text"] == f"print({WILD!r})\n"
+        assert "is not a text" in ask(source / "parts" / "data.bin").json()["error"]
+        assert "the page shows files up to" in ask(source / "large.txt").json()["error"]
+        for path in ("/etc/passwd", f"{source}/../source/train.py", "", digest):
+            assert ask(path).status_code == 404
+            assert "not in the snapshot" in ask(path).json()["error"]
+
+
+def test_checkpoints_are_listed_newest_first(served: Served) -> None:
+    folder = _job_folder(served) / "checkpoints"
+    folder.mkdir()
+    names = [checkpoint_name(steps, steps, f"{steps:064x}") for steps in (100, 2000, 300)]
+    for name in names:
+        (folder / name).write_bytes(b"x" * 1500)
+    (folder / "draft").write_bytes(b"x")
+    served.control.put(job_view())
+    found, number = read_checkpoints(folder.parent)
+    assert ([checkpoint.steps for checkpoint in found], number) == ([2000, 300, 100], 3)
+    text = look(served).text
+    assert "1.5 kB" in text
+    assert all(name in text for name in names)
+
+
+def _job_folder(served: Served) -> Path:
+    """As of a state folder: the fake platform keeps the folders of jobs beside each other."""
+    served.control.folder = served.control.folder / "state" / "jobs"
+    job_dir = served.control.folder / "digits-1"
+    job_dir.mkdir(parents=True)
+    return job_dir
+
+
+# ---------------------------------------------------------------- logs
+@given(st.lists(st.text("abcé\n", max_size=30), max_size=40), st.integers(1, 200))
+def test_the_tail_of_a_log_begins_with_a_line(pieces: list[str], num_bytes: int) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        content = "".join(pieces).encode()
+        (Path(name) / "worker-0.log").write_bytes(content)
+        (offset,) = read_tail_offsets(Path(name), Whose.WORKERS, num_bytes).values()
+        assert len(content) - offset <= num_bytes
+        is_in_long_line = b"\n" not in content[len(content) - num_bytes :]
+        assert offset == 0 or content[offset - 1 : offset] == b"\n" or is_in_long_line
+
+
+def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
+    for worker in range(2):
+        lines = "".join(f"worker {worker} line {number}\n" for number in range(100))
+        (tmp_path / f"worker-{worker}.log").write_text(lines)
+    (tmp_path / "leaders").write_text("0 0\n1 18\n")
+    offsets = read_tail_offsets(tmp_path, Whose.LEADER, 40)
+    (first, last) = read_chunks(tmp_path, offsets, whose=Whose.LEADER)
+    assert (first.text, last.text) == ("", "worker 1 line 98\nworker 1 line 99\n"[-len(last.text) :])
+    assert last.text.startswith("worker 1")
+
+
+def test_whose_log_must_be_known(served: Served) -> None:
+    served.control.put(job_view())
+    with served.opened() as client:
+        assert client.get("/page/jobs/digits-1/tail?whose=x").status_code == 422
+        assert client.get("/page/jobs/digits-1/tail?whose=workers").json() == {"offsets": {}}
+
+
+# ---------------------------------------------------------------- words
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "Swell has promised that it ends before its deadline. It is on track."),
+        ({"estimated_finish_s": NOW_S + 200}, "The promise is at risk"),
+        ({"reason_code": "profiling"}, "When it will finish is not yet known."),
+        ({"deadline_s": None, "is_promised": False, "job_class": JobClass.BEST_EFFORT}, "It has no deadline"),
+        ({"is_promised": False, "job_class": JobClass.SOFT}, "Its deadline is soft"),
+        ({"is_promised": False}, "Policy edf makes no promises."),
+        ({"is_promised": False, "is_unpromised": True, "refusal": "8 are busy"}, "could not be promised: 8 are busy"),
+        ({"asked_deadline_s": NOW_S + 10}, "Another deadline is asked for"),
+        ({"refusal": "8 are busy"}, "Another deadline was refused: 8 are busy The job keeps what it had."),
+        ({"phase": Phase.SUCCEEDED, "finished_s": 1_800_000_150.0, "kept": True}, "it ended 30 s before"),
+        ({"phase": Phase.SUCCEEDED, "finished_s": 1_800_000_240.0, "kept": False}, "was missed: it ended 60 s after"),
+        ({"phase": Phase.CANCELLED, "finished_s": NOW_S}, "It was cancelled."),
+        (
+            {"phase": Phase.REJECTED, "finished_s": NOW_S, "counter_offer_s": NOW_S + 60},
+            "Retry it with the deadline that could be promised",
+        ),
+    ],
+)
+def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:
+    assert said in " ".join(promise_words(job_view(**changes), "edf", NOW_S))
+
+
+@given(st.sampled_from(Phase), st.sampled_from(JobClass), st.booleans(), st.booleans(), st.sampled_from([None, True, False]))
+def test_there_is_something_to_say_of_each_promise(
+    phase: Phase, job_class: JobClass, is_promised: bool, has_deadline: bool, kept: bool | None
+) -> None:
+    view: JobView = job_view(
+        phase=phase,
+        job_class=job_class,
+        is_promised=is_promised,
+        deadline_s=NOW_S + 10 if has_deadline else None,
+        finished_s=NOW_S if phase.is_end else None,
+        kept=kept if phase.is_end else None,
+    )
+    assert any(promise_words(view, "fifo", NOW_S))
+
+
+def test_resizes_stand_newest_first_and_gaps_are_gaps() -> None:
+    later = Resize(
+        at_s=RESIZE.at_s + 10,
+        before=2,
+        after=1,
+        verdict=Verdict.UNDER_WAY,
+        reason_code="lost",
+        reason="a worker was lost",
+        expected_cost_s=None,
+        expected_gain_s=None,
+        wait_s=None,
+        cost_s=None,
+        gain_s=None,
+        held_s=0.0,
+        is_held=True,
+        rate_before_per_s=None,
+        rate_after_per_s=None,
+    )
+    first, second = resize_rows(job_view(resize_history=(RESIZE, later)))
+    assert (first.size, first.cost, first.gain, first.held) == ("2 → 1", "-", "-", "-")
+    assert (second.size, second.cost, second.gain, second.held) == ("1 → 2", "0.21 s", "+14 s", "30 s so far")
+
+
+def test_a_long_story_is_cut_and_says_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = [Story(at_s=NOW_S + number, code="resized", text=f"turn {number}.") for number in range(5000)]
+    monkeypatch.setattr(served.control, "stories", lambda _job: stories)
+    served.control.put(job_view(sizes=tuple((NOW_S + number, number % 4) for number in range(5000))))
+    found = look(served)
+    assert "turn 4999." in found.text
+    assert "turn 4699." not in found.text
+    assert "4700 earlier ones: swell explain digits-1" in found.text
+    state = next(json.loads(text) for text in found.texts if text.startswith("{"))
+    assert len(state["sizes"]) == 200
