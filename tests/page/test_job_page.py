@@ -20,6 +20,7 @@ from swell.api.caller import OWNER, Caller, Role
 from swell.api.logs import Whose, read_chunks, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
 from swell.api.page.job_words import promise_words, resize_rows
+from swell.api.page.rows import job_row
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
@@ -96,8 +97,8 @@ def test_it_says_what_show_and_explain_say(served: Served) -> None:
         "/home/ada/train.py --lr 0.1",
         "2 workers keep its promise with 80 s to spare",
         "1 → 2",
-        "0.21 s of 0.30 s",
-        "+14 s of +20 s",
+        "0.21 s expected 0.30 s",
+        "+14 s expected +20 s",
         "paid",
         "1, took 0.21 s from training.",
         "speed one worker is slow",
@@ -288,7 +289,8 @@ def test_whose_log_must_be_known(served: Served) -> None:
     ],
 )
 def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:
-    assert said in " ".join(promise_words(job_view(**changes), "edf", NOW_S))
+    view = job_view(**changes)
+    assert said in " ".join(promise_words(view, "edf", job_row(view, NOW_S).standing))
 
 
 @given(st.sampled_from(Phase), st.sampled_from(JobClass), st.booleans(), st.booleans(), st.sampled_from([None, True, False]))
@@ -303,7 +305,7 @@ def test_there_is_something_to_say_of_each_promise(
         finished_s=NOW_S if phase.is_end else None,
         kept=kept if phase.is_end else None,
     )
-    assert any(promise_words(view, "fifo", NOW_S))
+    assert any(promise_words(view, "fifo", job_row(view, NOW_S).standing))
 
 
 def test_resizes_stand_newest_first_and_gaps_are_gaps() -> None:

@@ -69,13 +69,13 @@ class JobPage:
         except UnknownJob:
             found = self._control.candidates(job_id)[-MOST_CANDIDATES:]
             return HTMLResponse(render("unknown_job.html", {**base, "job_id": job_id, "found": found}), 404)
-        row = next((row for row in shown.jobs if row.id == view.id), None) or job_row(view, shown.now_s)
+        row = job_row(view, shown.now_s)
         may_change = caller_of(request.scope).may_change_jobs_of(view.tenant)
         state = {"id": shown.id, "now_s": shown.now_s, "signs": SIGNS, **_state(view, row)}
-        values = {**base, **self._values(view, shown.now_s), "row": row, "state": state}
+        values = {**base, **self._values(view, row), "row": row, "state": state}
         return HTMLResponse(render("job.html", values | {"may_change": may_change}))
 
-    def _values(self, view: JobView, now_s: float) -> dict[str, Any]:
+    def _values(self, view: JobView, row: JobRow) -> dict[str, Any]:
         job_dir = self._control.log_dir(view.id)
         stories = self._control.stories(view.id)
         submitted = self._submitted(view.id)
@@ -85,7 +85,7 @@ class JobPage:
             "quoted_id": shlex.quote(view.id),
             "state_option": _state_option(job_dir),
             "is_undone": view.phase in UNDONE,
-            "promise": job_words.promise_words(view, self._control.cluster().policy, now_s),
+            "promise": job_words.promise_words(view, self._control.cluster().policy, row.standing),
             "promise_moments": job_words.promise_moments(view),
             "resizes": job_words.resize_rows(view),
             "resize_totals": totals(view),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from swell.api.admission_status import is_change_refused, is_measured
-from swell.api.page.rows import standing
 from swell.api.resize_words import seconds
 from swell.model.event import JobSubmitted
 from swell.model.job import JobClass, Phase
@@ -28,21 +27,22 @@ OF_PROMISES = {
 
 
 # ---------------------------------------------------------------- the promise
-def promise_words(view: JobView, policy: str, now_s: float) -> list[str]:
+def promise_words(view: JobView, policy: str, standing: str) -> list[str]:
     """What was promised and what became of it, a sentence each; times stand beside them.
 
     Args:
         policy: the platform's.
+        standing: as in the job's row.
     """
-    said = list(_ended(view)) if view.phase.is_end else list(_open(view, policy, standing(view, now_s)))
+    said = list(_ended(view)) if view.phase.is_end else list(_open(view, policy, standing))
     return [*said, *([] if view.phase.is_end else _other_deadline(view))]
 
 
 def promise_moments(view: JobView) -> list[tuple[str, float]]:
-    """The times that its sentences are about."""
+    """The times that its sentences are about, to the second."""
     offered = view.counter_offer_s if view.phase is Phase.REJECTED or is_change_refused(view) else None
     moments = {"deadline": view.deadline_s, "asked for": view.asked_deadline_s, "could be promised": offered}
-    return [(name, at_s) for name, at_s in moments.items() if at_s is not None]
+    return [(name, round(at_s)) for name, at_s in moments.items() if at_s is not None]
 
 
 def _ended(view: JobView) -> Iterator[str]:
@@ -63,12 +63,12 @@ def _ended(view: JobView) -> Iterator[str]:
     )
 
 
-def _open(view: JobView, policy: str, state: str) -> Iterator[str]:
+def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
     if view.deadline_s is None:
         yield "It has no deadline: it gets what promises to other jobs leave."
     elif view.is_promised:
         yield "Swell has promised that it ends before its deadline."
-        yield OF_PROMISES.get(state, "")
+        yield OF_PROMISES.get(standing, "")
     elif view.is_unpromised:
         yield f"Its deadline could not be promised: {view.refusal}"
         yield "It runs as a soft job, and tries to meet it."
@@ -77,7 +77,7 @@ def _open(view: JobView, policy: str, state: str) -> Iterator[str]:
         yield f"Policy {policy} makes no promises." if is_decided else "Its deadline is not decided on yet."
     else:
         yield "Its deadline is soft: finishing late still counts, and promises to other jobs come first."
-        if state == "late":
+        if standing == "late":
             yield "It is expected to be late."
 
 
