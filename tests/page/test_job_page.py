@@ -20,7 +20,7 @@ from swell.api.caller import OWNER, Caller, Role
 from swell.api.logs import Whose, read_chunks, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
 from swell.api.page.job_words import promise_words, resize_rows
-from swell.api.page.rows import job_row
+from swell.api.page.job_rows import job_row
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story

@@ -19,7 +19,7 @@ from swell.api.logs import LogTail, Whose, read_tail_offsets
 from swell.api.page import job_words
 from swell.api.page.feed import PageFeed
 from swell.api.page.job_files import NotShown, read_checkpoints, read_code, read_code_text
-from swell.api.page.rows import SIGNS, JobRow, job_row
+from swell.api.page.job_rows import SIGNS, JobRow, job_row
 from swell.api.resize_words import totals
 from swell.api.resubmission import UNDONE
 from swell.model.event import JobSubmitted

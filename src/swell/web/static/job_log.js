@@ -4,7 +4,8 @@ const MOST_LINES = 2000;
 const MOST_CHARACTERS = 400_000;
 const LONGEST_LINE = 4000;
 const LEAST_WAIT_MS = 1000;
-const MOST_WAIT_MS = 5000;
+const MOST_WAIT_MS = 4000;
+const TICK_MS = 200;
 
 // A line as a terminal would show it: without colours, and what overwrote its beginning.
 export function plain(line) {
@@ -33,8 +34,10 @@ export class JobLog {
     this.wake();
   }
 
+  // There may be new lines.
   wake() {
     this.waitMs = LEAST_WAIT_MS;
+    this.nextMs = Math.min(this.nextMs, this.readMs + this.waitMs);
   }
 
   restart() {
@@ -43,7 +46,7 @@ export class JobLog {
     this.numCharacters = 0;
     this.place.replaceChildren();
     this.note.textContent = "";
-    this.wake();
+    [this.readMs, this.nextMs, this.waitMs] = [0, 0, LEAST_WAIT_MS];
     this.read(this.reading, this.whose.value);
   }
 
@@ -63,13 +66,21 @@ export class JobLog {
       }
       if (this.reading !== reading) return;
       if (!wasOpen && !hasNews && !document.hidden && !this.note.textContent) break;
-      if (hasNews) this.wake();
-      await new Promise((resolve) => { setTimeout(resolve, hasNews ? 200 : this.waitMs); });
+      await this.pause(reading, hasNews);
       if (this.reading !== reading) return;
-      this.waitMs = Math.min(MOST_WAIT_MS, this.waitMs * 1.5);
     }
     parts.forEach((part) => this.add(part.rest()));
     if (!this.lines.length) this.note.textContent = "it has printed nothing";
+  }
+
+  // What is written seldom is asked for seldom; where a part was read, there may be another one.
+  async pause(reading, hasNews) {
+    this.waitMs = hasNews ? LEAST_WAIT_MS : Math.min(MOST_WAIT_MS, this.waitMs * 1.5);
+    this.readMs = Date.now();
+    this.nextMs = this.readMs + (hasNews ? TICK_MS : this.waitMs);
+    do {
+      await new Promise((resolve) => { setTimeout(resolve, TICK_MS); });
+    } while (Date.now() < this.nextMs && this.reading === reading);
   }
 
   // The trial run's lines are shown until the job's own workers print.

@@ -1,0 +1,247 @@
+"""The page of a job in a real browser, over a fake platform: what is seen, read and done there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.store.views import job_view
+from tests.web.chromium import chromium, why_no_chromium
+
+from swell.api.caller import OWNER, Caller, Role
+from swell.model.job import Phase
+from swell.model.view import JobView, Story
+from swell.store.curve import CurvePoint
+from swell.tally import tally_of
+
+from .conftest import Served
+
+WILD = '<img src=x onerror="document.title=1"><b>'
+#: From something that happened to its being on the page, with the time that a busy machine may take.
+SOON_MS = 15_000
+#: Pixels of the first chart that are not as empty ones are.
+DRAWN = """() => {
+    const canvas = document.querySelector("figure canvas");
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    return pixels.filter((value, at) => at % 4 === 3 && value > 0).length;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if (why := why_no_chromium()) is not None:
+        pytest.skip(why)
+    with chromium() as found:
+        yield found
+
+
+def a_job(**changes: Any) -> JobView:
+    """One that has a minute to spare."""
+    now_s = time.time()
+    times: dict[str, Any] = {
+        "submitted_s": now_s - 100,
+        "started_s": now_s - 90,
+        "deadline_s": now_s + 120,
+        "estimated_finish_s": now_s + 60,
+        "sizes": ((now_s - 90, 1), (now_s - 45, 2)),
+    }
+    return job_view(**times | changes)
+
+
+def a_curve(values: list[float], first_step: int = 1) -> list[CurvePoint]:
+    """A point a step, the last one now."""
+    now_s, points = time.time(), []
+    for step, value in enumerate(values, first_step):
+        tally = tally_of([(step, value)], num_workers=2)
+        assert tally is not None
+        points.append(CurvePoint(now_s - 90 * (1 - step / (first_step + len(values))), 1, step, tally))
+    return points
+
+
+@dataclass
+class Opened:
+    """The page of a job, and what it complained of."""
+
+    served: Served
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def end(self) -> None:
+        assert self.complaints == []
+
+    def job(self) -> JobView:
+        return self.served.control.job("digits-1")
+
+    def write_log(self, text: str) -> None:
+        folder = self.served.control.folder / "digits-1"
+        folder.mkdir(exist_ok=True)
+        with (folder / "worker-0.log").open("a") as log:
+            log.write(text)
+
+
+def open_job(served: Served, browser: Browser, caller: Caller = OWNER, **options: Any) -> Opened:
+    page = browser.new_context(**options).new_page()
+    page.set_default_timeout(SOON_MS)
+    expect.set_options(timeout=SOON_MS)
+    opened = Opened(served, page)
+    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    page.goto(served.page.link(caller))
+    page.goto(f"{served.url}/jobs/digits-1")
+    page.wait_for_selector(".link.live")
+    return opened
+
+
+@pytest.fixture
+def opened(served: Served, browser: Browser) -> Iterator[Opened]:
+    served.control.curves = {"loss": a_curve([2.0, 1.0, float("nan"), 0.5, 0.25]), WILD: a_curve([1.0, 2.0])}
+    served.control.put(a_job(name=WILD))
+    found = open_job(served, browser)
+    yield found
+    found.page.context.close()
+    found.end()
+
+
+def test_curves_are_drawn_and_go_on(opened: Opened) -> None:
+    page, control = opened.page, opened.served.control
+    page.wait_for_selector("figure canvas")
+    page.wait_for_function(f"({DRAWN})() > 500")
+    legend = page.locator(".curves-legend button:has(svg)")
+    expect(legend.first).to_have_text("loss0.25")
+    expect(legend.nth(1)).to_have_text(f"{WILD}2")
+    expect(page.locator("figcaption").first).to_have_text("1 value was NaN or infinite")
+    control.curves["loss"] = [*control.curves["loss"], *a_curve([0.125], 6)]
+    control.put(a_job(name=WILD, steps=341))
+    expect(legend.first).to_have_text("loss0.125")
+    page.get_by_label("by time").check()
+    page.wait_for_function("document.querySelector('.curves-plot').ariaLabel.startsWith('loss by time')")
+    page.wait_for_function(f"({DRAWN})() > 500")
+
+
+def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Browser) -> None:
+    names = {f"metric-{number:03}": a_curve([float(number)]) for number in range(199)}
+    served.control.curves = {"loss": a_curve([1 / step for step in range(1, 5001)]), **names}
+    served.control.put(a_job())
+    opened = open_job(served, browser, viewport={"width": 360, "height": 740})
+    page = opened.page
+    page.wait_for_function(f"({DRAWN})() > 500")
+    assert page.locator("figure").count() == 8
+    expect(page.locator("#more-metrics")).to_have_text("Show more metrics: 192 are left out")
+    page.locator("#more-metrics").press("Enter")
+    expect(page.locator("figure")).to_have_count(16)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.context.close()
+    opened.end()
+
+
+def test_a_job_is_cancelled_by_mouse(opened: Opened) -> None:
+    page = opened.page
+    page.get_by_role("button", name="Cancel…").click()
+    expect(page.locator("#cancel-job .command")).to_contain_text("swell cancel digits-1")
+    page.get_by_role("button", name="Back").click()
+    assert not opened.job().phase.is_end
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.locator("[data-field=phase]")).to_have_text("cancelled")
+    expect(page.locator("[data-field=outcome]")).to_have_text("The job has ended: cancelled.")
+    assert opened.job().phase is Phase.CANCELLED
+    expect(page.get_by_role("button", name="Retry…")).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel…")).to_have_count(0)
+
+
+def test_a_job_is_cancelled_by_keyboard(opened: Opened) -> None:
+    page = opened.page
+    page.get_by_role("button", name="Cancel…").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Back")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#cancel-job")).to_be_hidden()
+    expect(page.get_by_role("button", name="Cancel…")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Cancel the job")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-field=phase]")).to_have_text("cancelled")
+    assert opened.job().phase is Phase.CANCELLED
+
+
+def test_another_deadline_is_asked_for_and_a_refusal_is_said(opened: Opened) -> None:
+    page, before_s = opened.page, opened.job().deadline_s
+    page.get_by_role("button", name="Change deadline…").click()
+    entry, error = page.locator("#change-deadline input"), page.locator("#change-deadline .error")
+    for given, told in (("soon", "deadline"), ("now+5s", "refused: 8 devices cannot finish it so soon; it could")):
+        entry.fill(given)
+        entry.press("Enter")
+        expect(error).to_contain_text(told)
+        assert opened.job().deadline_s == before_s
+    expect(page.locator("#promise")).to_contain_text("Another deadline was refused: 8 devices")
+    entry.fill("now+1h; ls")
+    expect(page.locator("#change-deadline .command")).to_contain_text("--deadline 'now+1h; ls'")
+    entry.fill("now+1h")
+    page.get_by_role("button", name="Ask for it").click()
+    expect(page.locator("#change-deadline")).to_be_hidden()
+    expect(page.locator("[data-field=deadline-in]")).to_have_text("in 60 min")
+    assert (opened.job().deadline_s or 0) > time.time() + 3000
+
+
+def test_an_ended_job_is_retried(served: Served, browser: Browser) -> None:
+    client_spec = {"name": "digits", "script": __file__, "workdir": "/", "global_batch": 64, "steps": 10}
+    with served.opened() as client:
+        headers = {"Authorization": f"Bearer {'t' * 40}"}
+        job_id = client.post("/v1/jobs", json=client_spec, headers=headers).json()["id"]
+    view = served.control.job(job_id)
+    served.control.put(msgspec.structs.replace(view, phase=Phase.FAILED, finished_s=time.time(), message="oh"))
+    page = browser.new_context().new_page()
+    page.set_default_timeout(SOON_MS)
+    page.goto(served.page.link(OWNER))
+    page.goto(f"{served.url}/jobs/{job_id}")
+    page.get_by_role("button", name="Retry…").click()
+    page.get_by_role("button", name="Retry", exact=True).click()
+    page.wait_for_url("**/jobs/digits-0001")
+    assert served.control.job("digits-0001").phase is Phase.RUNNING
+    page.context.close()
+
+
+def test_the_log_follows_and_stays_text(opened: Opened) -> None:
+    page, log = opened.page, opened.page.locator("#log")
+    opened.write_log(f"\x1b[32m{WILD}\x1b[0m\n10%\r100%\n")
+    expect(log).to_have_text(f"{WILD}\n100%\n")
+    opened.write_log("".join(f"line {number}\n" for number in range(5000)) + "the end")
+    expect(log).to_contain_text("line 4999")
+    assert log.inner_text().count("\n") <= 2000
+    page.wait_for_function("log.scrollTop + log.clientHeight > log.scrollHeight - 40")
+    log.evaluate("log => { log.scrollTop = 0; }")
+    expect(page.locator("#follow")).not_to_be_checked()
+    opened.write_log("\nmore\n")
+    expect(log).to_contain_text("the end\nmore")
+    assert log.evaluate("log => log.scrollTop") < 1000
+    page.locator("#whose").select_option("trial")
+    expect(log).to_have_text("")
+
+
+def test_a_job_that_ends_is_said_to_have_ended(opened: Opened) -> None:
+    page, control = opened.page, opened.served.control
+    control.tell("digits-1", Story(at_s=time.time(), code="warned", text=WILD))
+    opened.write_log("almost\nlast words")
+    control.put(
+        a_job(name=WILD, phase=Phase.SUCCEEDED, finished_s=time.time(), kept=True, workers=0, steps=1000)
+    )
+    expect(page.locator("[data-field=outcome]")).to_have_text("The job has ended: succeeded.")
+    expect(page.locator("[data-field=sign]")).to_have_text("kept")
+    expect(page.locator("#promise")).to_contain_text("The promise was kept")
+    expect(page.locator("#actions button")).to_have_count(0)
+    expect(page.locator("#log")).to_contain_text("last words")
+    assert page.title() == f"{WILD} · succeeded · Swell"
+
+
+def test_who_may_only_look_is_offered_nothing(served: Served, browser: Browser) -> None:
+    served.control.put(a_job())
+    opened = open_job(served, browser, Caller("eve", Role.VIEW))
+    expect(opened.page.locator("#actions button")).to_have_count(0)
+    assert opened.page.locator("dialog[data-path]").count() == 0
+    opened.page.context.close()
+    opened.end()
