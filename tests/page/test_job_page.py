@@ -160,7 +160,7 @@ def test_an_unknown_job_is_said_to_be_unknown(served: Served) -> None:
         (Phase.QUEUED, {"change-deadline", "cancel-job"}),
         (Phase.FAILED, {"retry-job", "continue-job"}),
         (Phase.CANCELLED, {"retry-job", "continue-job"}),
-        (Phase.REJECTED, {"retry-job", "continue-job"}),
+        (Phase.REJECTED, {"retry-job"}),
         (Phase.SUCCEEDED, set()),
     ],
 )
@@ -173,6 +173,14 @@ def test_what_can_be_done_with_a_job_is_offered(served: Served, phase: Phase, of
         found = look(served, caller=caller)
         assert not found.having("data-opens")
         assert not found.having("data-path")
+
+
+def test_a_refused_job_is_retried_with_the_deadline_that_was_offered(served: Served) -> None:
+    times = {"submitted_s": NOW_S, "finished_s": NOW_S + 1, "counter_offer_s": NOW_S + 89.5}
+    served.control.put(job_view(phase=Phase.REJECTED, message="too soon", reason="too soon", **times))
+    found = look(served)
+    assert [attrs["value"] for tag, attrs in found.tags if tag == "input" and "value" in attrs][-1] == "now+1m31s"
+    assert not [tag for tag, attrs in found.tags if attrs.get("aria-label") == "Message"]
 
 
 def test_commands_beside_the_buttons_are_quoted(served: Served) -> None:

@@ -86,6 +86,7 @@ class JobPage:
             "state_option": _state_option(job_dir),
             "is_undone": view.phase in UNDONE,
             "promise": job_words.promise_words(view, self._control.cluster().policy, row.standing),
+            "offer": job_words.offer(view),
             "promise_moments": job_words.promise_moments(view),
             "resizes": job_words.resize_rows(view),
             "resize_totals": totals(view),

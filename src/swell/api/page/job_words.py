@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from swell.api.admission_status import is_change_refused, is_measured
+from swell.api.durations import format_duration
 from swell.api.resize_words import seconds
 from swell.model.event import JobSubmitted
-from swell.model.job import JobClass, Phase
+from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import span
 from swell.model.resize import Resize, Verdict
 from swell.model.sizes import format_bytes
@@ -45,11 +47,21 @@ def promise_moments(view: JobView) -> list[tuple[str, float]]:
     return [(name, round(at_s)) for name, at_s in moments.items() if at_s is not None]
 
 
+def offer(view: JobView) -> str:
+    """The deadline with which a refused job can be retried, as people write one; empty: none is known.
+
+    Said as a length of time it does not grow old while it is read; a second is for the way there.
+    """
+    if view.phase is not Phase.REJECTED or view.counter_offer_s is None:
+        return ""
+    return f"now+{format_duration(math.ceil(view.counter_offer_s - view.submitted_s) + 1)}"
+
+
 def _ended(view: JobView) -> Iterator[str]:
     if view.phase is Phase.REJECTED:
         yield f"Its deadline was refused: {view.reason}"
         if view.counter_offer_s is not None:
-            yield "Retry it with the deadline that could be promised, or a later one."
+            yield "Retry it with the deadline that could be promised then, or a later one."
         return
     if view.kept is None or view.finished_s is None or view.deadline_s is None:
         yield "It ended without a deadline to keep." if view.deadline_s is None else f"It was {view.phase}."
@@ -192,6 +204,9 @@ def _batch(view: JobView) -> str:
 
 
 def _learning(view: JobView) -> str:
+    """By which number it is told how much a job still learns, where that matters or was asked for."""
+    if view.share is None and view.metric == LOSS:
+        return ""
     return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}"
 
 
@@ -208,7 +223,7 @@ def _submission(submitted: JobSubmitted) -> list[tuple[str, str]]:
     spec = submitted.spec
     memory = "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)
     return [
-        ("folder", spec.workdir),
+        ("working folder", spec.workdir),
         ("interpreter", spec.python),
         ("image", spec.image),
         ("environment", ", ".join(name for name, _ in spec.env)),

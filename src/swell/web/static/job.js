@@ -11,6 +11,8 @@ import { follow } from "/static/events.js";
 
 // Fields that change all the time, and of which no sentence of the page tells.
 const NUMBERS = new Set(["steps", "loss", "done", "expected_s", "spark"]);
+// Jobs that have ended with a deadline which counts.
+const KEPT = { kept: true, missed: true, "ended-late": true };
 const FETCH_EVERY_MS = 1000;
 // Checkpoints, CPU time and the like change without an event.
 const RENEW_EVERY_MS = 15000;
@@ -65,8 +67,8 @@ function fillDistances() {
   const isOverdue = job.finished_s === null && job.expected_s !== null && job.expected_s < now() - 1;
   put("expected-in", isOverdue ? "overdue" : distance(job.finished_s ?? job.expected_s));
   put("deadline-in", distance(job.deadline_s));
-  const ends = job.finished_s ?? job.expected_s;
-  const spareS = ends === null || job.deadline_s === null ? null : job.deadline_s - ends;
+  const hasSpare = job.deadline_s !== null && (job.is_open ? job.expected_s !== null : job.standing in KEPT);
+  const spareS = hasSpare ? job.deadline_s - (job.finished_s ?? job.expected_s) : null;
   put("spare", spareS === null ? "–" : spareS < 0 ? `${span(spareS)} late` : span(spareS));
 }
 

@@ -6,6 +6,8 @@ const LONGEST_LINE = 4000;
 const LEAST_WAIT_MS = 1000;
 const MOST_WAIT_MS = 4000;
 const TICK_MS = 200;
+// An answer with so much is a piece of more.
+const PIECE_BYTES = 60_000;
 
 // A line as a terminal would show it: without colours, and what overwrote its beginning.
 export function plain(line) {
@@ -66,18 +68,18 @@ export class JobLog {
       }
       if (this.reading !== reading) return;
       if (!wasOpen && !hasNews && !document.hidden && !this.note.textContent) break;
-      await this.pause(reading, hasNews);
+      await this.pause(reading, hasNews, parts.some((part) => part.hasMore));
       if (this.reading !== reading) return;
     }
     parts.forEach((part) => this.add(part.rest()));
     if (!this.lines.length) this.note.textContent = "it has printed nothing";
   }
 
-  // What is written seldom is asked for seldom; where a part was read, there may be another one.
-  async pause(reading, hasNews) {
+  // What is written seldom is asked for seldom.
+  async pause(reading, hasNews, hasMore) {
     this.waitMs = hasNews ? LEAST_WAIT_MS : Math.min(MOST_WAIT_MS, this.waitMs * 1.5);
     this.readMs = Date.now();
-    this.nextMs = this.readMs + (hasNews ? TICK_MS : this.waitMs);
+    this.nextMs = this.readMs + (hasMore ? 0 : this.waitMs);
     do {
       await new Promise((resolve) => { setTimeout(resolve, TICK_MS); });
     } while (Date.now() < this.nextMs && this.reading === reading);
@@ -127,6 +129,7 @@ class Part {
   constructor(whose) {
     this.whose = whose;
     this.offsets = null;
+    this.hasMore = false;
     this.unfinished = new Map();
   }
 
@@ -136,6 +139,7 @@ class Part {
     const offset = [...this.offsets].map(([worker, bytes]) => `${worker}:${bytes}`).join(",");
     const chunks = await get(`/v1/jobs/${job}/logs?whose=${this.whose}&offset=${offset}`);
     const news = chunks.filter((chunk) => chunk.next_offset > chunk.offset || chunk.discarded_bytes > 0);
+    this.hasMore = chunks.some((chunk) => chunk.next_offset - chunk.offset > PIECE_BYTES);
     return news.length ? news.flatMap((chunk) => this.take(chunk)) : null;
   }
 
