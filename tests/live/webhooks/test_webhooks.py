@@ -137,7 +137,7 @@ def test_an_address_that_is_named_twice_is_told_once() -> None:
     assert len(found.of_ends(turn(ended=[job_view(phase=Phase.CANCELLED, webhook=True)]))) == 1
 
 
-def look(found: NewsFinder, now_s: float, view: JobView, expected_s: float | None) -> list[tuple[str, str]]:
+def look(found: NewsFinder, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
     return [
         event
         for _, event in told(found.of_open_jobs(now_s, lambda: (now_s, [(view, expected_s)]), Calendar()))

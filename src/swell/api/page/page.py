@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from swell.api.answers import answer, failure
 from swell.api.caller import Caller
 from swell.api.control import Control
+from swell.api.page.docs_page import docs_page
 from swell.api.page.event_stream import EventStream, last_id_of
 from swell.api.page.feed import PageFeed
 from swell.api.page.job_page import JobPage
@@ -55,6 +56,7 @@ class Page:
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
             Route("/page/events", self._events, methods=["GET"]),
             *JobPage(self.control, self.feed, base_values).routes(),
+            Route("/docs", _docs, methods=["GET"]),
         ]
 
     def _enter(self, request: Request) -> Response:
@@ -98,6 +100,10 @@ def base_values(request: Request) -> dict[str, Any]:
     """What `base.html` needs of each request."""
     session: Session | None = request.scope.get("swell.session")
     return {"csrf": "" if session is None else session.csrf, "path": request.url.path, "views": VIEWS}
+
+
+def _docs(request: Request) -> Response:
+    return HTMLResponse(docs_page(base_values(request)))
 
 
 async def _static(request: Request) -> Response:

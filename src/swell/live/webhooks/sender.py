@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import httpx
@@ -50,10 +50,10 @@ class Sender:
         spool: Spool,
         key: bytes,
         wall_s: Callable[[], float] = time.time,
-        sleep: Callable[[float], asyncio.Future[None]] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._spool, self._key, self._wall_s = spool, key, wall_s
-        self._sleep = sleep or asyncio.sleep
+        self._sleep = sleep
         self._counts, self._lock = WebhookCounts(), threading.Lock()
         self._waiting: dict[str, deque[WebhookMessage]] = {}  #: by address; only the loop's thread
         self._ids: set[str] = set()  #: of these
