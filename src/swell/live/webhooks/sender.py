@@ -124,7 +124,7 @@ class Sender:
             if not fault:
                 num_failures = 0
                 self._count(num_delivered=1)
-                log.info("told %s: %s of job %s", place_of(url), message.event, message.job_id)
+                log.info("delivered %s of job %s to %s", message.event, message.job_id, place_of(url))
                 self._forget(waiting.popleft())
             elif fault == str(GONE) or self._wall_s() > message.created_s + KEPT_S:
                 self._drop(message, f"the address answered {GONE}" if fault == str(GONE) else fault)
@@ -139,10 +139,10 @@ class Sender:
     async def _wait(self, message: WebhookMessage, num_failures: int, fault: str) -> None:
         pause_s = wait_s(num_failures)
         log.warning(
-            "%s was not told of %s of job %s (%s); next try in %g s",
-            place_of(message.url),
+            "%s of job %s was not delivered to %s (%s); next try in %g s",
             message.event,
             message.job_id,
+            place_of(message.url),
             fault,
             pause_s,
         )
@@ -178,7 +178,7 @@ class Sender:
         self._spool.remove(message)
         self._count(num_dropped=1)
         place = place_of(message.url)
-        log.warning("gave up telling %s of %s of job %s: %s", place, message.event, message.job_id, why)
+        log.warning("%s of job %s is not sent to %s any more: %s", message.event, message.job_id, place, why)
 
     def _count(self, **changes: int) -> None:
         with self._lock:
