@@ -22,7 +22,9 @@ from tests.live.turns import turn
 from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.views import job_view
 
+from swell.live import turn_feed
 from swell.live.platform import Platform, Site
+from swell.live.webhooks import news_finder
 from swell.live.webhooks.message import WebhookMessage, message_id
 from swell.live.webhooks.news_finder import LOOK_EVERY_S, NewsFinder, WebhookChoice
 from swell.live.webhooks.sender import FIRST_WAIT_S, KEPT_S, LONGEST_WAIT_S, Sender, wait_s
@@ -31,7 +33,7 @@ from swell.live.webhooks.spool import MOST_OF_ADDRESS, Spool
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.calendar import Calendar
 from swell.model.event import Outcome
-from swell.model.job import Phase
+from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.model.webhook import Webhook, WebhookEvent, fault_of, place_of
 from swell.store.folder import StateFolder
@@ -297,6 +299,19 @@ def test_the_owner_of_a_job_hears_of_it_and_of_no_other(tmp_path: Path, receiver
         until(lambda: platform.measures().webhooks.num_delivered == 1)
     (body,) = receiver.bodies
     assert body["data"]["id"] == mine and body["data"]["phase"] == "succeeded"
+
+
+def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news_finder, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(turn_feed, "LOOK_EVERY_S", 0.01)
+    with platform_with(tmp_path, Hands(), hook(receiver.url, WebhookEvent.MISSED)) as platform:
+        soon_s = platform.now_s() + 0.3
+        platform.submit(spec("late", job_class=JobClass.SOFT, deadline_s=soon_s))
+        platform.submit(spec("on-track", job_class=JobClass.SOFT, deadline_s=soon_s + 3600.0))
+        until(lambda: receiver.told() == [("late", "job.missed")])
+    assert receiver.bodies[0]["data"]["deadline_s"] == pytest.approx(soon_s)
 
 
 def test_nothing_is_lost_and_little_is_doubled_by_a_kill(tmp_path: Path, receiver: Receiver) -> None:
