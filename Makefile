@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray \
+.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -46,6 +46,10 @@ bench-decisions: $(STAMP)
 # Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
 bench-live: $(STAMP)
 	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
+
+# 50 open pages at 100 running jobs: two minutes.
+bench-pages: $(STAMP)
+	$(BIN)/python -m benchmarks.open_pages --json out/bench-pages.json $(OPTIONS)
 
 # 1,000 hosts whose workers are emulated, and as many jobs: four minutes; OPTIONS="--hosts 100 --jobs 100 --seconds 20" takes two.
 bench-head: $(STAMP)

@@ -136,11 +136,13 @@ class Turns:
 
 
 @contextmanager
-def timed_platform(state: Path) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
+def timed_platform(
+    state: Path, devices: str = DEVICES
+) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
     """A platform at work on a journal that is there, and the lengths of its turns in seconds."""
     folder, machine, loops = StateFolder(state), ObedientMachine(), LoopCompiler(POLICY)
     journal = SqlJournal(folder.journal)
-    nodes = [local.node for local in parse_devices(DEVICES)]
+    nodes = [local.node for local in parse_devices(devices)]
     site = Site(jobs_dir=folder.jobs, policy=POLICY, nodes=nodes)
     platform = Platform(site, new_core(POLICY), journal, machine, on_crowd=loops.go_on)
     platform.recover(journal.history())

@@ -1,0 +1,207 @@
+"""`make bench-pages`: what open pages cost a platform that is up, and how soon they hear of a report.
+
+The platform is real but for its machine, which obeys at once. Each running job reports once a second. The
+pages are connections of another process that read the events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import re
+import select
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import httpx
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.conditions import conditions, describe, write_json
+from benchmarks.crowded_state import write_crowded_state
+from benchmarks.live_turns import timed_platform
+from swell.api.caller import OWNER
+from swell.api.page.page import Page
+from swell.api.server import create_app
+from swell.api.serving import ApiServer, bind
+
+#: A device for each job.
+NODE_DEVICES = 8
+TOKEN = "t" * 40
+#: Threads that work for pages.
+THREADS = ("swell-api", "swell-page")
+WARM_UP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of so many pages."""
+
+    num_jobs: int
+    num_pages: int
+    api_share: float  #: of a core, of the thread that sends events
+    page_share: float  #: of a core, of the thread that makes them
+    turn_ms: float  #: median of the head's turns
+    load_ms: float  #: median time to load the page
+    median_s: float  #: from a report to its event at a page
+    longest_s: float
+    bytes_per_s: float  #: to each page
+
+
+def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost:
+    """With the crowd of jobs whose state lies in the folder."""
+    devices = f"paced:{-(-num_jobs // NODE_DEVICES)}x{NODE_DEVICES}@200"
+    with timed_platform(folder / f"state-{num_jobs}", devices) as (platform, machine, turns_s):
+        listener = bind()
+        port = int(listener.getsockname()[1])
+        page = Page(platform, port=lambda: port)
+        server = ApiServer(create_app(platform, TOKEN, page=page), listener)
+        server.start()
+        cookie, loads_s = _load(page, port)
+        ours, theirs = multiprocessing.Pipe()
+        readers = multiprocessing.get_context("spawn").Process(
+            target=read, args=(theirs, port, cookie, num_pages, seconds + WARM_UP_S)
+        )
+        readers.start()
+        sent_s: dict[int, float] = {}
+        stopped = threading.Event()
+        reporter = threading.Thread(target=_report, args=(machine, num_jobs, sent_s, stopped))
+        reporter.start()
+        ours.recv()  # all are connected
+        stopped.wait(WARM_UP_S)
+        before, begun_s, num_turns = _cpu_s(), time.perf_counter(), len(turns_s)
+        stopped.wait(seconds - 2.0)
+        used, passed_s = _cpu_s(), time.perf_counter() - begun_s
+        turn_s = statistics.median(turns_s[num_turns:])
+        came_s, num_bytes = ours.recv()
+        stopped.set()
+        reporter.join()
+        readers.join()
+        page.stop()
+        server.stop()
+    late_s = [at_s - sent_s[steps] for steps, at_s in came_s.items() if steps in sent_s] or [0.0]
+    shares = [(used.get(name, 0.0) - before.get(name, 0.0)) / passed_s for name in THREADS]
+    return Cost(
+        num_jobs=num_jobs,
+        num_pages=num_pages,
+        api_share=shares[0],
+        page_share=shares[1],
+        turn_ms=1000 * turn_s,
+        load_ms=1000 * statistics.median(loads_s),
+        median_s=statistics.median(late_s),
+        longest_s=max(late_s),
+        bytes_per_s=num_bytes / max(1, num_pages) / (seconds + WARM_UP_S),
+    )
+
+
+def _load(page: Page, port: int) -> tuple[str, list[float]]:
+    """A session's cookie, and how long it takes to load the page."""
+    loads_s = []
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as browser:
+        browser.get(page.link(OWNER))
+        for _ in range(9):
+            begun_s = time.perf_counter()
+            browser.get("/").raise_for_status()
+            loads_s.append(time.perf_counter() - begun_s)
+        return "; ".join(f"{name}={value}" for name, value in browser.cookies.items()), loads_s
+
+
+def _report(machine, num_jobs: int, sent_s: dict[int, float], stopped: threading.Event) -> None:  # type: ignore[no-untyped-def]
+    """Each job once a second; the number of steps tells which report it was."""
+    for number in itertools.count():
+        sent_s[number + 1] = time.time()
+        machine.report(number)
+        if stopped.wait(1.0 / num_jobs):
+            return
+
+
+def _cpu_s() -> dict[str, float]:
+    """Processor time of this process's threads, by name."""
+    used = {}
+    for thread in threading.enumerate():
+        try:
+            fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            continue
+        used[thread.name] = (int(fields[11]) + int(fields[12])) / 100
+    return used
+
+
+def read(told: Connection, port: int, cookie: str, num_pages: int, seconds: float) -> None:
+    """Be so many pages; tell when the first of them heard of which report, and how much came to all."""
+    pages = [_opened(port, cookie) for _ in range(num_pages)]
+    told.send("connected")
+    came_s: dict[int, float] = {}
+    num_bytes, until_s = 0, time.time() + seconds
+    while time.time() < until_s:
+        for one in select.select(pages, [], [], 0.2)[0]:
+            content = one.recv(1 << 20)
+            num_bytes += len(content)
+            if one is pages[0]:
+                for found in re.findall(rb'"steps":(\d+)', content):
+                    came_s.setdefault(int(found), time.time())
+    told.send((came_s, num_bytes))
+
+
+def _opened(port: int, cookie: str) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port))
+    lines = ("GET /page/events HTTP/1.1", "Host: 127.0.0.1", f"Cookie: {cookie}", "", "")
+    connection.sendall("\r\n".join(lines).encode())
+    return connection
+
+
+def _measure_apart(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost:
+    """In a process of its own, as a platform is."""
+    devices = f"paced:{-(-num_jobs // NODE_DEVICES)}x{NODE_DEVICES}@200"
+    write_crowded_state(folder / f"state-{num_jobs}", folder / "tiny.py", devices, 0, num_jobs)
+    return measure(folder, num_jobs, num_pages, seconds)
+
+
+def show(rows: list[Cost]) -> None:
+    names = ("jobs", "pages", "send %", "make %", "turn ms", "load ms", "heard s", "longest s", "kB/s a page")
+    table = Table(*names, box=SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(
+            f"{row.num_jobs}",
+            f"{row.num_pages}",
+            f"{100 * row.api_share:.2f}",
+            f"{100 * row.page_share:.2f}",
+            f"{row.turn_ms:.1f}",
+            f"{row.load_ms:.0f}",
+            f"{row.median_s:.2f}",
+            f"{row.longest_s:.2f}",
+            f"{row.bytes_per_s / 1000:.1f}",
+        )
+    Console(width=110).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.open_pages", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--pages", type=int, nargs="+", default=(0, 1, 50))
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    under = conditions()
+    print(describe(under))
+    rows = []
+    for num_pages in options.pages:
+        with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
+            rows.append(_measure_apart(Path(name), options.jobs, num_pages, options.seconds))
+    show(rows)
+    if options.json:
+        content = {"conditions": under, "costs": [asdict(row) for row in rows]}
+        write_json(options.json, json.loads(json.dumps(content)))
+
+
+if __name__ == "__main__":
+    main()
