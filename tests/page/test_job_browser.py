@@ -173,7 +173,10 @@ def test_another_deadline_is_asked_for_and_a_refusal_is_said(opened: Opened) -> 
     page, before_s = opened.page, opened.job().deadline_s
     page.get_by_role("button", name="Change deadline…").click()
     entry, error = page.locator("#change-deadline input"), page.locator("#change-deadline .error")
-    for given, told in (("soon", "deadline"), ("now+5s", "refused: 8 devices cannot finish it so soon; it could")):
+    for given, told in (
+        ("soon", "deadline"),
+        ("now+5s", "refused: 8 devices cannot finish it so soon; it could"),
+    ):
         entry.fill(given)
         entry.press("Enter")
         expect(error).to_contain_text(told)
@@ -194,7 +197,9 @@ def test_an_ended_job_is_retried(served: Served, browser: Browser) -> None:
         headers = {"Authorization": f"Bearer {'t' * 40}"}
         job_id = client.post("/v1/jobs", json=client_spec, headers=headers).json()["id"]
     view = served.control.job(job_id)
-    served.control.put(msgspec.structs.replace(view, phase=Phase.FAILED, finished_s=time.time(), message="oh"))
+    served.control.put(
+        msgspec.structs.replace(view, phase=Phase.FAILED, finished_s=time.time(), message="oh")
+    )
     page = browser.new_context().new_page()
     page.set_default_timeout(SOON_MS)
     page.goto(served.page.link(OWNER))

@@ -19,8 +19,8 @@ from tests.store.views import job_view
 from swell.api.caller import OWNER, Caller, Role
 from swell.api.logs import Whose, read_chunks, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
-from swell.api.page.job_words import promise_words, resize_rows
 from swell.api.page.job_rows import job_row
+from swell.api.page.job_words import promise_words, resize_rows
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
@@ -179,7 +179,9 @@ def test_a_refused_job_is_retried_with_the_deadline_that_was_offered(served: Ser
     times = {"submitted_s": NOW_S, "finished_s": NOW_S + 1, "counter_offer_s": NOW_S + 89.5}
     served.control.put(job_view(phase=Phase.REJECTED, message="too soon", reason="too soon", **times))
     found = look(served)
-    assert [attrs["value"] for tag, attrs in found.tags if tag == "input" and "value" in attrs][-1] == "now+1m31s"
+    assert [attrs["value"] for tag, attrs in found.tags if tag == "input" and "value" in attrs][
+        -1
+    ] == "now+1m31s"
     assert not [tag for tag, attrs in found.tags if attrs.get("aria-label") == "Message"]
 
 
@@ -284,11 +286,17 @@ def test_whose_log_must_be_known(served: Served) -> None:
         ({"deadline_s": None, "is_promised": False, "job_class": JobClass.BEST_EFFORT}, "It has no deadline"),
         ({"is_promised": False, "job_class": JobClass.SOFT}, "Its deadline is soft"),
         ({"is_promised": False}, "Policy edf makes no promises."),
-        ({"is_promised": False, "is_unpromised": True, "refusal": "8 are busy"}, "could not be promised: 8 are busy"),
+        (
+            {"is_promised": False, "is_unpromised": True, "refusal": "8 are busy"},
+            "could not be promised: 8 are busy",
+        ),
         ({"asked_deadline_s": NOW_S + 10}, "Another deadline is asked for"),
         ({"refusal": "8 are busy"}, "Another deadline was refused: 8 are busy The job keeps what it had."),
         ({"phase": Phase.SUCCEEDED, "finished_s": 1_800_000_150.0, "kept": True}, "it ended 30 s before"),
-        ({"phase": Phase.SUCCEEDED, "finished_s": 1_800_000_240.0, "kept": False}, "was missed: it ended 60 s after"),
+        (
+            {"phase": Phase.SUCCEEDED, "finished_s": 1_800_000_240.0, "kept": False},
+            "was missed: it ended 60 s after",
+        ),
         ({"phase": Phase.CANCELLED, "finished_s": NOW_S}, "It was cancelled."),
         (
             {"phase": Phase.REJECTED, "finished_s": NOW_S, "counter_offer_s": NOW_S + 60},
@@ -301,7 +309,13 @@ def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:
     assert said in " ".join(promise_words(view, "edf", job_row(view, NOW_S).standing))
 
 
-@given(st.sampled_from(Phase), st.sampled_from(JobClass), st.booleans(), st.booleans(), st.sampled_from([None, True, False]))
+@given(
+    st.sampled_from(Phase),
+    st.sampled_from(JobClass),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, True, False]),
+)
 def test_there_is_something_to_say_of_each_promise(
     phase: Phase, job_class: JobClass, is_promised: bool, has_deadline: bool, kept: bool | None
 ) -> None:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from swell.api.caller import OWNER, Caller, Role
 from swell.api.page.sessions import CODE_S, MAX_CODES, SESSION_S, Sessions
 
+OWNER_UID = 7
+
 
 class Clock:
     now_s = 1_800_000_000.0
@@ -24,7 +26,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> Sessions:
-    return Sessions("secret", clock)
+    return Sessions("secret", clock, OWNER_UID)
 
 
 def entered(sessions: Sessions, uid: int | None = 7) -> str:
@@ -41,6 +43,16 @@ def test_a_code_is_exchanged_once(sessions: Sessions) -> None:
     assert session is not None
     assert session.caller == OWNER
     assert sessions.enter(code, 7) is None
+
+
+def test_the_owners_code_counts_for_the_owner_only(sessions: Sessions) -> None:
+    """Any user can read it off the command line of a browser."""
+    code = sessions.invite(OWNER)
+    assert sessions.enter(code, 8) is None
+    assert sessions.enter(code, OWNER_UID) is not None
+    for uid in (0, None):  # root, and where the kernel does not say
+        assert sessions.enter(sessions.invite(OWNER), uid) is not None
+    assert sessions.enter(sessions.invite(Caller("ada", Role.VIEW)), 8) is not None
 
 
 def test_a_code_dies_after_a_minute(sessions: Sessions, clock: Clock) -> None:
@@ -90,7 +102,7 @@ def test_who_they_are_goes_with_the_session(sessions: Sessions) -> None:
 
 @given(st.text() | st.tuples(st.integers(0, 400), st.characters()))
 def test_a_cookie_that_was_changed_is_none(change: str | tuple[int, str]) -> None:
-    sessions = Sessions("secret", Clock())
+    sessions = Sessions("secret", Clock(), OWNER_UID)
     cookie = entered(sessions)
     wrong = change if isinstance(change, str) else _with(cookie, *change)
     assert (sessions.session(wrong, 7) is not None) == (wrong == cookie)

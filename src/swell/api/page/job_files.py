@@ -118,7 +118,9 @@ def read_code_text(job_dir: Path, path: str) -> str:
     if file is None:
         raise NotShown(f"{path} is not in the snapshot of this job; choose a file of its list")
     if file.num_bytes > MOST_SHOWN_BYTES:
-        raise NotShown(f"{path} has {file.num_bytes} bytes, and the page shows files up to {MOST_SHOWN_BYTES}")
+        raise NotShown(
+            f"{path} has {file.num_bytes} bytes, and the page shows files up to {MOST_SHOWN_BYTES}"
+        )
     try:
         return object_path(job_dir.parent.parent, file.digest).read_bytes().decode()
     except UnicodeDecodeError:

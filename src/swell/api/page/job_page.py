@@ -117,7 +117,10 @@ class JobPage:
         return answer(LogTail(offsets=read_tail_offsets(log_dir, whose)))
 
     def _code(self, request: Request) -> Response:
-        job_dir, path = self._control.log_dir(request.path_params["job_id"]), request.query_params.get("file", "")
+        job_dir, path = (
+            self._control.log_dir(request.path_params["job_id"]),
+            request.query_params.get("file", ""),
+        )
         try:
             return answer(CodeText(path=path, text=read_code_text(job_dir, path)))
         except NotShown as why:

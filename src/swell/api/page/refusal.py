@@ -8,8 +8,8 @@ from swell.web.templating import render
 
 NO_SESSION = "This page opens with `swell page`, run on this machine by the owner of the platform."
 USED = (
-    "This link was used before, or is older than a minute; `swell page` prints another one. "
-    "A page that is open goes on."
+    "This link was used before, is older than a minute, or belongs to another user of this machine; "
+    "`swell page` opens the page with a new one."
 )
 
 

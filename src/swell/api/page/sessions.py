@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.api.caller import Caller, Role
+from swell.api.caller import OWNER, Caller, Role
 
 #: A code that was not used dies after so long.
 CODE_S = 60.0
@@ -49,9 +50,16 @@ class Sessions:
     session counts only for connections of the user whose browser it began with.
     """
 
-    def __init__(self, secret: str, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, secret: str, now_s: Callable[[], float] = time.time, owner_uid: int | None = None
+    ) -> None:
+        """
+        Args:
+            owner_uid: of the platform's owner; None: of this process.
+        """
         self._key = secret.encode()
         self._now_s = now_s
+        self._owner_uid = os.geteuid() if owner_uid is None else owner_uid
         self._codes: dict[bytes, tuple[Caller, float]] = {}
 
     def invite(self, caller: Caller) -> str:
@@ -63,9 +71,17 @@ class Sessions:
         return code
 
     def enter(self, code: str, uid: int | None) -> str | None:
-        """The cookie for a code; None if it was used, is too old or was never given."""
-        caller, ends_s = self._codes.pop(_digest(code), (None, 0.0))
+        """The cookie for a code; None if it was used, is too old or was never given.
+
+        Users of the machine see the command line of a browser that is started with the owner's code: so that
+        one counts for the owner only, and for root.
+        """
+        caller, ends_s = self._codes.get(_digest(code), (None, 0.0))
         if caller is None or self._now_s() >= ends_s:
+            return None
+        if caller == OWNER and uid not in (None, 0, self._owner_uid):
+            return None
+        if self._codes.pop(_digest(code), None) is None:  # another one was as quick
             return None
         claims = _Claims(
             name=caller.name,
