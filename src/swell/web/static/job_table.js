@@ -83,6 +83,7 @@ export class JobTable {
     put(row, "done", percent(job.done));
     put(row, "loss", short(job.loss));
     put(row, "reason", job.message || job.reason);
+    put(row, "warnings", job.warnings.join("; "));
     putTime(row, "expected", job.finished_s ?? job.expected_s);
     putTime(row, "deadline", job.deadline_s);
     this.drawBar(row, job);
