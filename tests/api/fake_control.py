@@ -83,6 +83,9 @@ class FakeControl:
         if found is None:
             raise UnknownJob(f"how job {job_id!r} was submitted is not known")
         return found
+        if self.job(job_id).id not in self._submissions:
+            raise UnknownJob(f"how job {job_id!r} was submitted is not known")
+        return self._submissions[job_id]
 
     def _judged(self, job_id: str, spec: JobSpec) -> JobView:
         now_s = self.now_s()
