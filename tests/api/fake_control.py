@@ -78,14 +78,10 @@ class FakeControl:
         return SubmitResult(id=job_id, is_new=True, continues=origin.continues)
 
     def submission(self, job_id: str) -> JobSubmitted:
-        if (found := self._submissions.get(self.job(job_id).id)) is None:
         found = self._submissions.get(self.job(job_id).id)
         if found is None:
             raise UnknownJob(f"how job {job_id!r} was submitted is not known")
         return found
-        if self.job(job_id).id not in self._submissions:
-            raise UnknownJob(f"how job {job_id!r} was submitted is not known")
-        return self._submissions[job_id]
 
     def _judged(self, job_id: str, spec: JobSpec) -> JobView:
         now_s = self.now_s()

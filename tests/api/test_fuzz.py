@@ -61,7 +61,6 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> FakeControl:
 @pytest.fixture(scope="module")
 def app(control: FakeControl) -> FastAPI:
     return create_app(control, TOKEN, page=Page(control, port=lambda: 7070))
-    return create_app(control, TOKEN, page=Page(control, port=lambda: 8080))
 
 
 @pytest.fixture(scope="module")
