@@ -11,10 +11,13 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.caller import OWNER
+from swell.api.access import Access
+from swell.api.access_log import AccessLog
+from swell.api.caller import OWNER, Caller, Role
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.api.user_list import UserList
 
 TOKEN = "t" * 40
 
@@ -26,10 +29,17 @@ class Served:
     control: FakeControl
     page: Page
     port: int
+    users: UserList
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def user(self, name: str, role: Role, tenant: str = "") -> Caller:
+        """Whom the operator has added."""
+        found = self.users.find(self.users.add(name, role, tenant))
+        assert found is not None
+        return found
 
     def browser(self) -> httpx.Client:
         """One that has not opened the page."""
@@ -48,8 +58,11 @@ def served(tmp_path: Path) -> Iterator[Served]:
     control, listener = FakeControl(tmp_path), bind()
     port = int(listener.getsockname()[1])
     page = Page(control, port=lambda: port)
-    server = ApiServer(create_app(control, TOKEN, page=page), listener)
+    (tmp_path / "users").mkdir(mode=0o700)
+    users = UserList(tmp_path / "users")
+    access = Access(users, AccessLog(tmp_path / "users", 1 << 20), requests_per_s=1e6)
+    server = ApiServer(create_app(control, TOKEN, page=page, access=access), listener)
     server.start()
-    yield Served(control, page, port)
+    yield Served(control, page, port, users)
     page.stop()
     server.stop()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
-from tests.web.chromium import chromium, why_no_chromium
 
 from swell.api.caller import OWNER, Caller, Role
 from swell.model.job import Phase
@@ -19,6 +18,7 @@ from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint
 from swell.tally import tally_of
 
+from .browser import Watched, chromium, serious_faults
 from .conftest import Served
 
 WILD = '<img src=x onerror="document.title=1"><b>'
@@ -34,8 +34,6 @@ DRAWN = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if (why := why_no_chromium()) is not None:
-        pytest.skip(why)
     with chromium() as found:
         yield found
 
@@ -65,14 +63,20 @@ def a_curve(values: list[float], first_step: int = 1) -> list[CurvePoint]:
 
 @dataclass
 class Opened:
-    """The page of a job, and what it complained of."""
+    """The page of a job."""
 
     served: Served
-    page: Page
-    complaints: list[str] = field(default_factory=list)
+    watched: Watched
+
+    @property
+    def page(self) -> Page:
+        return self.watched.page
 
     def end(self) -> None:
-        assert self.complaints == []
+        """It has complained of nothing but refusals that it shows, and has asked nobody else."""
+        self.page.context.close()
+        assert [text for text in self.watched.complaints if "status of 422" not in text] == []
+        assert self.watched.hosts == {f"127.0.0.1:{self.served.port}"}
 
     def job(self) -> JobView:
         return self.served.control.job("digits-1")
@@ -85,11 +89,10 @@ class Opened:
 
 
 def open_job(served: Served, browser: Browser, caller: Caller = OWNER, **options: Any) -> Opened:
-    page = browser.new_context(**options).new_page()
+    opened = Opened(served, Watched(browser.new_context(**options)))
+    page = opened.page
     page.set_default_timeout(SOON_MS)
     expect.set_options(timeout=SOON_MS)
-    opened = Opened(served, page)
-    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
     page.goto(served.page.link(caller))
     page.goto(f"{served.url}/jobs/digits-1")
     page.wait_for_selector(".link.live")
@@ -102,7 +105,6 @@ def opened(served: Served, browser: Browser) -> Iterator[Opened]:
     served.control.put(a_job(name=WILD))
     found = open_job(served, browser)
     yield found
-    found.page.context.close()
     found.end()
 
 
@@ -120,6 +122,7 @@ def test_curves_are_drawn_and_go_on(opened: Opened) -> None:
     page.get_by_label("by time").check()
     page.wait_for_function("document.querySelector('.curves-plot').ariaLabel.startsWith('loss by time')")
     page.wait_for_function(f"({DRAWN})() > 500")
+    assert serious_faults(page) == []
 
 
 def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Browser) -> None:
@@ -134,7 +137,6 @@ def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Bro
     page.locator("#more-metrics").press("Enter")
     expect(page.locator("figure")).to_have_count(16)
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    page.context.close()
     opened.end()
 
 
@@ -142,6 +144,7 @@ def test_a_job_is_cancelled_by_mouse(opened: Opened) -> None:
     page = opened.page
     page.get_by_role("button", name="Cancel…").click()
     expect(page.locator("#cancel-job .command")).to_contain_text("swell cancel digits-1")
+    assert serious_faults(page) == []
     page.get_by_role("button", name="Back").click()
     assert not opened.job().phase.is_end
     page.get_by_role("button", name="Cancel…").click()
@@ -245,8 +248,7 @@ def test_a_job_that_ends_is_said_to_have_ended(opened: Opened) -> None:
 
 def test_who_may_only_look_is_offered_nothing(served: Served, browser: Browser) -> None:
     served.control.put(a_job())
-    opened = open_job(served, browser, Caller("eve", Role.VIEW))
+    opened = open_job(served, browser, served.user("eve", Role.VIEW))
     expect(opened.page.locator("#actions button")).to_have_count(0)
     assert opened.page.locator("dialog[data-path]").count() == 0
-    opened.page.context.close()
     opened.end()

@@ -168,8 +168,9 @@ def test_what_can_be_done_with_a_job_is_offered(served: Served, phase: Phase, of
     ended = {"finished_s": NOW_S, "kept": None} if phase.is_end else {}
     served.control.put(job_view(phase=phase, tenant="vision", **ended))
     assert set(look(served).having("data-opens")) == offered
-    assert set(look(served, caller=Caller("ada", Role.SUBMIT, "vision")).having("data-opens")) == offered
-    for caller in (Caller("bob", Role.SUBMIT, "speech"), Caller("eve", Role.VIEW, "vision")):
+    ada = served.user("ada", Role.SUBMIT, "vision")
+    assert set(look(served, caller=ada).having("data-opens")) == offered
+    for caller in (served.user("bob", Role.SUBMIT, "speech"), served.user("eve", Role.VIEW)):
         found = look(served, caller=caller)
         assert not found.having("data-opens")
         assert not found.having("data-path")
