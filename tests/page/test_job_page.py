@@ -220,6 +220,12 @@ def test_the_snapshot_of_its_code_can_be_read_and_nothing_else(served: Served, t
         for path in ("/etc/passwd", f"{source}/../source/train.py", "", digest):
             assert ask(path).status_code == 404
             assert "not in the snapshot" in ask(path).json()["error"]
+    eve = served.user("eve", Role.VIEW)
+    assert not look(served, caller=eve).having("data-file")
+    with opened_by(served, eve) as client:
+        answer = client.get("/page/jobs/digits-1/code", params={"file": f"{source}/train.py"})
+        assert answer.status_code == 403
+        assert "users who may cancel it" in answer.json()["error"]
 
 
 def test_checkpoints_are_listed_newest_first(served: Served) -> None:
