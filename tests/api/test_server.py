@@ -198,6 +198,7 @@ def test_what_is_not_there_is_said_so(http: httpx.Client) -> None:
         "/v1/other",
         "/docs/none",
     ):
+    for path in ("/v1/jobs/nobody", "/v1/jobs/nobody/logs", "/v1/jobs/nobody/stories", "/v1/other", "/openapi.json"):
         answer = http.get(path)
         assert answer.status_code == 404
         assert answer.json()["error"]

@@ -219,6 +219,7 @@ class Platform:
         self._nodes = SiteNodes(own, self._board, self._inbox, self._clock.now_s, executor.remove_host)
         self._started_s = self._clock.now_s()
         self._is_stopping = False
+        self._is_open = False  #: the first turn is over, and so it is known that this platform is up
         self._drain_until_s: float | None = None
         self._fold_at_seq = store.last_seq + FOLD_AFTER
         self._journal = RetryingJournal(store, tell)
@@ -324,6 +325,7 @@ class Platform:
 
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
         """Show what came of the turn, and let go of what is now safe in the journal."""
+        self._is_open = True
         self._store.note_commands(self._store.last_seq, digest(commands))
         news = self._post()
         self._inbox.settle(self._core.ignored)
@@ -383,7 +385,7 @@ class Platform:
             answer()
 
     def _is_over(self) -> bool:
-        if not (self._is_stopping and self._core.is_draining):
+        if not (self._is_open and self._is_stopping and self._core.is_draining):
             return False  # the journal of a platform killed while stopping still says that it drains
         is_late = self._drain_until_s is not None and self._clock.now_s() >= self._drain_until_s
         return self._core.is_idle or is_late
