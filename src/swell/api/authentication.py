@@ -30,7 +30,8 @@ MIN_TOKEN_LENGTH = 32
 BEARER = b"Bearer "
 
 #: Parts of the page that tell nothing of the platform: they are answered to anyone on a loopback name.
-OPEN_PATHS = ("/enter", "/static/")
+DOOR = "/enter"
+STATIC = "/static/"
 #: Methods that change nothing.
 READING = frozenset({"GET", "HEAD"})
 #: Carries the session's CSRF token with a request that changes something.
@@ -119,7 +120,8 @@ class AuthenticationMiddleware:
             _check_origin(scope, host, session)
             scope[SESSION] = session
             return session.caller
-        if scope["method"] in READING and scope["path"].startswith(OPEN_PATHS):
+        is_open = scope["path"] == DOOR or scope["path"].startswith(STATIC)
+        if scope["method"] in READING and is_open:
             return None
         raise _wrong_token()
 

@@ -25,7 +25,7 @@ export function colourNumber(id) {
   return given.get(id);
 }
 
-// A swatch beside the name of a job: the stylesheet knows colours and patterns.
+// The stylesheet knows colours and patterns.
 export function paint(swatch, job) {
   swatch.className = `swatch c${colourNumber(job.id)} ${job.cls}`;
 }
@@ -113,7 +113,6 @@ class Timeline {
     return this.view ?? [this.data.start_s, this.data.end_s];
   }
 
-  // ------------------------------------------------------------ places on the canvas
   x(atS) {
     const [fromS, toS] = this.span;
     return LEFT + ((atS - fromS) / (toS - fromS)) * (this.width - LEFT - RIGHT);
@@ -128,7 +127,6 @@ class Timeline {
     return HEIGHT - BOTTOM - (devices / this.numDevices) * (HEIGHT - BOTTOM - TOP);
   }
 
-  // ------------------------------------------------------------ drawing
   draw() {
     this.width = this.frame.clientWidth;
     if (this.width < LEFT + RIGHT + 20) return;
@@ -182,17 +180,20 @@ class Timeline {
 
   drawBands(pen) {
     const labels = new Map();
+    const ratio = window.devicePixelRatio || 1;
+    const snap = (at) => Math.round(at * ratio) / ratio; // else seams show between the stretches of a job
     this.bands = [];
     for (const [fromS, toS, stack] of this.stretches) {
-      const left = Math.round(Math.max(LEFT, this.x(fromS)));
-      const right = Math.round(Math.min(this.width - RIGHT, this.x(toS)));
+      const left = snap(Math.max(LEFT, this.x(fromS)));
+      const right = snap(Math.min(this.width - RIGHT, this.x(toS)));
       if (right <= left) continue;
       let below = 0;
       for (const [job, num] of stack) {
-        const bottom = Math.round(this.y(below));
-        const top = Math.round(this.y(below + num));
+        const bottom = snap(this.y(below));
+        const top = snap(this.y(below + num));
+        const gap = bottom - top > 3 ? 1 : 0;
         pen.fillStyle = this.fill(pen, job);
-        pen.fillRect(left, top + (bottom - top > 3 ? 1 : 0), right - left, bottom - top - (bottom - top > 3 ? 1 : 0));
+        pen.fillRect(left, top + gap, right - left, bottom - top - gap);
         this.bands.push([left, right, top, bottom, job, num]);
         placeLabel(labels, job, left, right, top, bottom);
         below += num;
@@ -308,7 +309,6 @@ class Timeline {
     return `${this.numDevices} devices over time. ${held.length ? `In use: ${held.join(", ")}.` : "None is in use."}`;
   }
 
-  // ------------------------------------------------------------ mouse and keys
   listen() {
     let from = null;
     this.canvas.addEventListener("pointerdown", (event) => {
