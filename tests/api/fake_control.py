@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
+from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
 from swell.model.view import (
     ClusterView,
     JobView,
@@ -159,6 +161,18 @@ class FakeControl:
             query = msgspec.structs.replace(query, before=place(self.job(before)))
         with self._lock:
             return newest([view for view in self._jobs.values() if query.matches(view)], query.limit)
+
+    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
+        length_s = period_s or 3600.0
+        ended = [view for view in self.jobs(query) if view.finished_s is not None]
+        found = added_up(
+            (math.floor(((view.finished_s or 0.0) - origin_s) / length_s), outcome_of(view)) for view in ended
+        )
+        periods = [
+            OutcomePeriod(begin_s=origin_s + number * length_s, outcome=found[number])
+            for number in sorted(found)
+        ]
+        return JobHistory(period_s=length_s, periods=tuple(periods))
 
     def candidates(self, wanted: str) -> list[JobView]:
         views = self.jobs()

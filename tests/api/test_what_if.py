@@ -146,3 +146,29 @@ def test_a_job_that_is_being_tried_out_is_left_out(stage: Stage, script: Path) -
     assert found.left_out == (other,) and [job.id for job in found.jobs] == [job_id]
     stage.hands.is_obedient = True
     stage.client.cancel(other)  # or the platform would wait for the end of its trial run
+
+
+def test_jobs_leave_a_node_that_would_be_drained(stage: Stage, script: Path) -> None:
+    stage.hands.deliver(NodeJoined(at_s=0.0, node=Node(name="far", kind="cpu", devices=("far/0",))))
+    until(lambda: stage.client.cluster().num_devices == 3)
+    jobs = [stage.run(script, **ONE) for _ in range(3)]
+    found = what_if(stage.folder.path, Wish(drain=("far",)))
+    assert (found.num_devices_now, found.num_devices_then) == (3, 2)
+    assert [job.id for job in found.jobs] == jobs
+    ends_now = [job.now.finish_s for job in found.jobs if job.now is not None and job.now.finish_s]
+    ends_then = [job.then.finish_s for job in found.jobs if job.then.finish_s]
+    assert len(ends_now) == len(ends_then) == 3 and max(ends_then) > max(ends_now) + 5.0
+    with pytest.raises(InvalidInput, match="there is no node 'moon'; choose from node0, far"):
+        what_if(stage.folder.path, Wish(drain=("moon",)))
+
+
+def test_another_deadline_is_promised_or_refused_as_a_real_one_would_be(stage: Stage, script: Path) -> None:
+    job_id = stage.run(script, **ONE)  # its end is 10 s away
+    (job,) = what_if(stage.folder.path, Wish(deadlines=((job_id, "now+60s"),))).jobs
+    assert job.then.is_promised and job.then.kept and job.then.deadline_s is not None
+    (job,) = what_if(stage.folder.path, Wish(deadlines=((job_id, "now+2s"),))).jobs
+    assert not job.then.is_promised and job.then.refusal and job.then.counter_offer_s is not None
+    with pytest.raises(InvalidInput, match="there is no open job 'gone'"):
+        what_if(stage.folder.path, Wish(deadlines=(("gone", "now+1m"),)))
+    with pytest.raises(InvalidJob, match="deadline: 'soon'"):
+        what_if(stage.folder.path, Wish(deadlines=((job_id, "soon"),)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
+from swell.model.outcome import Outcome, added_up, outcome_of
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint, absorb
 from swell.store.curves import MetricKey, taken_off
@@ -115,6 +116,18 @@ class MemoryArchive:
 
     def begun(self, beginning: str, limit: int) -> list[JobView]:
         return [self.jobs[job_id] for job_id in sorted(self.jobs) if job_id.startswith(beginning)][:limit]
+
+    def span(self, query: JobQuery) -> tuple[float, float] | None:
+        ends_s = [view.finished_s for view in self.find(query) if view.finished_s is not None]
+        return (min(ends_s), max(ends_s)) if ends_s else None
+
+    def add_up(
+        self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
+    ) -> dict[int, Outcome]:
+        ended = [view for view in self.find(query) if view.id not in without]
+        return added_up(
+            (int(((view.finished_s or 0.0) - origin_s) / period_s), outcome_of(view)) for view in ended
+        )
 
     def count(self) -> dict[Phase, int]:
         return dict(Counter(view.phase for view in self.jobs.values()))

@@ -13,6 +13,7 @@ from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
+from swell.model.outcome import JobHistory
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
@@ -49,6 +50,10 @@ class Control(Protocol):
 
         Raises UnknownJob.
         """
+
+    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
+        """Ended jobs that match it, added up by the time of their end in periods of this length, one of which
+        begins at `origin_s`. None: of a length that suits."""
 
     def candidates(self, wanted: str) -> Sequence[JobView]:
         """Which jobs a user may mean: the one of that id, else the newest of that name, else some whose ids

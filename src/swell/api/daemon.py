@@ -61,7 +61,8 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         _metrics(platform, folder, metrics_port) as bound_metrics_port,
     ):
         intake, door = Intake(folder, options.settings.code), PageDoor(folder)
-        page, access = Page(platform, Sessions(door.secret), door.port), Access.of(folder, options.settings)
+        page = Page(platform, Sessions(door.secret), door.port, folder.path)
+        access = Access.of(folder, options.settings)
         app = create_app(platform, folder.ensure_token(), intake, page, access)
         names = [one.getsockname() for one in shared]
         server = ApiServer(app, *listeners, *shared, shared_addresses=names)

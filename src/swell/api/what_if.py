@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from swell.api.client import connect
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
+from swell.api.promise_request import PromiseRequest
 from swell.api.similar_jobs import Likenesses
 from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
 from swell.core.job_progress import JobProgress
@@ -26,10 +27,10 @@ from swell.core.state import Saved
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.kind_choice import with_kind
-from swell.live.platform import check_job
+from swell.live.platform import check_job, check_promisable
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
-from swell.model.job import Elasticity, JobClass
+from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.options import Sizes
 from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy
@@ -40,6 +41,9 @@ from swell.sim.standing import Standing, sim_job, undisturbed
 from swell.sim.what_if import Fate, PlatformChange, go_on
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
+
+#: Ended jobs, the newest, of which one may be like a job that was never measured.
+MAX_ENDED = 1000
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +78,10 @@ class Wish:
     policy: str | None = None
     add_nodes: int = 0
     kind: str = ""  #: of these nodes; empty: of the only kind that there is
+    drain: tuple[str, ...] = ()  #: nodes that jobs are to leave
+    deadlines: tuple[tuple[str, str], ...] = ()  #: (job id, the deadline to ask for, as users write it)
     submit: Path | None = None  #: a job file
+    text: str | None = None  #: of that file; None: it is read
 
 
 def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
@@ -82,7 +89,7 @@ def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
 
     Raises:
         NoPlatform: it is not up and never was.
-        InvalidInput: there is no such policy, or no node to add others like.
+        InvalidInput: there is no such policy, node or open job, or no node to add others like.
         InvalidJob: the job file holds none that could be submitted, or one that has not been measured.
     """
     folder = StateFolder(state)
@@ -100,11 +107,11 @@ class KindScene:
     likenesses: Likenesses
     belief: FittedBelief
 
-    @property
-    def num_usable_devices(self) -> int:
-        """Of nodes that take work."""
+    def num_usable_devices(self, drained: Collection[str]) -> int:
+        """Of nodes that take work, were these to be left."""
         saved = self.saved
-        return sum(len(node.devices) for node in saved.cluster.nodes if node.name not in saved.warned)
+        left = {*saved.warned, *drained}
+        return sum(len(node.devices) for node in saved.cluster.nodes if node.name not in left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +172,8 @@ def _kind_scene(one: SavedKind, cache: ProfileCache, ended: Sequence[JobView]) -
 def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
     try:
         with connect(folder.path) as client:
-            return True, client.head_state(), client.jobs()
+            ended = [phase for phase in Phase if phase.is_end]
+            return True, client.head_state(), client.jobs(ended, limit=MAX_ENDED)
     except NoPlatform:
         if not folder.journal.exists():
             raise
@@ -174,15 +182,24 @@ def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
 
 def _answer(scene: Scene, wish: Wish) -> WhatIf:
     nodes = _more_nodes(scene, wish)
-    num_then = scene.num_devices + sum(len(node.devices) for node in nodes)
+    num_then = scene.num_devices + sum(len(node.devices) for node in nodes) - _num_lost(scene, wish.drain)
     policy = wish.policy or scene.policy
-    drafts = _drafts(scene, wish.submit, nodes, new_policy(policy).domain.sizes)
+    _check_drained(scene, wish.drain)
+    deadlines = _deadlines(scene, wish.deadlines)
+    drafts = _drafts(scene, wish, nodes, new_policy(policy).domain.sizes)
     told, left_out = dict[str, Forecast](), set[str]()
     unnamed = place_without_kind([kind.kind for kind in scene.kinds])
     for kind in scene.kinds:
         of_kind = [draft for draft in drafts if (draft.spec.kind or scene.kinds[unnamed].kind) == kind.kind]
         added = tuple(node for node in nodes if node.kind == kind.kind)
-        forecasts, unknown = _forecasts(scene, kind, wish.policy or "", added, of_kind)
+        ids = {record.id for record in kind.saved.records}
+        change = PlatformChange(
+            policy=wish.policy or "",
+            nodes=added,
+            drained=tuple(node.name for node in kind.saved.cluster.nodes if node.name in wish.drain),
+            deadlines=tuple((job_id, at_s) for job_id, at_s in deadlines if job_id in ids),
+        )
+        forecasts, unknown = _forecasts(scene, kind, change, of_kind)
         told |= {forecast.id: forecast for forecast in forecasts}
         left_out.update(unknown)
     records = sorted(scene.records, key=lambda record: (record.submitted_s, record.id))
@@ -199,14 +216,15 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
 
 
 def _forecasts(
-    scene: Scene, kind: KindScene, policy: str, nodes: tuple[Node, ...], drafts: Sequence[JobRecord]
+    scene: Scene, kind: KindScene, change: PlatformChange, drafts: Sequence[JobRecord]
 ) -> tuple[list[Forecast], Sequence[str]]:
     """Of all jobs of a kind; and the ids of those of which nothing is known."""
-    num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in nodes)
+    num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in change.nodes)
     new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
     standing, left_out = _standing(scene.now_s, kind, num_then)
     as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
-    change = PlatformChange(policy=policy, nodes=nodes, jobs=new_jobs)
+    known = tuple((job_id, at_s) for job_id, at_s in change.deadlines if job_id in as_is)
+    change = replace(change, deadlines=known, jobs=new_jobs)
     as_wished = go_on(new_core(settings=scene.settings), standing, change)
     offset_s = scene.calendar_offset_s
     forecasts = [
@@ -244,17 +262,45 @@ def _like(like: Node, num: int, taken: set[str], scene: Scene) -> tuple[Node, ..
     )
 
 
-def _drafts(scene: Scene, file: Path | None, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
+def _check_drained(scene: Scene, names: Sequence[str]) -> None:
+    """Raises InvalidInput."""
+    there = [node.name for kind in scene.kinds for node in kind.saved.cluster.nodes]
+    for name in names:
+        if name not in there:
+            raise InvalidInput(f"--drain: there is no node {name!r}; choose from {', '.join(there)}")
+
+
+def _num_lost(scene: Scene, names: Sequence[str]) -> int:
+    """Devices of these nodes."""
+    nodes = [node for kind in scene.kinds for node in kind.saved.cluster.nodes]
+    return sum(len(node.devices) for node in nodes if node.name in names)
+
+
+def _deadlines(scene: Scene, wanted: Sequence[tuple[str, str]]) -> list[tuple[str, float]]:
+    """What is asked for, by the calendar. Raises InvalidInput, InvalidJob."""
+    records = {record.id: record for record in scene.records}
+    now_s, asked = scene.now_s + scene.calendar_offset_s, []
+    for job_id, text in wanted:
+        if job_id not in records:
+            raise InvalidInput(f"--deadline: there is no open job {job_id!r}; `swell jobs` lists all jobs")
+        check_promisable(records[job_id].spec.name, records[job_id].spec.elasticity)
+        deadline_s, _ = PromiseRequest(deadline=text).times(now_s)
+        asked.append((job_id, deadline_s))
+    return asked
+
+
+def _drafts(scene: Scene, wish: Wish, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
     """The jobs of a file, as if they were submitted now, with these nodes there as well."""
-    if file is None:
+    if wish.submit is None:
         return []
     named = [kind for kind in scene.kinds if kind.kind]
-    usable = {kind.kind: kind.num_usable_devices for kind in named}
+    usable = {kind.kind: kind.num_usable_devices(wish.drain) for kind in named}
     devices = {kind.kind: kind.saved.cluster.num_devices for kind in named}
     for node in nodes:
         usable[node.kind] += len(node.devices)
         devices[node.kind] += len(node.devices)
-    specs = [with_kind(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in load(file)]
+    jobs = load(wish.submit, wish.text)
+    specs = [with_kind(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs]
     for spec in specs:
         check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
     taken, drafts = {record.id for record in scene.records}, []
@@ -326,9 +372,10 @@ def _forecast(record: JobRecord, now: Fate | None, then: Fate, calendar_offset_s
 
 def _by_calendar(fate: Fate, offset_s: float) -> Fate:
     """The head that went on, and with it its fate, is in head time."""
-    finish_s, offer_s = fate.finish_s, fate.counter_offer_s
+    finish_s, offer_s, deadline_s = fate.finish_s, fate.counter_offer_s, fate.deadline_s
     return msgspec.structs.replace(
         fate,
         finish_s=None if finish_s is None else finish_s + offset_s,
         counter_offer_s=None if offer_s is None else offer_s + offset_s,
+        deadline_s=None if deadline_s is None else deadline_s + offset_s,
     )

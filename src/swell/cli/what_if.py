@@ -35,6 +35,18 @@ def what_if(
             show_default=False,
         ),
     ] = "",
+    drain: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Drain this node. May be given several times."),
+    ] = None,
+    deadline: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="JOB=TIME",
+            help="Ask for another deadline of this open job, such as digits-1=now+10m. May be given several "
+            "times.",
+        ),
+    ] = None,
     submit: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Submit the jobs of this file.")
     ] = None,
@@ -49,15 +61,34 @@ def what_if(
     from swell.api.what_if import Wish
     from swell.api.what_if import what_if as ask
 
-    if policy is None and not add_nodes and submit is None:
-        raise typer.BadParameter("name at least one change: --policy NAME, --add-nodes N, --submit FILE.yaml")
-    answer = ask(state, Wish(policy=policy, add_nodes=add_nodes, kind=kind, submit=submit))
+    wish = Wish(
+        policy=policy,
+        add_nodes=add_nodes,
+        kind=kind,
+        drain=tuple(drain or ()),
+        deadlines=_deadlines(deadline or []),
+        submit=submit,
+    )
+    if wish == Wish(kind=kind):
+        raise typer.BadParameter(
+            "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --deadline JOB=TIME, "
+            "--submit FILE.yaml"
+        )
+    answer = ask(state, wish)
     if json:
         print_json(answer)
         return
     for job_id in answer.left_out:
         warn(f"left out: {job_id} has not been measured yet; ask again after its trial run")
     _print(answer)
+
+
+def _deadlines(given: list[str]) -> tuple[tuple[str, str], ...]:
+    pairs = [text.partition("=") for text in given]
+    for text, (job_id, _, at) in zip(given, pairs, strict=True):
+        if not job_id or not at:
+            raise typer.BadParameter(f"--deadline {text!r}: write JOB=TIME, such as digits-1=now+10m")
+    return tuple((job_id, at) for job_id, _, at in pairs)
 
 
 def _print(answer: WhatIf) -> None:
@@ -88,11 +119,17 @@ def _row(job: Forecast, at_s: float) -> tuple[str, ...]:
     return (
         job.id,
         job.job_class,
-        "-" if job.deadline_s is None else clock(job.deadline_s, at_s),
+        _deadline(job, at_s),
         "-" if job.now is None else _end(job.now, at_s),
         _end(job.then, at_s),
         _difference(job),
     )
+
+
+def _deadline(job: Forecast, at_s: float) -> str:
+    """As it would be."""
+    deadline_s = job.deadline_s if job.then.deadline_s is None else job.then.deadline_s
+    return "-" if deadline_s is None else clock(deadline_s, at_s)
 
 
 def _end(fate: Fate, at_s: float) -> str:
@@ -131,6 +168,11 @@ def _remarks(answer: WhatIf) -> Iterator[str]:
                 yield f"  earliest deadline that can be promised: {offer}"
         elif job.then.is_unpromised and (job.now is None or not job.now.is_unpromised):
             yield f"{job.id}: not promised: {job.then.reason}"
+        elif job.then.refusal and (job.now is None or job.now.refusal != job.then.refusal):
+            yield f"{job.id}: its other deadline is refused: {job.then.refusal}"
+            if job.then.counter_offer_s is not None:
+                offer = moment(job.then.counter_offer_s, answer.at_s)
+                yield f"  earliest deadline that can be promised: {offer}"
     yield _summary(answer)
 
 

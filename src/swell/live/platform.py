@@ -25,6 +25,7 @@ from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
 from swell.live.command_digest import digest
 from swell.live.disk import space_of
+from swell.live.history import add_up
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.kind_choice import with_kind
@@ -58,6 +59,7 @@ from swell.model.event import (
 from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.options import Sizes
+from swell.model.outcome import JobHistory, Outcome
 from swell.model.running import RunningWork
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.sizes import format_bytes
@@ -98,13 +100,21 @@ class History(Protocol):
 
 
 class EndedJobsByName(EndedJobs, Protocol):
-    """Those that can be asked for in all the ways that a user names a job."""
+    """Those that can be asked for in all the ways that a user names a job, and added up."""
 
     def named(self, name: str) -> JobView | None:
         """The newest job with this name; None if there is none."""
 
     def begun(self, beginning: str, limit: int) -> list[JobView]:
         """At most `limit` jobs whose ids start with `beginning`."""
+
+    def span(self, query: JobQuery) -> tuple[float, float] | None:
+        """See `history.EndedOutcomes`."""
+
+    def add_up(
+        self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
+    ) -> dict[int, Outcome]:
+        """See `history.EndedOutcomes`."""
 
     def count(self) -> dict[Phase, int]:
         """Number of jobs in each phase."""
@@ -484,15 +494,26 @@ class Platform:
             UnknownJob: there is no job `before`.
         """
         calendar = self._calendar
-        since_s = None if query.since_s is None else query.since_s - calendar.offset_s
         query = msgspec.structs.replace(
-            query, since_s=since_s, before=place(self._found(before)) if before else None
+            self._in_head_time(query), before=place(self._found(before)) if before else None
         )
         recent = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
         has_ended_ones = not query.phases or any(phase.is_end for phase in query.phases)
         old = self._store.archive.find(query) if has_ended_ones else []
         found = newest([*recent.values(), *(view for view in old if view.id not in recent)], query.limit)
         return [shown_job(view, calendar) for view in found]
+
+    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
+        """Ended jobs that match the query, added up by the time of their end."""
+        return add_up(self._board, self._store.archive, self._in_head_time(query), period_s, origin_s)
+
+    def _in_head_time(self, query: JobQuery) -> JobQuery:
+        offset_s, since_s, until_s = self._calendar.offset_s, query.since_s, query.until_s
+        return msgspec.structs.replace(
+            query,
+            since_s=None if since_s is None else since_s - offset_s,
+            until_s=None if until_s is None else until_s - offset_s,
+        )
 
     def candidates(self, wanted: str) -> list[JobView]:
         """The job with this id; else the newest with this name; else a few whose ids begin with it."""

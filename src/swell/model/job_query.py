@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.job import Phase
+from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 
 
@@ -20,6 +20,12 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     phases: frozenset[Phase] = frozenset()  #: empty: any
     since_s: float | None = None  #: submitted, ended or still open at that time or later
+    until_s: float | None = None  #: ended before that time
+    name: str = ""  #: begins so
+    tenant: str | None = None
+    job_class: JobClass | None = None
+    is_promised: bool | None = None
+    kept: bool | None = None  #: its deadline
     before: Cursor | None = None  #: of earlier places only
     limit: int = 0  #: the newest so many of them; 0: all
 
@@ -27,9 +33,25 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
         """Without regard to `limit`."""
         if self.phases and view.phase not in self.phases:
             return False
-        if self.since_s is not None and view.finished_s is not None and view.finished_s < self.since_s:
+        if not (self._matches_time(view.finished_s) and view.name.startswith(self.name)):
+            return False
+        wanted = (self.tenant, self.job_class, self.is_promised, self.kept)
+        found = (view.tenant, view.job_class, view.is_promised, view.kept)
+        if any(one is not None and one != other for one, other in zip(wanted, found, strict=True)):
             return False
         return self.before is None or place(view) < self.before
+
+    def _matches_time(self, ended_s: float | None) -> bool:
+        if ended_s is None:
+            return self.until_s is None
+        is_late = self.since_s is None or ended_s >= self.since_s
+        return is_late and (self.until_s is None or ended_s < self.until_s)
+
+    @property
+    def is_about_outcomes(self) -> bool:
+        """Whether it asks for more than phase, end and place."""
+        asked = (self.until_s, self.tenant, self.job_class, self.is_promised, self.kept)
+        return bool(self.name) or any(one is not None for one in asked)
 
 
 EVERY_JOB = JobQuery()

@@ -12,7 +12,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.coding import encode
-from swell.model.event import JobSubmitted, Opened
+from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured
@@ -33,6 +33,8 @@ class PlatformChange:
 
     policy: str = ""  #: empty: the same
     nodes: tuple[Node, ...] = ()  #: that join
+    drained: tuple[str, ...] = ()  #: names of nodes that take no more work, and that jobs leave
+    deadlines: tuple[tuple[str, float], ...] = ()  #: (job id, s) that are asked for, as in a `JobSpec`
     jobs: tuple[SimJob, ...] = ()  #: that are submitted
 
 
@@ -42,10 +44,12 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase  #: one that is no end: it does not come to one
     finish_s: float | None  #: None: never, or it was refused
     is_promised: bool
+    deadline_s: float | None = None
     kept: bool | None  #: ends at or before its deadline; None without one, refused or cancelled
     counter_offer_s: float | None  #: refused: the earliest deadline that could be promised
     reason: str
     is_unpromised: bool = False  #: refused a promise, and tried all the same
+    refusal: str = ""  #: why another deadline that was asked for is not promised, of a job that goes on
 
 
 def go_on(core: PlatformCore, standing: Standing, change: PlatformChange) -> dict[str, Fate]:
@@ -96,6 +100,11 @@ def _events(standing: Standing, change: PlatformChange) -> list[tuple[float, Occ
     if change.policy or standing.saved.is_draining:
         happening.append(EventArrives(Opened(at_s=now_s, policy=change.policy)))
     happening += [NodeReturns(node) for node in change.nodes]
+    happening += [EventArrives(NodeWarned(at_s=now_s, name=name, why="what if")) for name in change.drained]
+    happening += [
+        EventArrives(DeadlineChangeAsked(at_s=now_s, job_id=job_id, deadline_s=deadline_s))
+        for job_id, deadline_s in change.deadlines
+    ]
     happening += [EventArrives(JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec)) for job in change.jobs]
     return [(now_s, occurrence) for occurrence in happening]
 
@@ -106,8 +115,10 @@ def _fate(view: JobView) -> Fate:
         phase=view.phase,
         finish_s=None if view.phase is Phase.REJECTED else view.finished_s,
         is_promised=view.is_promised,
+        deadline_s=view.deadline_s,
         kept=False if is_open and view.deadline_s is not None else view.kept,
         counter_offer_s=view.counter_offer_s,
         reason=view.refusal or view.message or view.reason,
         is_unpromised=view.is_unpromised,
+        refusal=view.refusal,
     )

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from swell.model.coding import decoder, encode
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
+from swell.model.outcome import Outcome
 from swell.model.view import JobView, Story
 from swell.store import schema
 from swell.store.database import Database
@@ -21,7 +22,8 @@ _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 #: Rows a statement names at most: databases limit the number of parameters.
 CHUNK = 500
 #: What is kept of a job that has ended.
-OF_JOB = (schema.jobs, schema.stories, schema.submissions, schema.curves)
+OF_JOB = (schema.jobs, schema.outcomes, schema.stories, schema.submissions, schema.curves)
+ENDS = frozenset(phase for phase in Phase if phase.is_end)
 #: Behind a beginning of an id it is behind every id that begins so: ids are ASCII.
 LAST_CHARACTER = "\x7f"
 
@@ -37,9 +39,12 @@ class Archive:
         """Add or replace, inside the caller's transaction."""
         rows = {view.id: _job_row(view) for view in views}
         for chunk in _chunks(list(rows)):
-            connection.execute(schema.jobs.delete().where(schema.jobs.c.job_id.in_(chunk)))
+            for table in (schema.jobs, schema.outcomes):
+                connection.execute(table.delete().where(table.c.job_id.in_(chunk)))
         if rows:
             connection.execute(schema.jobs.insert(), list(rows.values()))
+            outcomes = {view.id: schema.outcome_row(view) for view in views}
+            connection.execute(schema.outcomes.insert(), list(outcomes.values()))
 
     def put_stories(self, connection: sa.Connection, stories: Sequence[tuple[str, Story]]) -> None:
         """Add those that are not there, inside the caller's transaction.
@@ -81,9 +86,11 @@ class Archive:
 
     def find(self, query: JobQuery) -> list[JobView]:
         """The jobs of the archive that meet it, oldest first."""
+        if query.is_about_outcomes:
+            return self._read(_by_outcome(query))[::-1]
         table = schema.jobs
         newest_first = sa.select(table).order_by(table.c.submitted_s.desc(), table.c.job_id.desc())
-        if query.phases:
+        if _is_about_phases(query):
             newest_first = newest_first.where(table.c.phase.in_(sorted(query.phases)))
         if query.since_s is not None:
             newest_first = newest_first.where(table.c.ended_s >= query.since_s)
@@ -93,6 +100,32 @@ class Archive:
         if query.limit:
             newest_first = newest_first.limit(query.limit)
         return self._read(newest_first)[::-1]
+
+    def span(self, query: JobQuery) -> tuple[float, float] | None:
+        """When the first and the last of those jobs ended; None: there are none."""
+        ended_s = schema.outcomes.c.ended_s
+        ends = sa.select(sa.func.min(ended_s), sa.func.max(ended_s)).where(*_conditions(query))
+        with self._database.reading() as connection:
+            first_s, last_s = connection.execute(ends).one()
+        return None if first_s is None else (first_s, last_s)
+
+    def add_up(
+        self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
+    ) -> dict[int, Outcome]:
+        """Outcomes by the number of their period, of which number 0 begins at `origin_s`.
+
+        Args:
+            origin_s: earlier than the end of any job.
+            without: ids of jobs that are left out.
+        """
+        left_out = sa.select(sa.func.json_each(encode(list(without)).decode()).table_valued("value").c.value)
+        columns = schema.outcomes.c
+        number = sa.cast((columns.ended_s - origin_s) / period_s, sa.Integer)
+        sums = [sum_of.label(name) for name, sum_of in _SUMS.items()]
+        rows = sa.select(number, *sums).where(*_conditions(query), columns.job_id.not_in(left_out))
+        with self._database.reading() as connection:
+            found = connection.execute(rows.group_by(number)).all()
+        return {int(row[0]): Outcome(**dict(zip(_SUMS, row[1:], strict=True))) for row in found}
 
     def named(self, name: str) -> JobView | None:
         """The newest job of that name."""
@@ -182,6 +215,70 @@ class Archive:
         with self._database.reading() as connection:
             at_s: float | None = connection.scalar(one)
         return at_s
+
+
+def _by_outcome(query: JobQuery) -> sa.Select[Any]:
+    """Rows of `jobs`, newest first."""
+    found, columns = schema.outcomes, schema.outcomes.c
+    chosen = sa.select(columns.job_id, columns.submitted_s).where(*_conditions(query))
+    if query.before is not None:
+        before = (query.before.submitted_s, query.before.job_id)
+        chosen = chosen.where(sa.tuple_(columns.submitted_s, columns.job_id) < before)
+    chosen = chosen.order_by(columns.submitted_s.desc(), columns.job_id.desc())
+    if query.limit:
+        chosen = chosen.limit(query.limit)
+    place = chosen.subquery(found.name + "_found")
+    rows = sa.select(schema.jobs).join(place, place.c.job_id == schema.jobs.c.job_id)
+    return rows.order_by(place.c.submitted_s.desc(), place.c.job_id.desc())
+
+
+def _is_about_phases(query: JobQuery) -> bool:
+    """All jobs here have ended: a condition that each meets would only keep an index from being used."""
+    return bool(query.phases) and not query.phases >= ENDS
+
+
+def _conditions(query: JobQuery) -> list[sa.ColumnElement[bool]]:
+    """Of the table `outcomes`, without place and limit."""
+    columns = schema.outcomes.c
+    found: list[sa.ColumnElement[bool]] = []
+    if _is_about_phases(query):
+        found.append(columns.phase.in_(sorted(query.phases)))
+    if query.since_s is not None:
+        found.append(columns.ended_s >= query.since_s)
+    if query.until_s is not None:
+        found.append(columns.ended_s < query.until_s)
+    if query.name:
+        found += [columns.name >= query.name, columns.name < query.name + LAST_CHARACTER]
+    if query.tenant is not None:
+        found.append(columns.tenant == query.tenant)
+    if query.job_class is not None:
+        found.append(columns.job_class == str(query.job_class))
+    if query.is_promised is not None:
+        found.append(columns.is_promised.is_(query.is_promised))
+    if query.kept is not None:
+        found.append(columns.kept.is_(query.kept))
+    return found
+
+
+def _number_of(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    return sa.func.coalesce(sa.func.sum(sa.case((condition, 1), else_=0)), 0)
+
+
+_OF = schema.outcomes.c
+#: Fields of an `Outcome`, as sums over rows.
+_SUMS: dict[str, sa.ColumnElement[Any]] = {
+    "num_jobs": sa.func.count(),
+    "promises_kept": _number_of(sa.and_(_OF.is_promised, _OF.kept.is_(True))),
+    "promises_missed": _number_of(sa.and_(_OF.is_promised, _OF.kept.is_(False))),
+    "others_kept": _number_of(sa.and_(sa.not_(_OF.is_promised), _OF.kept.is_(True))),
+    "others_missed": _number_of(sa.and_(sa.not_(_OF.is_promised), _OF.kept.is_(False))),
+    "refused": _number_of(_OF.phase == str(Phase.REJECTED)),
+    "failed": _number_of(_OF.phase == str(Phase.FAILED)),
+    "device_s": sa.func.sum(_OF.device_s),
+    "resizes": sa.func.sum(_OF.resizes),
+    "pause_s": sa.func.sum(_OF.pause_s),
+    "saved_s": sa.func.sum(_OF.saved_s),
+}
 
 
 def _job_row(view: JobView) -> dict[str, object]:

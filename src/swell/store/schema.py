@@ -14,9 +14,11 @@ from swell import __version__
 from swell.model.coding import decoder, encode
 from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec
+from swell.model.outcome import device_s
+from swell.model.view import JobView
 from swell.store.errors import DamagedState, NewerState, remedy
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 metadata = sa.MetaData()
 
@@ -73,6 +75,30 @@ jobs = sa.Table(
     sa.Index("jobs_by_submission", "submitted_s", "job_id"),
     sa.Index("jobs_by_phase", "phase", "submitted_s"),
     sa.Index("jobs_by_name", "name", "submitted_s"),
+)
+
+#: What lists and sums of the jobs of `jobs` are made of, without reading their views.
+outcomes = sa.Table(
+    "outcomes",
+    metadata,
+    sa.Column("job_id", sa.Text, primary_key=True),
+    sa.Column("submitted_s", sa.Float(53), nullable=False),
+    sa.Column("ended_s", sa.Float(53), nullable=False),
+    sa.Column("phase", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("tenant", sa.Text, nullable=False),
+    sa.Column("job_class", sa.Text, nullable=False),
+    sa.Column("is_promised", sa.Boolean, nullable=False),
+    sa.Column("kept", sa.Boolean),  #: its deadline; NULL: it has none, or was refused or cancelled
+    sa.Column("device_s", sa.Float(53), nullable=False),
+    sa.Column("resizes", sa.Integer, nullable=False),
+    sa.Column("pause_s", sa.Float(53), nullable=False),
+    sa.Column("saved_s", sa.Float(53), nullable=False),
+    sa.Index("outcomes_by_submission", "submitted_s", "job_id"),
+    sa.Index("outcomes_by_name", "name", "submitted_s"),
+    sa.Index("outcomes_by_tenant", "tenant", "submitted_s"),
+    sa.Index("outcomes_by_promise", "is_promised", "kept", "submitted_s"),
+    sa.Index("outcomes_by_end", "ended_s"),
 )
 
 stories = sa.Table(
@@ -134,6 +160,25 @@ def submission_row(event: JobSubmitted) -> dict[str, object]:
         "key": event.origin.key or None,
         "event": text,
         "crc": checksum(event.job_id, text),
+    }
+
+
+def outcome_row(view: JobView) -> dict[str, object]:
+    """Row of the table `outcomes` of a job that has ended."""
+    return {
+        "job_id": view.id,
+        "submitted_s": view.submitted_s,
+        "ended_s": view.submitted_s if view.finished_s is None else view.finished_s,
+        "phase": str(view.phase),
+        "name": view.name,
+        "tenant": view.tenant,
+        "job_class": str(view.job_class),
+        "is_promised": view.is_promised,
+        "kept": view.kept,
+        "device_s": device_s(view),
+        "resizes": view.resizes,
+        "pause_s": view.resize_pause_s,
+        "saved_s": view.resize_saved_s,
     }
 
 
@@ -242,9 +287,33 @@ def _to_version_4(connection: sa.Connection) -> None:
         table.create(connection)
 
 
+#: Views that are read at a time: one may be some thousand bytes.
+VIEWS_AT_ONCE = 1000
+
+_decode_view: Callable[[str], JobView] = decoder(JobView).decode
+
+
+def _to_version_5(connection: sa.Connection) -> None:
+    """Ended jobs are found and added up by the database."""
+    outcomes.create(connection)
+    views = connection.execution_options(yield_per=VIEWS_AT_ONCE).execute(sa.select(jobs.c.view))
+    for part in views.partitions():
+        rows = [outcome_row(view) for (text,) in part if (view := _sound_view(text)) is not None]
+        if rows:
+            connection.execute(outcomes.insert(), rows)
+
+
+def _sound_view(text: str) -> JobView | None:
+    """None of one that is damaged: it is told of when it is read."""
+    try:
+        return _decode_view(text)
+    except (msgspec.MsgspecError, TypeError):
+        return None
+
+
 #: Schema version -> what brings a database of the version before it there. A new database skips them:
 #: it is created from the tables above. So a change of a table is an edit above plus a step here.
-STEPS: Mapping[int, Step] = {2: _to_version_2, 3: _to_version_3, 4: _to_version_4}
+STEPS: Mapping[int, Step] = {2: _to_version_2, 3: _to_version_3, 4: _to_version_4, 5: _to_version_5}
 
 
 def bring_up_to_date(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -16,11 +17,13 @@ from swell.api.control import Control
 from swell.api.page.docs_page import docs_page
 from swell.api.page.event_stream import EventStream, last_id_of
 from swell.api.page.feed import PageFeed
+from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
 from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
 from swell.api.page.socket_owner import owner_of
+from swell.api.page.what_if_page import WhatIfPage
 from swell.model.errors import Unavailable
 from swell.web.static_files import static_file
 
@@ -29,15 +32,21 @@ class Page:
     """
     Args:
         port: of loopback HTTP, which it opens if need be; may raise Unavailable.
+        folder: state folder of the platform.
     """
 
     def __init__(
-        self, control: Control, sessions: Sessions | None = None, port: Callable[[], int] | None = None
+        self,
+        control: Control,
+        sessions: Sessions | None = None,
+        port: Callable[[], int] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.control = control
         self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.feed = PageFeed(control)
         self._port = _no_port if port is None else port
+        self._views = (WhatIfPage(control, base_values, folder), HistoryPage(control, base_values))
 
     def link(self, caller: Caller) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
@@ -57,6 +66,7 @@ class Page:
             Route("/page/events", self._events, methods=["GET"]),
             *JobPage(self.control, self.feed, base_values).routes(),
             Route("/docs", _docs, methods=["GET"]),
+            *(route for view in self._views for route in view.routes()),
         ]
 
     def _enter(self, request: Request) -> Response:
@@ -93,7 +103,7 @@ FOR_EVER = "max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
 
 #: Address and name of each view, in the order of the navigation.
-VIEWS = (("/", "Now"),)
+VIEWS = (("/", "Now"), ("/what-if", "What if"), ("/history", "History"))
 
 
 def base_values(request: Request) -> dict[str, Any]:

@@ -44,6 +44,7 @@ export function follow(since, onDelta, onState) {
 }
 
 // What a page sends that changes something. headers: more of them.
+// What a page sends that changes something. headers: further ones.
 export async function send(method, path, body, headers = {}) {
   const answer = await fetch(path, {
     method,

@@ -1,0 +1,90 @@
+"""The process that answers one question of the page: what if, or which jobs a file holds.
+
+    python -m swell.api.page.apart
+
+A forecast computes for seconds, and a file may be made to be slow to read: here they hold neither head nor API.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+
+import msgspec
+
+from swell.api.errors import ApiError, NoPlatform
+from swell.api.job_file import FileJob, load
+from swell.api.page.question import Question, Task
+from swell.api.submission import Submission
+from swell.api.what_if import WhatIf, Wish, what_if
+from swell.model.errors import InvalidInput, InvalidJob
+from swell.store.errors import StateError
+
+#: Jobs that train come first.
+NICENESS = 10
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One of these, in any case."""
+
+    error: str = ""
+    what_if: WhatIf | None = None
+    jobs: tuple[Submission, ...] = ()
+
+
+def answer(task: Task) -> Answer:
+    """What is wrong with the question is part of the answer."""
+    question = task.question
+    try:
+        question.check()
+        jobs = _jobs(question)
+        if task.state:
+            return Answer(what_if=what_if(task.state, _wish(question)))
+        for job in jobs:
+            job.to_spec(time.time())
+        return Answer(jobs=tuple(job.submission.anchored(job.path.parent) for job in jobs))
+    except (InvalidInput, InvalidJob, NoPlatform, ApiError, StateError, OSError) as error:
+        return Answer(error=str(error))
+    except (OverflowError, RecursionError) as error:
+        return Answer(error=f"a value is too large or nested too deeply ({error}); correct it")
+
+
+def _jobs(question: Question) -> list[FileJob]:
+    """Of the pasted file; a page has no environment of its own. Raises InvalidJob."""
+    jobs = load(question.file, question.text) if question.text.strip() else []
+    for job in jobs:
+        for name, value in job.submission.env.items():
+            if value is None:
+                raise InvalidJob(
+                    f"{job.path}, line {job.field_lines.get('env', job.line)}: env: {name[:80]!r} has no "
+                    "value, and a browser has no environment to take it from; write the value"
+                )
+    return jobs
+
+
+def _wish(question: Question) -> Wish:
+    has_file = bool(question.text.strip())
+    return Wish(
+        policy=question.policy or None,
+        add_nodes=question.add_nodes,
+        kind=question.kind,
+        drain=question.drain,
+        deadlines=question.deadlines,
+        submit=question.file if has_file else None,
+        text=question.text if has_file else None,
+    )
+
+
+def main() -> None:
+    """Reads a `Task`, writes an `Answer`."""
+    limit_s = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))  # also where the daemon is killed meanwhile
+    os.nice(NICENESS)
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    sys.stdout.buffer.write(msgspec.json.encode(answer(task)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""The view *History*: ended jobs in pages, and what came of them over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from swell.api.control import Control
+from swell.api.page.history_filter import (
+    ENDS,
+    HOUR_S,
+    PERIODS,
+    PROMISES,
+    HistoryFilter,
+    filter_of,
+    weeks_begin_s,
+)
+from swell.api.page.rows import NOTHING, JobRow, job_row
+from swell.model.errors import UnknownJob
+from swell.model.job import JobClass
+from swell.model.lengths import span
+from swell.model.outcome import JobHistory, OutcomePeriod, device_s
+from swell.model.view import JobView
+from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE
+from swell.web.templating import render
+
+#: Jobs of one page.
+PAGE_LENGTH = 50
+
+
+class EndedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One ended job."""
+
+    job: JobRow
+    length: str  #: from its first step to its end
+    device_hours: float
+    resizes: int
+    pause: str
+    saved: str
+
+
+class HistoryPage:
+    """
+    Args:
+        base_values: what `base.html` needs of a request.
+    """
+
+    def __init__(self, control: Control, base_values: Callable[[Request], dict[str, Any]]) -> None:
+        self._control, self._base_values = control, base_values
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route("/history", self._show, methods=["GET"])]
+
+    def _show(self, request: Request) -> Response:
+        wanted, before = filter_of(request.query_params), request.query_params.get("before", "")
+        fault = ""
+        try:
+            found = self._found(wanted, before)
+        except (ValueError, UnknownJob) as error:
+            fault, found = str(error.args[0]), _nothing()
+        values = {"wanted": wanted, "fault": fault, "is_first": not before, **_choices(), **found}
+        status = 422 if fault else 200
+        return HTMLResponse(render("history.html", {**self._base_values(request), **values}), status)
+
+    def _found(self, wanted: HistoryFilter, before: str) -> dict[str, Any]:
+        """Raises ValueError, UnknownJob."""
+        query, now_s = wanted.query(), self._control.now_s()
+        limit = PAGE_LENGTH + 1  # one more tells that there is another page
+        views = self._control.jobs(msgspec.structs.replace(query, limit=limit), before)
+        history = self._control.history(query, wanted.period_s(), weeks_begin_s())
+        shown = views[-PAGE_LENGTH:]
+        has_older = len(views) > PAGE_LENGTH
+        return {
+            "rows": [_row(view, now_s) for view in reversed(shown)],
+            "older": _address({**wanted.words, "before": shown[0].id}) if has_older else "",
+            "newest": _address(wanted.words),
+            "history": history,
+            "periods": [(period, _period_name(period, history.period_s)) for period in history.periods],
+            "length": _length_name(history.period_s),
+            "charts": _charts(history),
+        }
+
+
+def _row(view: JobView, now_s: float) -> EndedRow:
+    began_s, ended_s = view.started_s, view.finished_s
+    return EndedRow(
+        job=job_row(view, now_s),
+        length=NOTHING if began_s is None or ended_s is None else span(ended_s - began_s),
+        device_hours=device_s(view) / HOUR_S,
+        resizes=view.resizes,
+        pause=span(view.resize_pause_s) if view.resizes else NOTHING,
+        saved=span(view.resize_saved_s) if view.resizes else NOTHING,
+    )
+
+
+def _nothing() -> dict[str, Any]:
+    history = JobHistory(period_s=HOUR_S)
+    return {
+        "rows": [],
+        "older": "",
+        "newest": "/history",
+        "history": history,
+        "periods": [],
+        "length": "",
+        "charts": _charts(history),
+    }
+
+
+def _choices() -> dict[str, Any]:
+    return {
+        "phases": [("", "any"), *((str(phase), str(phase)) for phase in sorted(ENDS))],
+        "classes": [("", "any"), *((str(one), str(one).replace("_", " ")) for one in JobClass)],
+        "promises": [(word, name) for word, (name, *_) in PROMISES.items()],
+        "lengths": [(word, name) for word, (name, _) in PERIODS.items()],
+        "uplot_script": UPLOT_SCRIPT,
+        "uplot_style": UPLOT_STYLE,
+    }
+
+
+def _address(words: Mapping[str, str]) -> str:
+    return f"/history?{urlencode(words)}" if words else "/history"
+
+
+def _charts(history: JobHistory) -> dict[str, Any]:
+    """What `curves.js` draws; a table beneath says the same."""
+    periods = history.periods
+    return {
+        "names": [_period_name(period, history.period_s) for period in periods],
+        "xLabel": f"{_length_name(history.period_s)} of the end" if periods else "",
+        "promises": [
+            _bars("kept", [period.outcome.promises_kept for period in periods]),
+            _bars("missed", [period.outcome.promises_missed for period in periods]),
+        ],
+        "devices": [_bars("device hours", _hours(periods, "device_s"), "h")],
+        "resizes": [
+            _bars("paused", _hours(periods, "pause_s"), "h"),
+            _bars("saved by growing", _hours(periods, "saved_s"), "h"),
+        ],
+    }
+
+
+def _bars(label: str, values: Sequence[float], unit: str = "") -> dict[str, Any]:
+    return {"label": label, "values": list(values)} | ({"unit": unit} if unit else {})
+
+
+def _hours(periods: Sequence[OutcomePeriod], field: str) -> list[float]:
+    return [float(f"{getattr(period.outcome, field) / HOUR_S:.5g}") for period in periods]
+
+
+def _length_name(period_s: float) -> str:
+    names = {7 * 24 * HOUR_S: "week", 24 * HOUR_S: "day", HOUR_S: "hour"}
+    return names.get(period_s, span(period_s))
+
+
+def _period_name(period: OutcomePeriod, period_s: float) -> str:
+    """A week is named by its first day."""
+    # An hour and a bit later is on the right day, also where clocks were put back since.
+    is_long = period_s >= 24 * HOUR_S
+    begin = datetime.fromtimestamp(period.begin_s + (1.5 * HOUR_S if is_long else 0.0)).astimezone()
+    return f"{begin:%Y-%m-%d}" if is_long else f"{begin:%b %d %H:%M}"

@@ -1,0 +1,84 @@
+"""What became of ended jobs, in numbers that can be added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+
+from swell.model.job import Phase
+from swell.model.view import JobView
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of jobs: of one, or of several together. Times are seconds."""
+
+    num_jobs: int = 0
+    promises_kept: int = 0
+    promises_missed: int = 0
+    others_kept: int = 0  #: deadlines without a promise
+    others_missed: int = 0
+    refused: int = 0
+    failed: int = 0
+    device_s: float = 0.0  #: devices that were held, times how long
+    resizes: int = 0
+    pause_s: float = 0.0  #: that resizes took from training
+    saved_s: float = 0.0  #: training time that growing saved
+
+    def __add__(self, other: Outcome) -> Outcome:
+        names = Outcome.__struct_fields__
+        return Outcome(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+class OutcomePeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that ended in a week, or another length of time."""
+
+    begin_s: float
+    outcome: Outcome
+
+
+class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """Ended jobs added up, period by period; those in which none ended are left out."""
+
+    period_s: float
+    periods: tuple[OutcomePeriod, ...] = ()  #: oldest first
+
+    @property
+    def total(self) -> Outcome:
+        """Of all periods."""
+        return sum((period.outcome for period in self.periods), Outcome())
+
+
+def outcome_of(view: JobView) -> Outcome:
+    """Of one job that has ended."""
+    return Outcome(
+        num_jobs=1,
+        promises_kept=int(view.is_promised and view.kept is True),
+        promises_missed=int(view.is_promised and view.kept is False),
+        others_kept=int(not view.is_promised and view.kept is True),
+        others_missed=int(not view.is_promised and view.kept is False),
+        refused=int(view.phase is Phase.REJECTED),
+        failed=int(view.phase is Phase.FAILED),
+        device_s=device_s(view),
+        resizes=view.resizes,
+        pause_s=view.resize_pause_s,
+        saved_s=view.resize_saved_s,
+    )
+
+
+def device_s(view: JobView) -> float:
+    """Devices that it held, times how long it held them."""
+    if view.finished_s is None or not view.sizes:
+        return 0.0
+    changes = [*view.sizes, (view.finished_s, 0)]
+    worker_s = sum(workers * max(0.0, end_s - at_s) for (at_s, workers), (end_s, _) in pairwise(changes))
+    return worker_s * view.devices_per_worker
+
+
+def added_up(outcomes: Iterable[tuple[int, Outcome]]) -> dict[int, Outcome]:
+    """By the number of their period."""
+    found: dict[int, Outcome] = {}
+    for number, outcome in outcomes:
+        found[number] = found.get(number, Outcome()) + outcome
+    return found

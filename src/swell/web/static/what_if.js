@@ -1,0 +1,177 @@
+// The view What if: asks for a forecast, and submits the job of the form.
+
+import { send } from "/static/events.js";
+import { clock, showTimes } from "/static/format.js";
+
+const $ = (id) => document.getElementById(id);
+const form = $("question"), text = $("text");
+// So often, and for so long, the page looks what became of a submitted job.
+const LOOK_MS = 700, LOOKS = 400;
+
+let fileName = "";
+
+// ---- the job file: each field of the form is one line of it
+
+const isList = () => /^[-[{]/.test(text.value.replace(/^\s*#.*$/gm, "").trimStart());
+
+// A value as YAML reads it back: numbers as they are, texts in quotes only where they might be something else.
+function written(value, isNumber) {
+  const isPlain = isNumber || /^[A-Za-z/~.][\w/.~-]*$|^now\+\w+$/.test(value);
+  return isPlain && !/^(null|true|false|\.inf|\.nan|~)$/i.test(value) ? value : JSON.stringify(value);
+}
+
+function write(key, value, isNumber) {
+  const lines = text.value.split("\n").filter((line, place, all) => line !== "" || place < all.length - 1);
+  const at = lines.findIndex((line) => line.startsWith(`${key}:`));
+  const line = `${key}: ${written(value, isNumber)}`;
+  if (value === "") {
+    if (at >= 0) lines.splice(at, 1);
+  } else if (at >= 0) lines[at] = line;
+  else lines.push(line);
+  text.value = lines.length && lines[0] !== "" ? `${lines.join("\n")}\n` : lines.filter(Boolean).join("\n");
+}
+
+function writeEnd() {
+  for (const unit of ["epochs", "steps", "samples"]) write(unit, unit === $("unit").value ? $("amount").value : "", true);
+}
+
+function showFields() {
+  for (const field of $("fields").querySelectorAll("input, select")) field.disabled = isList();
+}
+
+if (text !== null) {
+  $("fields").addEventListener("input", ({ target }) => {
+    if (target.dataset.field) write(target.dataset.field, target.value.trim(), "number" in target.dataset);
+    else writeEnd();
+  });
+  text.addEventListener("input", showFields);
+  $("file").addEventListener("change", async ({ target }) => {
+    if (!target.files.length) return;
+    fileName = target.files[0].name;
+    text.value = await target.files[0].text();
+    showFields();
+  });
+}
+
+// ---- what is asked, and what is answered
+
+function question() {
+  const job = $("deadline-job")?.value, at = $("deadline-at")?.value.trim();
+  return {
+    policy: $("policy").value,
+    add_nodes: Number($("add-nodes").value || 0),
+    kind: $("kind")?.value ?? "",
+    drain: [...form.querySelectorAll("input[name=drain]:checked")].map((box) => box.value),
+    deadlines: job && at ? [[job, at]] : [],
+    ...jobPart(),
+  };
+}
+
+function jobPart() {
+  if (text === null) return {};
+  return { text: text.value.trim() === "" ? "" : text.value, folder: $("folder").value.trim(), file_name: fileName };
+}
+
+function complain(error) {
+  $("fault").hidden = error === null;
+  $("fault").textContent = error === null ? "" : error.message;
+  // A message that is as wide as its section would hide what it is about; the reader is taken to it.
+  if (error !== null) $("fault").scrollIntoView({ block: "nearest" });
+}
+
+function show(...parts) {
+  $("answer").replaceChildren(...parts);
+  showTimes($("answer"));
+  $("answer").focus({ preventScroll: true });
+  $("answer").scrollIntoView({ block: "nearest" });
+}
+
+// One question at a time: its buttons rest meanwhile.
+async function during(word, work) {
+  const buttons = form.querySelectorAll("button");
+  const began = Date.now();
+  const tick = () => { $("progress").textContent = `${word}, ${Math.round((Date.now() - began) / 1000)} s`; };
+  const timer = setInterval(tick, 1000);
+  $("progress").textContent = `${word} …`;
+  buttons.forEach((button) => { button.disabled = true; });
+  complain(null);
+  try {
+    await work();
+  } catch (error) {
+    complain(error);
+  } finally {
+    clearInterval(timer);
+    $("progress").textContent = "";
+    buttons.forEach((button) => { button.disabled = false; });
+  }
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  during("forecasting", async () => {
+    const told = await send("POST", "/page/what-if", question());
+    // The answer is a part of the page, made by the template, in which all names are text.
+    show(...new DOMParser().parseFromString(told.html, "text/html").body.childNodes);
+  });
+});
+
+form.addEventListener("reset", () => {
+  fileName = "";
+  complain(null);
+  $("answer").replaceChildren();
+  setTimeout(() => text !== null && showFields());
+});
+
+// ---- submitting
+
+function make(tag, content, attributes = {}) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...content);
+  return element;
+}
+
+function verdict(job) {
+  if (job.phase === "rejected") {
+    const offer = job.counter_offer_s === null ? "" : `; offered ${clock(job.counter_offer_s)}`;
+    return `refused: ${job.reason}${offer}`;
+  }
+  if (job.phase === "failed") return `failed: ${job.message}`;
+  if (job.is_promised) return `promised for ${clock(job.deadline_s)}`;
+  if (job.is_unpromised) return `not promised, and tried: ${job.refusal}`;
+  return `${job.phase}: ${job.reason}`;
+}
+
+const isOpen = (job) => ["queued", "starting"].includes(job.phase) && !job.is_promised && !job.is_unpromised;
+
+// Says in the line of a job what becomes of it, until that is decided.
+async function watch(id, place) {
+  for (let look = 0; look < LOOKS && place.isConnected; look += 1) {
+    const answer = await fetch(`/v1/jobs/${encodeURIComponent(id)}`).catch(() => null);
+    if (answer?.ok) {
+      const job = await answer.json();
+      place.textContent = verdict(job);
+      if (!isOpen(job)) return;
+    }
+    await new Promise((done) => { setTimeout(done, LOOK_MS); });
+  }
+}
+
+$("submit-job")?.addEventListener("click", () => during("submitting", async () => {
+  const { jobs } = await send("POST", "/page/job-file", jobPart());
+  const key = crypto.randomUUID();
+  const list = make("ul", [], { class: "notes" });
+  const file = fileName || "job.yaml";
+  show(make("section", [
+    make("h2", [jobs.length === 1 ? "Submitted" : `Submitted ${jobs.length} jobs`]), list,
+    make("p", ["The same in a terminal: ", make("code", [`swell submit ${file}`])], { class: "same-by" }),
+  ]));
+  for (const [place, job] of jobs.entries()) {
+    const told = await send("POST", "/v1/jobs", job, { "Idempotency-Key": `${key}/${place}` });
+    const said = make("span", ["submitted"]);
+    list.append(make("li", [make("a", [told.id], { href: `/jobs/${encodeURIComponent(told.id)}` }), " ", said]));
+    watch(told.id, said);
+  }
+}));
+
+if (text !== null) showFields();

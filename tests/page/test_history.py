@@ -1,0 +1,143 @@
+"""Ended jobs on the page: all that match, each once; names are text; bad filters are named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.api.fake_control import FakeControl
+from tests.page.opened_page import OpenedPage, opened_page
+from tests.store.views import job_view
+
+from swell.api.page.history_filter import HistoryFilter, filter_of
+from swell.model.job import JobClass, Phase
+
+ENDS = [phase for phase in Phase if phase.is_end]
+MARKUP = "<img src=x onerror=alert(1)>\"'&"
+DAY_S = 86400.0
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> FakeControl:
+    control = FakeControl(tmp_path)
+    control.put(job_view())  # is open, and no part of the history
+    for number in range(130):
+        at_s = 1_800_000_000.0 + number // 2 * 0.1 * DAY_S
+        control.put(
+            job_view(
+                id=f"job-{number:03d}",
+                name=("digits", "train", "digits-2")[number % 3],
+                tenant=("", "ada")[number % 2],
+                phase=ENDS[number % len(ENDS)],
+                job_class=list(JobClass)[number % 3],
+                is_promised=number % 3 == 0,
+                kept=(True, False, None)[number % 5 % 3],
+                submitted_s=at_s,
+                finished_s=at_s + 600.0,
+            )
+        )
+    return control
+
+
+@pytest.fixture
+def page(control: FakeControl) -> Iterator[OpenedPage]:
+    with opened_page(control, None) as page:
+        yield page
+
+
+@pytest.fixture
+def client(page: OpenedPage) -> Iterator[httpx.Client]:
+    with page.browser() as client:
+        yield client
+
+
+def ids(text: str) -> list[str]:
+    return re.findall(r'<tr data-id="([^"]*)"', text)
+
+
+def older(text: str) -> str | None:
+    found = re.search(r'<a href="([^"]*)" rel="next">', text)
+    return None if found is None else found[1].replace("&amp;", "&")
+
+
+def test_the_pages_together_are_the_jobs_that_match_each_once(
+    client: httpx.Client, control: FakeControl
+) -> None:
+    @settings(max_examples=12, deadline=None)
+    @given(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "name": st.sampled_from(["d", "digits-2", "nothing"]),
+                "phase": st.sampled_from([str(phase) for phase in ENDS]),
+                "class": st.sampled_from([str(one) for one in JobClass]),
+                "tenant": st.just("ada"),
+                "promise": st.sampled_from(["kept", "missed", "other-kept", "other-missed"]),
+                "from": st.sampled_from(["2027-01-16", "2027-01-18"]),
+                "to": st.sampled_from(["2027-01-17", "2027-01-19"]),
+            },
+        )
+    )
+    def hold(words: dict[str, str]) -> None:
+        found: list[str] = []
+        address: str | None = str(httpx.URL("/history", params=words))
+        while address is not None:
+            answer = client.get(address)
+            assert answer.status_code == 200
+            found += ids(answer.text)
+            address = older(answer.text)
+        query = filter_of(words).query()
+        assert found == [view.id for view in reversed(control.jobs(query))]
+
+    hold()
+    assert len(ids(client.get("/history").text)) == 50
+
+
+def test_markup_in_a_name_is_text(client: httpx.Client, control: FakeControl) -> None:
+    late = {"submitted_s": 1_900_000_000.0, "finished_s": 1_900_000_001.0}
+    control.put(job_view(id=f"{MARKUP}-1", name=MARKUP, tenant=MARKUP, phase=Phase.FAILED, **late))
+    for address in ("/history", str(httpx.URL("/history", params={"name": MARKUP, "tenant": MARKUP}))):
+        text = client.get(address).text
+        assert "<img src=x" not in text
+        assert unquote(re.findall(r'href="/jobs/([^"]*)"', text)[0]) == f"{MARKUP}-1"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"phase": "asleep"}, "phase: 'asleep' is not known; choose from"),
+        ({"phase": "running"}, "phase: 'running' is not known"),
+        ({"class": "royal"}, "class: 'royal' is not known; choose from strict, soft, best_effort"),
+        ({"promise": "x"}, "promise: 'x' is not known"),
+        ({"from": "yesterday"}, "from: 'yesterday' is no day; write it as 2030-01-31"),
+        ({"to": "9999-12-31"}, "to: '9999-12-31' is no day"),
+        ({"by": "century"}, "by: 'century' is not known; choose from hour, day, week"),
+        ({"before": "gone"}, "no job has the id 'gone'"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_named(client: httpx.Client, words: dict[str, str], told: str) -> None:
+    answer = client.get("/history", params=words)
+    assert answer.status_code == 422
+    assert told in answer.text.replace("&#39;", "'")
+    assert 'name="from"' in answer.text, "the form is there to be corrected"
+
+
+def test_periods_add_up_to_the_total_and_stand_in_a_table(client: httpx.Client) -> None:
+    text = client.get("/history", params={"by": "week"}).text.partition("</table>")[0]
+    days = re.findall(r'<tr><th scope="row">(2027-\d\d-\d\d)</th><td class="number">(\d+)</td>', text)
+    assert sum(int(number) for _, number in days) == 130
+    assert [day for day, _ in days] == ["2027-01-11", "2027-01-18"], "weeks begin on Mondays"
+
+
+def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:
+    words = {"name": "dig", "class": "soft", "from": "2027-01-16", "promise": "other-kept"}
+    text = client.get("/history", params=words).text
+    assert 'name="name" value="dig"' in text and 'value="2027-01-16"' in text
+    assert '<option value="soft" selected>' in text and '<option value="other-kept" selected>' in text
+    assert HistoryFilter(name="dig").words == {"name": "dig"}

@@ -1,0 +1,175 @@
+"""Ended jobs are found, paged and added up by the database as a look at each of them would."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.store.memory_journal import MemoryArchive
+from tests.store.views import job_view
+
+from swell.model.job import JobClass, Phase
+from swell.model.job_query import JobQuery, place
+from swell.model.outcome import device_s
+from swell.model.view import JobView
+from swell.store import schema
+from swell.store.archive import Archive
+from swell.store.journal import SqlJournal
+
+ENDS = [phase for phase in Phase if phase.is_end]
+NAMES = ("digits", "digits-2", "train", "<b>", "d")
+TENANTS = ("", "ada", "bob")
+
+views = st.builds(
+    lambda number, at_s, length_s, **changes: job_view(
+        id=f"j-{number}", submitted_s=float(at_s), finished_s=float(at_s + length_s), **changes
+    ),
+    number=st.integers(0, 10**9),
+    at_s=st.integers(1000, 1020),
+    length_s=st.integers(0, 20),
+    name=st.sampled_from(NAMES),
+    tenant=st.sampled_from(TENANTS),
+    job_class=st.sampled_from(list(JobClass)),
+    phase=st.sampled_from(ENDS),
+    is_promised=st.booleans(),
+    kept=st.sampled_from((None, True, False)),
+    devices_per_worker=st.sampled_from((1, 2)),
+)
+queries = st.builds(
+    JobQuery,
+    phases=st.frozensets(st.sampled_from(ENDS)),
+    since_s=st.none() | st.integers(995, 1045).map(float),
+    until_s=st.none() | st.integers(995, 1045).map(float),
+    name=st.sampled_from(("", "d", "digits", "digits-2", "<", "z")),
+    tenant=st.none() | st.sampled_from(TENANTS),
+    job_class=st.none() | st.sampled_from(list(JobClass)),
+    is_promised=st.none() | st.booleans(),
+    kept=st.none() | st.booleans(),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "swell.db"
+
+
+@pytest.fixture
+def archive_of(path: Path) -> Iterator[Callable[[list[JobView]], Archive]]:
+    journal = SqlJournal(path)
+
+    def put(jobs: list[JobView]) -> Archive:
+        old = [view.id for view in journal.archived_jobs()]
+        journal.prune(old, 0.0)
+        journal.fold(b"{}", jobs)
+        return journal.archive
+
+    yield put
+    journal.close()
+
+
+def distinct(jobs: list[JobView]) -> list[JobView]:
+    return list({view.id: view for view in jobs}.values())
+
+
+def test_pages_are_together_the_jobs_that_match_each_once(
+    archive_of: Callable[[list[JobView]], Archive],
+) -> None:
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 5))
+    def hold(jobs: list[JobView], query: JobQuery, limit: int) -> None:
+        archive = archive_of(jobs)
+        found: list[JobView] = []
+        before = None
+        while page := archive.find(msgspec.structs.replace(query, before=before, limit=limit)):
+            assert len(page) <= limit
+            found = page + found
+            before = place(page[0])
+        assert found == sorted((view for view in jobs if query.matches(view)), key=place)
+
+    hold()
+
+
+def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobView]], Archive]) -> None:
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 30))
+    def hold(jobs: list[JobView], query: JobQuery, period_s: int) -> None:
+        archive, plain = archive_of(jobs), MemoryArchive({view.id: view for view in jobs})
+        without = [view.id for view in jobs[::3]]
+        found = archive.add_up(query, period_s, 990.0, without)
+        assert found == plain.add_up(query, period_s, 990.0, without)
+        assert archive.span(query) == plain.span(query)
+
+    hold()
+
+
+def test_devices_are_counted_for_as_long_as_they_were_held() -> None:
+    sizes = ((10.0, 1), (20.0, 4), (30.0, 0), (40.0, 2))
+    view = job_view(sizes=sizes, finished_s=45.0, devices_per_worker=2, phase=Phase.SUCCEEDED)
+    assert device_s(view) == 2 * (10 * 1 + 10 * 4 + 5 * 2)
+    assert device_s(job_view(sizes=(), finished_s=45.0)) == device_s(job_view(finished_s=None)) == 0.0
+
+
+def test_a_store_of_version_4_gets_the_outcomes_of_its_jobs(path: Path) -> None:
+    jobs = [job_view(id=f"j-{n}", submitted_s=float(n), finished_s=n + 5.0, tenant="ada") for n in range(5)]
+    journal = SqlJournal(path)
+    journal.fold(b"{}", jobs)
+    journal.close()
+    raw = sqlite3.connect(path)
+    raw.execute("DROP TABLE outcomes")
+    raw.execute("UPDATE jobs SET view = 'no view', crc = NULL WHERE job_id = 'j-3'")
+    raw.execute("UPDATE meta SET schema_version = 4")
+    raw.commit()
+    raw.close()
+    again = SqlJournal(path)
+    assert again.archive.find(JobQuery(tenant="ada")) == [view for view in jobs if view.id != "j-3"]
+    again.close()
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT schema_version FROM meta").fetchone() == (schema.SCHEMA_VERSION,)
+    raw.close()
+
+
+def many(num: int) -> Iterator[JobView]:
+    for number in range(num):
+        at_s = 1_700_000_000.0 + 300 * number
+        sizes = tuple((at_s + 60 * change, 1 + change % 8) for change in range(20))
+        yield job_view(
+            id=f"job-{number:06d}",
+            name=NAMES[number % 4],
+            tenant=TENANTS[number % 3],
+            phase=ENDS[number % 11 % len(ENDS)],
+            kept=number % 7 != 0,
+            submitted_s=at_s,
+            finished_s=at_s + 1200.0,
+            sizes=sizes,
+        )
+
+
+@pytest.mark.bench
+def test_time_of_a_page_of_a_hundred_thousand_jobs(path: Path) -> None:
+    journal = SqlJournal(path)
+    journal.fold(b"{}", list(many(100_000)))
+    print(f"\n{path.stat().st_size / 2**20:.0f} MiB")
+    asked: dict[str, dict[str, Any]] = {
+        "newest": {"phases": frozenset(ENDS)},
+        "named": {"name": "tr"},
+        "a tenant's missed promises": {"tenant": "bob", "is_promised": True, "kept": False},
+        "of one week long ago": {"since_s": 1_700_600_000.0, "until_s": 1_701_200_000.0},
+        "none": {"tenant": "nobody-there"},
+    }
+    for what, conditions in asked.items():
+        query, start_s = JobQuery(limit=51, **conditions), time.perf_counter()
+        num = len(journal.archive.find(query))
+        page_s, start_s = time.perf_counter() - start_s, time.perf_counter()
+        journal.archive.span(query)
+        periods = journal.archive.add_up(query, 7 * 86400.0, 1_600_000_000.0)
+        sums_s = time.perf_counter() - start_s
+        told = f"page {page_s * 1e3:.1f} ms ({num} jobs), sums {sums_s * 1e3:.1f} ms ({len(periods)} weeks)"
+        print(f"{what}: {told}")
+    journal.close()
