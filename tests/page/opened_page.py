@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx
 
+from swell.api.access import Access
 from swell.api.caller import OWNER, Caller
 from swell.api.control import Control
-from swell.api.intake import Intake
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
@@ -36,12 +36,12 @@ class OpenedPage:
 
 
 @contextmanager
-def opened_page(control: Control, folder: Path | None, intake: Intake | None = None) -> Iterator[OpenedPage]:
+def opened_page(control: Control, folder: Path | None, access: Access | None = None) -> Iterator[OpenedPage]:
     """On a port of its own, until the context ends."""
     listener = bind()
     port = int(listener.getsockname()[1])
     page = Page(control, port=lambda: port, folder=folder)
-    server = ApiServer(create_app(control, TOKEN, intake, page), listener)
+    server = ApiServer(create_app(control, TOKEN, page=page, access=access), listener)
     server.start()
     try:
         yield OpenedPage(page, port)

@@ -2,7 +2,7 @@
 
     python -m swell.api.page.apart
 
-A forecast computes for seconds, and a file may be made to be slow to read: here they hold neither head nor API.
+A forecast computes for seconds, and a file may be made to be slow to read: here neither holds up the head.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from swell.api.page.rows import NOTHING
+from swell.api.page.job_rows import NOTHING
 from swell.model.job import JobClass, Phase
 from swell.model.lengths import span
 
@@ -48,12 +48,20 @@ class TotalRow(msgspec.Struct, frozen=True, kw_only=True):
     now: str | int | float | None
     then: str | int | float | None
     is_time: bool = False
-    is_worse: bool = False
+    is_wanted: bool | None = None  #: that it rises; None: neither way is better
 
     @property
-    def is_changed(self) -> bool:
-        """Whether it would be another one."""
-        return self.now != self.then
+    def trend(self) -> str:
+        """`better`, `worse`, `other` or `same`."""
+        if self.now == self.then:
+            return "same"
+        if self.is_wanted is None or not (_is_number(self.now) and _is_number(self.then)):
+            return "other"
+        return "better" if (self.then > self.now) is self.is_wanted else "worse"  # type: ignore[operator]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def forecast_rows(told: WhatIf) -> list[ForecastRow]:
@@ -69,7 +77,7 @@ def _row(job: Forecast) -> ForecastRow:
         cls=str(job.job_class),
         deadline_s=deadline_s,
         is_hypothetical=job.is_hypothetical,
-        now=EndCell(text="not there") if job.now is None else _cell(job.now),
+        now=EndCell() if job.now is None else _cell(job.now),
         then=_cell(job.then),
         difference=difference,
         trend=trend,
@@ -118,7 +126,7 @@ def forecast_totals(told: WhatIf) -> list[TotalRow]:
     then = [job.then for job in told.jobs]
     strict = [job for job in told.jobs if job.job_class is JobClass.STRICT]
     return [
-        _count("Promises kept", _num_promised(now, True), _num_promised(then, True), rises=True),
+        _count("Promises kept", _num_promised(now, True), _num_promised(then, True), is_wanted=True),
         _count("Promises broken", _num_promised(now, False), _num_promised(then, False)),
         _count("Other deadlines missed", _num_missed(now), _num_missed(then)),
         _count(
@@ -126,14 +134,14 @@ def forecast_totals(told: WhatIf) -> list[TotalRow]:
             sum(job.now is not None and job.now.phase is Phase.REJECTED for job in strict),
             sum(job.then.phase is Phase.REJECTED for job in strict),
         ),
-        TotalRow(name="Last job ends", now=_last_s(now), then=_last_s(then), is_time=True),
+        TotalRow(name="Last job ends", now=_last_s(now), then=_last_s(then), is_time=True, is_wanted=False),
         TotalRow(name="Devices", now=told.num_devices_now, then=told.num_devices_then),
         TotalRow(name="Policy", now=told.policy_now, then=told.policy_then),
     ]
 
 
-def _count(name: str, now: int, then: int, rises: bool = False) -> TotalRow:
-    return TotalRow(name=name, now=now, then=then, is_worse=then < now if rises else then > now)
+def _count(name: str, now: int, then: int, is_wanted: bool = False) -> TotalRow:
+    return TotalRow(name=name, now=now, then=then, is_wanted=is_wanted)
 
 
 def _num_promised(fates: Sequence[Fate], kept: bool) -> int:

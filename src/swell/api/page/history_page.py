@@ -22,17 +22,19 @@ from swell.api.page.history_filter import (
     filter_of,
     weeks_begin_s,
 )
-from swell.api.page.rows import NOTHING, JobRow, job_row
+from swell.api.page.job_rows import NOTHING, JobRow, job_row
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass
 from swell.model.lengths import span
-from swell.model.outcome import JobHistory, OutcomePeriod, device_s
+from swell.model.outcome import JobHistory, Outcome, OutcomePeriod, device_s
 from swell.model.view import JobView
 from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE
 from swell.web.templating import render
 
 #: Jobs of one page.
 PAGE_LENGTH = 50
+#: Of more periods than these, most of them without a job, only those with jobs are shown.
+MANY_PERIODS = 100
 
 
 class EndedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +84,7 @@ class HistoryPage:
             "older": _address({**wanted.words, "before": shown[0].id}) if has_older else "",
             "newest": _address(wanted.words),
             "history": history,
-            "periods": [(period, _period_name(period, history.period_s)) for period in history.periods],
+            "periods": [(period, _period_name(period, history.period_s)) for period in _filled(history)],
             "length": _length_name(history.period_s),
             "charts": _charts(history),
         }
@@ -130,9 +132,9 @@ def _address(words: Mapping[str, str]) -> str:
 
 def _charts(history: JobHistory) -> dict[str, Any]:
     """What `curves.js` draws; a table beneath says the same."""
-    periods = history.periods
+    periods = _filled(history)
     return {
-        "names": [_period_name(period, history.period_s) for period in periods],
+        "names": [_short_name(period, history.period_s) for period in periods],
         "xLabel": f"{_length_name(history.period_s)} of the end" if periods else "",
         "promises": [
             _bars("kept", [period.outcome.promises_kept for period in periods]),
@@ -159,9 +161,31 @@ def _length_name(period_s: float) -> str:
     return names.get(period_s, span(period_s))
 
 
+def _filled(history: JobHistory) -> Sequence[OutcomePeriod]:
+    """With those in which no job ended, unless they are most."""
+    known, length_s = {period.begin_s: period for period in history.periods}, history.period_s
+    if not known:
+        return ()
+    first_s = min(known)
+    num = round((max(known) - first_s) / length_s) + 1
+    if num > max(MANY_PERIODS, 2 * len(known)):
+        return history.periods
+    begins = (first_s + place * length_s for place in range(num))
+    return [known.get(begin_s) or OutcomePeriod(begin_s=begin_s, outcome=Outcome()) for begin_s in begins]
+
+
+def _short_name(period: OutcomePeriod, period_s: float) -> str:
+    """On the axis of a chart."""
+    return _name(period, period_s, "%b %d", "%d %H:%M")
+
+
 def _period_name(period: OutcomePeriod, period_s: float) -> str:
     """A week is named by its first day."""
+    return _name(period, period_s, "%Y-%m-%d", "%Y-%m-%d %H:%M")
+
+
+def _name(period: OutcomePeriod, period_s: float, of_days: str, of_hours: str) -> str:
     # An hour and a bit later is on the right day, also where clocks were put back since.
     is_long = period_s >= 24 * HOUR_S
     begin = datetime.fromtimestamp(period.begin_s + (1.5 * HOUR_S if is_long else 0.0)).astimezone()
-    return f"{begin:%Y-%m-%d}" if is_long else f"{begin:%b %d %H:%M}"
+    return begin.strftime(of_days if is_long else of_hours)

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from swell.api.answers import answer, failure
 from swell.api.authentication import MAX_BODY_BYTES
-from swell.api.caller import Caller, Role
+from swell.api.caller import Role, caller_of
 from swell.api.control import Control
 from swell.api.page.forecast_rows import forecast_rows, forecast_totals, notes
 from swell.api.page.question import Question, Task
@@ -64,7 +64,7 @@ class WhatIfPage:
             "kinds": sorted({node.kind for node in cluster.nodes}),
             "policies": [name for name in POLICIES if name != cluster.policy],
             "jobs": jobs,
-            "may_submit": _caller(request).role >= Role.SUBMIT,
+            "may_submit": caller_of(request.scope).role >= Role.SUBMIT,
         }
         return HTMLResponse(render("what_if.html", {**self._base_values(request), **values}))
 
@@ -82,7 +82,7 @@ class WhatIfPage:
         question = _question(body)
         if isinstance(question, Response):
             return question
-        if question.text.strip() and _caller(request).role < Role.SUBMIT:
+        if question.text.strip() and caller_of(request.scope).role < Role.SUBMIT:
             return _not_allowed()
         if question.is_empty:
             return failure(422, "nothing would be different: choose a policy, nodes, a deadline or a job")
@@ -107,7 +107,7 @@ class WhatIfPage:
         question = _question(body)
         if isinstance(question, Response):
             return question
-        if _caller(request).role < Role.SUBMIT:
+        if caller_of(request.scope).role < Role.SUBMIT:
             return _not_allowed()
         if not question.text.strip():
             return failure(422, "there is no job: fill in the fields, paste a job file or choose one")
@@ -165,12 +165,7 @@ def _not_allowed() -> Response:
     return failure(403, "your role is to view: jobs are submitted by users with the role submit or operate")
 
 
-def _caller(request: Request) -> Caller:
-    caller: Caller = request.scope["swell.caller"]
-    return caller
-
-
 def _session(request: Request) -> str:
     """Who asks: a browser, or the holder of a token."""
     session = request.scope.get("swell.session")
-    return f"token of {_caller(request).name}" if session is None else str(session.csrf)
+    return f"token of {caller_of(request.scope).name}" if session is None else str(session.csrf)

@@ -3,7 +3,7 @@
 import { curves } from "/static/curves.js";
 import { showTimes } from "/static/format.js";
 
-const HEIGHT = 170;
+const HEIGHT = 200;
 
 showTimes(document);
 const told = JSON.parse(document.getElementById("charts").textContent);
