@@ -135,7 +135,8 @@ class FakeControl:
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         with self._lock:
-            views = [self._jobs[job_id] for job_id, turn in self._changed.items() if turn > since]
+            late = [job_id for job_id, turn in self._changed.items() if turn > since]
+            views = [self._jobs[job_id] for job_id in late if job_id in self._jobs]
             stories = [(job_id, story) for turn, job_id, story in self._told if turn > since]
             return BoardChanges(self._turn, views, False, stories)
 

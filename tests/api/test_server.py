@@ -191,14 +191,7 @@ def test_a_large_body_is_refused_with_and_without_its_length(http: httpx.Client)
 
 
 def test_what_is_not_there_is_said_so(http: httpx.Client) -> None:
-    for path in (
-        "/v1/jobs/nobody",
-        "/v1/jobs/nobody/logs",
-        "/v1/jobs/nobody/stories",
-        "/v1/other",
-        "/docs/none",
-    ):
-    for path in ("/v1/jobs/nobody", "/v1/jobs/nobody/logs", "/v1/jobs/nobody/stories", "/v1/other", "/openapi.json"):
+    for path in ("/v1/jobs/no", "/v1/jobs/no/logs", "/v1/jobs/no/stories", "/v1/other", "/openapi.json"):
         answer = http.get(path)
         assert answer.status_code == 404
         assert answer.json()["error"]

@@ -43,7 +43,6 @@ export function follow(since, onDelta, onState) {
   return { close: () => source.close() };
 }
 
-// What a page sends that changes something. headers: more of them.
 // What a page sends that changes something. headers: further ones.
 export async function send(method, path, body, headers = {}) {
   const answer = await fetch(path, {
