@@ -26,27 +26,24 @@ def check_loss(loss: MetricSeries, num_steps: int = NUM_STEPS) -> None:
     assert sum(loss.not_finite) == 0 and set(loss.num_workers) <= {1, 2, 3, 4}
 
 
-def test_a_job_that_is_resized_and_loses_its_leader_has_each_step_once(
+def test_a_job_that_loses_its_leader_and_its_daemon_has_each_step_once(
     swell: Program, tmp_path: Path
 ) -> None:
+    """Without its leader it goes on with three workers, from the step at which it was."""
     job = swell.submit(tmp_path, "--epochs", EPOCHS, "--workers", "1:4")
     swell.await_training(job, 4, tmp_path)
-    other = swell.submit(tmp_path / "..", "--steps", 8, "--workers", "1")
     leader = read_diary(tmp_path)[-1].pid
     kill(leader)
     eventually(lambda: read_diary(tmp_path)[-1].pid != leader, "steps under another leader")
-    swell.await_end(other)
     daemon = swell.daemon_pid
     assert daemon is not None
-    so_far = history(swell, job)["loss"]
     kill(daemon)
-    swell.await_steps(tmp_path, 3)
     swell.up()
     done = swell.await_end(job)
-    assert done.resizes > 0 and done.steps == NUM_STEPS
+    assert done.steps == NUM_STEPS
     loss = history(swell, job)["loss"]
     check_loss(loss)
-    assert so_far.count and len(set(loss.num_workers)) > 1
+    assert {3, 4} <= set(loss.num_workers)
 
 
 def test_a_job_that_goes_on_from_its_checkpoint_has_each_step_once(swell: Program, tmp_path: Path) -> None:

@@ -168,14 +168,14 @@ class Linked:
         is_first = self._meter.end_step()
         if is_first:
             log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
-        if self._untold_metrics.is_due:
-            self._tell_metrics()
+        is_time = is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S
         if self.rank != 0:
             self._epochs.take(self._task.course)  # rank 0 tells of these
-            return
-        if is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S:
+        elif is_time:
             self._say_progress(self._meter.pause_s if is_first else None)
-        if self._checkpoints.is_due():
+        if self._untold_metrics.is_due:
+            self._tell_metrics()
+        if self.rank == 0 and self._checkpoints.is_due():
             self._save()
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
