@@ -55,13 +55,12 @@ class TotalRow(msgspec.Struct, frozen=True, kw_only=True):
         """`better`, `worse`, `other` or `same`."""
         if self.now == self.then:
             return "same"
-        if self.is_wanted is None or not (_is_number(self.now) and _is_number(self.then)):
+        if self.is_wanted is None or self.now is None or self.then is None:
             return "other"
-        return "better" if (self.then > self.now) is self.is_wanted else "worse"  # type: ignore[operator]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
+        more = float(self.then) - float(self.now)
+        if self.is_time and abs(more) < NOTICED_S:
+            return "same"
+        return "better" if (more > 0) is self.is_wanted else "worse"
 
 
 def forecast_rows(told: WhatIf) -> list[ForecastRow]:
