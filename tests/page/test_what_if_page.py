@@ -23,8 +23,8 @@ from swell.api.access import Access
 from swell.api.caller import Role
 from swell.api.page.apart import answer
 from swell.api.page.forecast_rows import forecast_rows, forecast_totals, notes
-from swell.api.page.question import Question, Task
-from swell.api.page.questions import Busy, Questions
+from swell.api.page.question import HandedQuestion, Question
+from swell.api.page.questions import QuestionRefused, Questions
 from swell.api.page.what_if_page import command_line
 from swell.settings import Settings
 from swell.store.folder import StateFolder
@@ -90,7 +90,7 @@ def test_both_futures_stand_beside_each_other_and_nothing_is_changed(
 def test_a_node_is_taken_away_and_another_deadline_asked_for(stage: Stage) -> None:
     first, second = (job.id for job in stage.client.jobs())
     question = Question(drain=("node0",), deadlines=((first, "now+1s"),))
-    told = answer(Task(state=str(stage.folder.path), question=question)).what_if
+    told = answer(HandedQuestion(state=str(stage.folder.path), question=question)).what_if
     assert told is not None
     rows = forecast_rows(told)
     assert [row.id for row in rows] == [first, second]
@@ -118,7 +118,7 @@ def test_a_node_is_taken_away_and_another_deadline_asked_for(stage: Stage) -> No
 )
 def test_what_cannot_be_is_named_with_the_remedy(stage: Stage, question: dict[str, Any], told: str) -> None:
     """In this process: another one for each would take seconds."""
-    task = Task(state=str(stage.folder.path), question=msgspec.convert(question, Question))
+    task = HandedQuestion(state=str(stage.folder.path), question=msgspec.convert(question, Question))
     assert told in answer(task).error
 
 
@@ -140,12 +140,12 @@ def test_names_are_text_on_the_form_and_in_the_answer(tmp_path: Path) -> None:
 
 def test_a_question_that_takes_too_long_is_ended_and_a_second_one_waits(tmp_path: Path) -> None:
     questions = Questions(limit_s=2.0, command=SLOW)
-    task = Task(state=str(tmp_path), question=Question(policy="fifo"))
+    task = HandedQuestion(state=str(tmp_path), question=Question(policy="fifo"))
     found: list[str] = []
     asking = threading.Thread(target=lambda: found.append(questions.ask("one", task).error))
     asking.start()
     until(lambda: questions.is_asking("one"))
-    with pytest.raises(Busy, match="the last question of this page is still being answered"):
+    with pytest.raises(QuestionRefused, match="the last question of this page is still being answered"):
         questions.ask("one", task)
     asking.join()
     assert found[0].startswith("the forecast took longer than 2 s and was stopped; ask on the command line")
@@ -154,7 +154,7 @@ def test_a_question_that_takes_too_long_is_ended_and_a_second_one_waits(tmp_path
 
 def test_a_process_that_fails_is_said_to_have_failed(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "raise SystemExit('no room')")
-    told = Questions(command=command).ask("one", Task(state=str(tmp_path), question=Question()))
+    told = Questions(command=command).ask("one", HandedQuestion(state=str(tmp_path), question=Question()))
     assert "failed (no room)" in told.error
 
 
@@ -182,7 +182,7 @@ def test_a_job_file_is_read_by_the_code_of_submit_and_submitted_by_its_intake(
 
 def test_one_wrong_job_of_a_file_and_none_is_submitted(script: Path) -> None:
     text = f"- {{script: {script}, global_batch: 8, steps: 5}}\n- {{script: {script}, global_batch: 8}}\n"
-    told = answer(Task(state="", question=Question(text=text)))
+    told = answer(HandedQuestion(state="", question=Question(text=text)))
     assert "line 2: steps: no end condition given" in told.error and not told.jobs
 
 

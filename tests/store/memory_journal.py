@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
-from swell.model.outcome import Outcome, added_up, outcome_of
+from swell.model.outcome import OutcomeSums, added_up, outcome_of
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint, absorb
 from swell.store.curves import MetricKey, taken_off
@@ -123,7 +123,7 @@ class MemoryArchive:
 
     def add_up(
         self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
-    ) -> dict[int, Outcome]:
+    ) -> dict[int, OutcomeSums]:
         ended = [view for view in self.find(query) if view.id not in without]
         return added_up(
             (int(((view.finished_s or 0.0) - origin_s) / period_s), outcome_of(view)) for view in ended

@@ -148,7 +148,9 @@ def test_a_job_has_so_many_names_and_no_more(path: Path, batches_together: int) 
 def test_a_store_of_version_3_opens_and_has_no_curves(path: Path) -> None:
     SqlJournal(path).close()
     raw = sqlite3.connect(path)
-    raw.executescript("DROP TABLE curves; DROP TABLE tallies; UPDATE meta SET schema_version = 3")
+    raw.executescript(
+        "DROP TABLE curves; DROP TABLE tallies; DROP TABLE outcomes; UPDATE meta SET schema_version = 3"
+    )
     raw.close()
     journal = SqlJournal(path)
     assert journal.curves("a") == {}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from swell.live.board import ViewBoard
 from swell.model.job_query import JobQuery
-from swell.model.outcome import JobHistory, Outcome, OutcomePeriod, added_up, outcome_of
+from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums, added_up, outcome_of
 
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 7 * 86400.0
 #: Lengths of a period that are chosen from, where none is given.
@@ -25,7 +25,7 @@ class EndedOutcomes(Protocol):
 
     def add_up(
         self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
-    ) -> dict[int, Outcome]:
+    ) -> dict[int, OutcomeSums]:
         """Outcomes of those that match by the number of their period; period 0 begins at `origin_s`, before
         the end of any job. Without the jobs of these ids."""
 
@@ -52,7 +52,7 @@ def add_up(
     periods = (
         OutcomePeriod(
             begin_s=origin_s + number * length_s,
-            outcome=early.get(number, Outcome()) + late.get(number, Outcome()),
+            outcome=early.get(number, OutcomeSums()) + late.get(number, OutcomeSums()),
         )
         for number in sorted({*early, *late})
     )

@@ -59,7 +59,7 @@ from swell.model.event import (
 from swell.model.job import PLAIN, Elasticity, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.options import Sizes
-from swell.model.outcome import JobHistory, Outcome
+from swell.model.outcome import JobHistory, OutcomeSums
 from swell.model.running import RunningWork
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.sizes import format_bytes
@@ -113,7 +113,7 @@ class EndedJobsByName(EndedJobs, Protocol):
 
     def add_up(
         self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
-    ) -> dict[int, Outcome]:
+    ) -> dict[int, OutcomeSums]:
         """See `history.EndedOutcomes`."""
 
     def count(self) -> dict[Phase, int]:

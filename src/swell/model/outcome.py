@@ -11,7 +11,7 @@ from swell.model.job import Phase
 from swell.model.view import JobView
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class OutcomeSums(msgspec.Struct, frozen=True, kw_only=True):
     """What came of jobs: of one, or of several together. Times are seconds."""
 
     num_jobs: int = 0
@@ -26,16 +26,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     pause_s: float = 0.0  #: that resizes took from training
     saved_s: float = 0.0  #: training time that growing saved
 
-    def __add__(self, other: Outcome) -> Outcome:
-        names = Outcome.__struct_fields__
-        return Outcome(**{name: getattr(self, name) + getattr(other, name) for name in names})
+    def __add__(self, other: OutcomeSums) -> OutcomeSums:
+        names = OutcomeSums.__struct_fields__
+        return OutcomeSums(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 class OutcomePeriod(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that ended in a week, or another length of time."""
 
     begin_s: float
-    outcome: Outcome
+    outcome: OutcomeSums
 
 
 class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,14 +45,14 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
     periods: tuple[OutcomePeriod, ...] = ()  #: oldest first
 
     @property
-    def total(self) -> Outcome:
+    def total(self) -> OutcomeSums:
         """Of all periods."""
-        return sum((period.outcome for period in self.periods), Outcome())
+        return sum((period.outcome for period in self.periods), OutcomeSums())
 
 
-def outcome_of(view: JobView) -> Outcome:
+def outcome_of(view: JobView) -> OutcomeSums:
     """Of one job that has ended."""
-    return Outcome(
+    return OutcomeSums(
         num_jobs=1,
         promises_kept=int(view.is_promised and view.kept is True),
         promises_missed=int(view.is_promised and view.kept is False),
@@ -76,9 +76,9 @@ def device_s(view: JobView) -> float:
     return worker_s * view.devices_per_worker
 
 
-def added_up(outcomes: Iterable[tuple[int, Outcome]]) -> dict[int, Outcome]:
+def added_up(outcomes: Iterable[tuple[int, OutcomeSums]]) -> dict[int, OutcomeSums]:
     """By the number of their period."""
-    found: dict[int, Outcome] = {}
+    found: dict[int, OutcomeSums] = {}
     for number, outcome in outcomes:
-        found[number] = found.get(number, Outcome()) + outcome
+        found[number] = found.get(number, OutcomeSums()) + outcome
     return found

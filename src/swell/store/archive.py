@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from swell.model.coding import decoder, encode
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
-from swell.model.outcome import Outcome
+from swell.model.outcome import OutcomeSums
 from swell.model.view import JobView, Story
 from swell.store import schema
 from swell.store.database import Database
@@ -111,7 +111,7 @@ class Archive:
 
     def add_up(
         self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
-    ) -> dict[int, Outcome]:
+    ) -> dict[int, OutcomeSums]:
         """Outcomes by the number of their period, of which number 0 begins at `origin_s`.
 
         Args:
@@ -125,7 +125,7 @@ class Archive:
         rows = sa.select(number, *sums).where(*_conditions(query), columns.job_id.not_in(left_out))
         with self._database.reading() as connection:
             found = connection.execute(rows.group_by(number)).all()
-        return {int(row[0]): Outcome(**dict(zip(_SUMS, row[1:], strict=True))) for row in found}
+        return {int(row[0]): OutcomeSums(**dict(zip(_SUMS, row[1:], strict=True))) for row in found}
 
     def named(self, name: str) -> JobView | None:
         """The newest job of that name."""
@@ -265,7 +265,7 @@ def _number_of(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
 
 
 _OF = schema.outcomes.c
-#: Fields of an `Outcome`, as sums over rows.
+#: Fields of an `OutcomeSums`, as sums over rows.
 _SUMS: dict[str, sa.ColumnElement[Any]] = {
     "num_jobs": sa.func.count(),
     "promises_kept": _number_of(sa.and_(_OF.is_promised, _OF.kept.is_(True))),

@@ -16,7 +16,7 @@ import msgspec
 
 from swell.api.errors import ApiError, NoPlatform
 from swell.api.job_file import FileJob, load
-from swell.api.page.question import Question, Task
+from swell.api.page.question import HandedQuestion, Question
 from swell.api.submission import Submission
 from swell.api.what_if import WhatIf, Wish, what_if
 from swell.model.errors import InvalidInput, InvalidJob
@@ -34,7 +34,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[Submission, ...] = ()
 
 
-def answer(task: Task) -> Answer:
+def answer(task: HandedQuestion) -> Answer:
     """What is wrong with the question is part of the answer."""
     question = task.question
     try:
@@ -78,11 +78,11 @@ def _wish(question: Question) -> Wish:
 
 
 def main() -> None:
-    """Reads a `Task`, writes an `Answer`."""
+    """Reads a `HandedQuestion`, writes an `Answer`."""
     limit_s = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))  # also where the daemon is killed meanwhile
     os.nice(NICENESS)
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=HandedQuestion)
     sys.stdout.buffer.write(msgspec.json.encode(answer(task)))
 
 

@@ -159,7 +159,7 @@ def _last_s(fates: Sequence[Fate]) -> float | None:
     return max(end_s for end_s in ends if end_s is not None)
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class ForecastNote(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence about one job; with the earliest deadline that could be promised, if that is known."""
 
     job_id: str
@@ -167,20 +167,20 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     offer_s: float | None = None
 
 
-def notes(told: WhatIf) -> list[Note]:
+def notes(told: WhatIf) -> list[ForecastNote]:
     """What is refused that was not, and why."""
     found = [note for job in told.jobs if (note := _note(job)) is not None]
     left_out = "has not been measured yet and is left out; ask again after its trial run"
-    return found + [Note(job_id=job_id, text=left_out) for job_id in told.left_out]
+    return found + [ForecastNote(job_id=job_id, text=left_out) for job_id in told.left_out]
 
 
-def _note(job: Forecast) -> Note | None:
+def _note(job: Forecast) -> ForecastNote | None:
     now, then = job.now, job.then
     if then.phase is Phase.REJECTED and (now is None or now.phase is not Phase.REJECTED):
-        return Note(job_id=job.id, text=f"refused: {then.reason}", offer_s=then.counter_offer_s)
+        return ForecastNote(job_id=job.id, text=f"refused: {then.reason}", offer_s=then.counter_offer_s)
     if then.is_unpromised and (now is None or not now.is_unpromised):
-        return Note(job_id=job.id, text=f"not promised: {then.reason}", offer_s=then.counter_offer_s)
+        return ForecastNote(job_id=job.id, text=f"not promised: {then.reason}", offer_s=then.counter_offer_s)
     if then.refusal and (now is None or now.refusal != then.refusal):
         text = f"its other deadline is refused: {then.refusal}"
-        return Note(job_id=job.id, text=text, offer_s=then.counter_offer_s)
+        return ForecastNote(job_id=job.id, text=text, offer_s=then.counter_offer_s)
     return None

@@ -26,7 +26,7 @@ from swell.api.page.job_rows import NOTHING, JobRow, job_row
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass
 from swell.model.lengths import span
-from swell.model.outcome import JobHistory, Outcome, OutcomePeriod, device_s
+from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums, device_s
 from swell.model.view import JobView
 from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE
 from swell.web.templating import render
@@ -171,7 +171,7 @@ def _filled(history: JobHistory) -> Sequence[OutcomePeriod]:
     if num > max(MANY_PERIODS, 2 * len(known)):
         return history.periods
     begins = (first_s + place * length_s for place in range(num))
-    return [known.get(begin_s) or OutcomePeriod(begin_s=begin_s, outcome=Outcome()) for begin_s in begins]
+    return [known.get(begin_s) or OutcomePeriod(begin_s=begin_s, outcome=OutcomeSums()) for begin_s in begins]
 
 
 def _short_name(period: OutcomePeriod, period_s: float) -> str:

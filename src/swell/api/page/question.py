@@ -47,7 +47,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(self.folder or "/") / (Path(self.file_name).name or "job.yaml")
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class HandedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What the daemon hands over."""
 
     state: str  #: path of the state folder; empty: the jobs of the file are asked for

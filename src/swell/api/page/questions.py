@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from swell.api.page.question import Task
+from swell.api.page.question import HandedQuestion
 from swell.model.coding import encode
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LIMIT_S = 30.0
 MOST_TOGETHER = 2
 
 
-class Busy(RuntimeError):
+class QuestionRefused(RuntimeError):
     """The question was not asked; the text says why, and when to ask again."""
 
 
@@ -37,8 +37,8 @@ class Questions:
         self._lock = threading.Lock()
         self._asking: set[str] = set()
 
-    def ask(self, session: str, task: Task) -> Answer:
-        """Waits for the answer. Raises Busy."""
+    def ask(self, session: str, task: HandedQuestion) -> Answer:
+        """Waits for the answer. Raises QuestionRefused."""
         from swell.api.page.apart import Answer  # a simulator, which a daemon without questions does without
 
         with self._place(session):
@@ -64,12 +64,14 @@ class Questions:
     def _place(self, session: str) -> Iterator[None]:
         with self._lock:
             if session in self._asking:
-                raise Busy(
+                raise QuestionRefused(
                     "the last question of this page is still being answered, for "
                     f"{self._limit_s:g} s at most; wait for it, then ask again"
                 )
             if len(self._asking) >= MOST_TOGETHER:
-                raise Busy("questions of other pages are being answered; ask again in some seconds")
+                raise QuestionRefused(
+                    "questions of other pages are being answered; ask again in some seconds"
+                )
             self._asking.add(session)
         try:
             yield
@@ -77,7 +79,7 @@ class Questions:
             with self._lock:
                 self._asking.discard(session)
 
-    def _too_long(self, task: Task) -> str:
+    def _too_long(self, task: HandedQuestion) -> str:
         if task.state:
             return (
                 f"the forecast took longer than {self._limit_s:g} s and was stopped; ask on the command "

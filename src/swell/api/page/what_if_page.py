@@ -18,8 +18,8 @@ from swell.api.authentication import MAX_BODY_BYTES
 from swell.api.caller import Role, caller_of
 from swell.api.control import Control
 from swell.api.page.forecast_rows import forecast_rows, forecast_totals, notes
-from swell.api.page.question import Question, Task
-from swell.api.page.questions import Busy, Questions
+from swell.api.page.question import HandedQuestion, Question
+from swell.api.page.questions import QuestionRefused, Questions
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
 from swell.policies.registry import POLICIES
@@ -87,8 +87,10 @@ class WhatIfPage:
         if question.is_empty:
             return failure(422, "nothing would be different: choose a policy, nodes, a deadline or a job")
         try:
-            found = self._questions.ask(_session(request), Task(state=str(self._folder), question=question))
-        except Busy as busy:
+            found = self._questions.ask(
+                _session(request), HandedQuestion(state=str(self._folder), question=question)
+            )
+        except QuestionRefused as busy:
             return failure(409, str(busy))
         if found.what_if is None:
             return failure(422, found.error)
@@ -112,8 +114,8 @@ class WhatIfPage:
         if not question.text.strip():
             return failure(422, "there is no job: fill in the fields, paste a job file or choose one")
         try:
-            found = self._questions.ask(_session(request), Task(state="", question=question))
-        except Busy as busy:
+            found = self._questions.ask(_session(request), HandedQuestion(state="", question=question))
+        except QuestionRefused as busy:
             return failure(409, str(busy))
         if found.error:
             return failure(422, found.error)
