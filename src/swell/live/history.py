@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from swell.live.board import ViewBoard
+from swell.model.calendar import Calendar
 from swell.model.job_query import JobQuery
 from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums, added_up, outcome_of
+from swell.model.view import JobView
 
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 7 * 86400.0
 #: Lengths of a period that are chosen from, where none is given.
@@ -30,8 +31,19 @@ class EndedOutcomes(Protocol):
         the end of any job. Without the jobs of these ids."""
 
 
+class JobsOfLate(Protocol):
+    """The board: open jobs, and ended ones that the archive may not have yet."""
+
+    @property
+    def calendar(self) -> Calendar:
+        """Of the platform."""
+
+    def jobs(self, is_wanted: Callable[[JobView], bool]) -> list[JobView]:
+        """Those that are wanted."""
+
+
 def add_up(
-    board: ViewBoard, archive: EndedOutcomes, query: JobQuery, period_s: float | None, origin_s: float
+    board: JobsOfLate, archive: EndedOutcomes, query: JobQuery, period_s: float | None, origin_s: float
 ) -> JobHistory:
     """In periods of this length, the first of which began at `origin_s`; times by the calendar.
 
