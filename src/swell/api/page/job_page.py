@@ -72,16 +72,17 @@ class JobPage:
         row = job_row(view, shown.now_s)
         may_change = caller_of(request.scope).may_change_jobs_of(view.tenant)
         state = {"id": shown.id, "now_s": shown.now_s, "signs": SIGNS, **_state(view, row)}
-        values = {**base, **self._values(view, row), "row": row, "state": state}
-        return HTMLResponse(render("job.html", values | {"may_change": may_change}))
+        values = {**base, **self._values(view, row, may_change), "row": row, "state": state}
+        return HTMLResponse(render("job.html", values))
 
-    def _values(self, view: JobView, row: JobRow) -> dict[str, Any]:
+    def _values(self, view: JobView, row: JobRow, may_change: bool) -> dict[str, Any]:
         job_dir = self._control.log_dir(view.id)
         stories = self._control.stories(view.id)
         submitted = self._submitted(view.id)
         checkpoints, num_checkpoints = read_checkpoints(job_dir)
         return {
             "view": view,
+            "may_change": may_change,
             "quoted_id": shlex.quote(view.id),
             "state_option": _state_option(job_dir),
             "is_undone": view.phase in UNDONE,
@@ -96,7 +97,7 @@ class JobPage:
             "num_checkpoints": num_checkpoints,
             "code": read_code(job_dir, view.entry) if view.code else None,
             "command": job_words.command_line(view),
-            "facts": job_words.facts(view, submitted),
+            "facts": job_words.facts(view, submitted, may_change),
             "moments": job_words.moments(view),
             "job_dir": str(job_dir),
         }

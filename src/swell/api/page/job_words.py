@@ -150,11 +150,12 @@ def command_line(view: JobView) -> str:
     return shlex.join((view.entry, *view.args))
 
 
-def facts(view: JobView, submitted: JobSubmitted | None) -> list[tuple[str, str]]:
+def facts(view: JobView, submitted: JobSubmitted | None, is_ours: bool) -> list[tuple[str, str]]:
     """(name, text) of what is known of the job, times and lists apart.
 
     Args:
         submitted: None: it ended under a version that did not keep this.
+        is_ours: told to somebody who may change the job.
     """
     told = [
         ("id", view.id),
@@ -171,7 +172,7 @@ def facts(view: JobView, submitted: JobSubmitted | None) -> list[tuple[str, str]
         ("CPU time", "" if view.cpu_s is None else span(view.cpu_s)),
         ("memory", f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""),
         ("processes", _pids(view)),
-        *([] if submitted is None else _submission(submitted)),
+        *([] if submitted is None else _submission(submitted, is_ours)),
     ]
     return [(name, text) for name, text in told if text]
 
@@ -218,15 +219,15 @@ def _pids(view: JobView) -> str:
     return ", ".join([*live, *rest])
 
 
-def _submission(submitted: JobSubmitted) -> list[tuple[str, str]]:
-    """Values of environment variables may be secrets: only names are told."""
+def _submission(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, str]]:
+    """Values of environment variables may be secrets: names are told, to few."""
     spec = submitted.spec
     memory = "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)
     return [
         ("working folder", spec.workdir),
         ("interpreter", spec.python),
         ("image", spec.image),
-        ("environment", ", ".join(name for name, _ in spec.env)),
+        ("environment", ", ".join(name for name, _ in spec.env) if is_ours else ""),
         ("ends after", _end(submitted)),
         ("seed", str(spec.seed)),
         ("memory limit", memory),

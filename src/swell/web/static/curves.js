@@ -243,7 +243,7 @@ class Curves {
     this.isZoomed = false;
     this.u = new window.uPlot({
       width: this.width, height: this.height, series, bands, legend: { show: false },
-      padding: [10, 12, 0, 0],
+      padding: [10, 20, 0, 0],
       scales: { x: { time: false, ...ends }, y: { distr: this.isLog ? 3 : 1, range: yRange(data, this.isLog) } },
       axes: [xAxis(data, common), yAxis(data, common)],
       cursor: { y: false, drag: { x: !isPlace(data), y: false }, focus: { prox: -1 },

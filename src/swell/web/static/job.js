@@ -50,6 +50,7 @@ function fill() {
   put("phase", job.phase);
   put("steps", job.steps.toLocaleString("en"));
   put("size", job.size === 0 ? "–" : String(job.size));
+  put("wanted", job.wanted && `of ${job.wanted}`);
   put("loss", job.loss === null ? "–" : short(job.loss));
   put("expected-name", job.finished_s === null ? "Expected finish" : "Finished");
   putTime("expected", job.finished_s ?? job.expected_s);
