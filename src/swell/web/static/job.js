@@ -128,7 +128,7 @@ function take(fields) {
   Object.assign(job, fields);
   fill();
   if (wasOpen && !job.is_open) {
-    put("outcome", `The job has ended: ${job.phase}${job.message ? `, ${job.message}` : ""}.`);
+    put("outcome", `The job has ended: ${job.phase}.`);
     log.end();
   }
 }
