@@ -3,7 +3,7 @@
 import { curves } from "/static/curves.js";
 
 const CHARTS_AT_ONCE = 8;
-const LOOK_EVERY_MS = 1500;
+const LOOK_EVERY_MS = 2500;
 // The platform keeps some more points than this, and merges older ones: then all are asked for again.
 const MOST_POINTS = 1200;
 const COLUMNS = ["first_step", "last_step", "at_s", "not_finite", "mean", "min", "max"];

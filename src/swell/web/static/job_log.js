@@ -3,7 +3,7 @@
 const MOST_LINES = 2000;
 const MOST_CHARACTERS = 400_000;
 const LONGEST_LINE = 4000;
-const LEAST_WAIT_MS = 1000;
+const LEAST_WAIT_MS = 1500;
 const MOST_WAIT_MS = 4000;
 const TICK_MS = 200;
 // An answer with so much is a piece of more.
