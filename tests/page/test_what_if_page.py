@@ -22,7 +22,7 @@ from tests.store.views import job_view
 from swell.api.access import Access
 from swell.api.caller import Role
 from swell.api.page.apart import answer
-from swell.api.page.forecast_rows import forecast_rows, forecast_totals, notes
+from swell.api.page.forecast_rows import forecast_of, forecast_rows, forecast_totals, notes
 from swell.api.page.question import HandedQuestion, Question
 from swell.api.page.questions import QuestionRefused, Questions
 from swell.api.page.what_if_page import command_line
@@ -90,8 +90,7 @@ def test_both_futures_stand_beside_each_other_and_nothing_is_changed(
 def test_a_node_is_taken_away_and_another_deadline_asked_for(stage: Stage) -> None:
     first, second = (job.id for job in stage.client.jobs())
     question = Question(drain=("node0",), deadlines=((first, "now+1s"),))
-    told = answer(HandedQuestion(state=str(stage.folder.path), question=question)).what_if
-    assert told is not None
+    told = forecast_of(answer(HandedQuestion(state=str(stage.folder.path), question=question)))
     rows = forecast_rows(told)
     assert [row.id for row in rows] == [first, second]
     assert [row.then.text for row in rows] == ["never ends", "never ends"]

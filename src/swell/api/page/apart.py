@@ -16,9 +16,7 @@ import msgspec
 
 from swell.api.errors import ApiError, NoPlatform
 from swell.api.job_file import FileJob, load
-from swell.api.page.question import HandedQuestion, Question
-from swell.api.submission import Submission
-from swell.api.what_if import WhatIf, Wish, what_if
+from swell.api.page.question import Answer, HandedQuestion, Question
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.store.errors import StateError
 
@@ -26,22 +24,14 @@ from swell.store.errors import StateError
 NICENESS = 10
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One of these, in any case."""
-
-    error: str = ""
-    what_if: WhatIf | None = None
-    jobs: tuple[Submission, ...] = ()
-
-
-def answer(task: HandedQuestion) -> Answer:
+def answer(handed: HandedQuestion) -> Answer:
     """What is wrong with the question is part of the answer."""
-    question = task.question
+    question = handed.question
     try:
         question.check()
         jobs = _jobs(question)
-        if task.state:
-            return Answer(what_if=what_if(task.state, _wish(question)))
+        if handed.state:
+            return Answer(what_if=_forecast(handed))
         for job in jobs:
             job.to_spec(time.time())
         return Answer(jobs=tuple(job.submission.anchored(job.path.parent) for job in jobs))
@@ -64,9 +54,13 @@ def _jobs(question: Question) -> list[FileJob]:
     return jobs
 
 
-def _wish(question: Question) -> Wish:
+def _forecast(handed: HandedQuestion) -> msgspec.Raw:
+    """Raises as `what_if`."""
+    from swell.api.what_if import Wish, what_if  # a simulator, which takes a second to import
+
+    question = handed.question
     has_file = bool(question.text.strip())
-    return Wish(
+    wish = Wish(
         policy=question.policy or None,
         add_nodes=question.add_nodes,
         kind=question.kind,
@@ -75,6 +69,7 @@ def _wish(question: Question) -> Wish:
         submit=question.file if has_file else None,
         text=question.text if has_file else None,
     )
+    return msgspec.Raw(msgspec.json.encode(what_if(handed.state, wish)))
 
 
 def main() -> None:

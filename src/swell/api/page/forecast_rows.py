@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swell.api.page.job_rows import NOTHING
+from swell.api.page.question import Answer
 from swell.model.job import JobClass, Phase
 from swell.model.lengths import span
 
@@ -61,6 +62,13 @@ class TotalRow(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_time and abs(more) < NOTICED_S:
             return "same"
         return "better" if (more > 0) is self.is_wanted else "worse"
+
+
+def forecast_of(found: Answer) -> WhatIf:
+    """What the process has found."""
+    from swell.api.what_if import WhatIf  # a simulator, which a daemon without questions does without
+
+    return msgspec.json.decode(found.what_if, type=WhatIf, strict=False)
 
 
 def forecast_rows(told: WhatIf) -> list[ForecastRow]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.api.submission import Submission
 from swell.model.errors import InvalidInput
 
 #: More devices than can be simulated, whatever a node has.
@@ -52,3 +53,11 @@ class HandedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str  #: path of the state folder; empty: the jobs of the file are asked for
     question: Question
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One of these, in any case."""
+
+    error: str = ""
+    what_if: msgspec.Raw = msgspec.Raw(b"null")  #: a `WhatIf`
+    jobs: tuple[Submission, ...] = ()

@@ -7,15 +7,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from swell.api.page.question import HandedQuestion
+from swell.api.page.question import Answer, HandedQuestion
 from swell.model.coding import encode
-
-if TYPE_CHECKING:
-    from swell.api.page.apart import Answer
 
 #: A forecast of a thousand jobs takes some seconds.
 LIMIT_S = 30.0
@@ -39,8 +35,6 @@ class Questions:
 
     def ask(self, session: str, task: HandedQuestion) -> Answer:
         """Waits for the answer. Raises QuestionRefused."""
-        from swell.api.page.apart import Answer  # a simulator, which a daemon without questions does without
-
         with self._place(session):
             try:
                 done = subprocess.run(

@@ -17,7 +17,7 @@ from swell.api.answers import answer, failure
 from swell.api.authentication import MAX_BODY_BYTES
 from swell.api.caller import Role, caller_of
 from swell.api.control import Control
-from swell.api.page.forecast_rows import forecast_rows, forecast_totals, notes
+from swell.api.page.forecast_rows import forecast_of, forecast_rows, forecast_totals, notes
 from swell.api.page.question import HandedQuestion, Question
 from swell.api.page.questions import QuestionRefused, Questions
 from swell.model.job import Phase
@@ -92,9 +92,9 @@ class WhatIfPage:
             )
         except QuestionRefused as busy:
             return failure(409, str(busy))
-        if found.what_if is None:
+        if found.error:
             return failure(422, found.error)
-        told = found.what_if
+        told = forecast_of(found)
         values = {
             "told": told,
             "jobs": forecast_rows(told),
