@@ -11,10 +11,13 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from playwright.sync_api import expect
 from tests.api.fake_control import FakeControl
+from tests.page.browser import Watched, chromium, serious_faults
 from tests.page.opened_page import OpenedPage, opened_page
 from tests.store.views import job_view
 
+from swell.api.caller import OWNER
 from swell.api.page.history_filter import HistoryFilter, filter_of
 from swell.model.job import JobClass, Phase
 
@@ -141,3 +144,20 @@ def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:
     assert 'name="name" value="dig"' in text and 'value="2027-01-16"' in text
     assert '<option value="soft" selected>' in text and '<option value="other-kept" selected>' in text
     assert HistoryFilter(name="dig").words == {"name": "dig"}
+
+
+def test_in_a_browser_charts_are_drawn_and_a_filter_is_set_by_keyboard(page: OpenedPage) -> None:
+    with chromium() as browser:
+        watched = Watched(browser.new_context(viewport={"width": 360, "height": 800}))
+        seen = watched.page
+        seen.goto(page.page.link(OWNER))
+        seen.get_by_role("link", name="History").click()
+        expect(seen.locator(".curves-plot canvas")).to_have_count(3)
+        assert serious_faults(seen) == []
+        assert seen.evaluate("document.documentElement.scrollWidth") == 360
+        seen.get_by_label("Name begins with").focus()
+        seen.keyboard.type("digits-2")
+        seen.keyboard.press("Enter")
+        expect(seen.locator(".ended tbody tr")).to_have_count(43)
+        assert watched.complaints == []
+        assert watched.hosts == {page.url.removeprefix("http://")}
