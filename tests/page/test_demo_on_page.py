@@ -1,0 +1,146 @@
+"""The demo's jobs while their page is open in a real browser. Minutes long: `make test-soak`.
+
+SWELL_PICTURES=docs/images draws the pictures of README and docs anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+from tests.platform.test_demo import LIMIT_S, check_jobs
+
+from swell.api.client import Client, connect
+from swell.api.page.job_rows import NOTHING, SIGNS, standing
+from swell.model.view import JobView
+
+from .browser import Watched, chromium, serious_faults
+
+DEVICES = ("--devices", "paced:1x8@160", "--preload", "sklearn.datasets")
+#: An event is on the page within a second; the machine that looks is busy with the demo's workers.
+SHOWN_WITHIN_S = 3.0
+NUM_LOOKS = 10
+#: Between two looks, of a demo of some 100 s.
+LOOK_EVERY_S = 8.0
+#: With that many, and a promise that was kept, the picture shows what there is to see.
+NUM_RUNNING = 4
+
+#: What the table says of each job, as a browser has it.
+ROWS = """() => Object.fromEntries([...document.querySelectorAll("#jobs tbody tr")].map((row) => {
+  const text = (name) => row.querySelector(`[data-field=${name}]`).textContent.trim();
+  return [row.dataset.id, [text("name"), text("phase"), text("size"), text("sign")]];
+}))"""
+
+
+def told(views: list[JobView]) -> dict[str, list[str]]:
+    """The same of what the API says."""
+    return {
+        view.id: [
+            view.name,
+            str(view.phase),
+            str(view.workers) if view.workers else NOTHING,
+            SIGNS[standing(view)],
+        ]
+        for view in views
+    }
+
+
+def swell(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "swell.cli.main", *words, "--state", str(state)]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
+
+
+@contextmanager
+def a_platform(state: Path) -> Iterator[Client]:
+    swell(state, "up", *DEVICES)
+    try:
+        with connect(state) as client:
+            yield client
+    finally:
+        swell(state, "down", "--force")
+
+
+def agreement_s(page: Page, client: Client) -> float:
+    """How long it takes until the page shows what the API says at one moment."""
+    begun_s = time.monotonic()
+    while True:
+        before, rows, after = told(client.jobs()), page.evaluate(ROWS), told(client.jobs())
+        if rows in (before, after):
+            return time.monotonic() - begun_s
+        assert time.monotonic() - begun_s < SHOWN_WITHIN_S, {"shown": rows, "told": after}
+
+
+def take_picture(page: Page, name: str) -> None:
+    """Of what is on the page, in light and dark, if pictures are wanted."""
+    folder = os.environ.get("SWELL_PICTURES")
+    for scheme, end in (("dark", "-dark"), ("light", "")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        if folder:
+            page.screenshot(path=Path(folder) / f"{name}{end}.png")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(LIMIT_S + 120)
+def test_the_page_shows_the_demo_as_it_is(tmp_path: Path) -> None:
+    state, found = tmp_path / "state", tmp_path / "demo.json"
+    with chromium() as browser, a_platform(state) as client:
+        context = browser.new_context(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
+        watched = Watched(context)
+        page = watched.page
+        page.goto(client.page())
+        page.wait_for_selector(".link.live")
+        command = [sys.executable, "-P", "-m", "swell.cli.main", "demo", "--state", str(state)]
+        demo = subprocess.Popen(
+            [*command, "--json", str(found), "--out", str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            delays_s = list(_looks(page, client, demo))
+            printed, _ = demo.communicate(timeout=LIMIT_S)
+        finally:
+            demo.kill()
+        assert demo.returncode == 0, printed
+        assert len(delays_s) >= NUM_LOOKS
+        agreement_s(page, client)
+        listed = json.loads(swell(state, "jobs", "--json").stdout)
+        assert {job["id"]: job["phase"] for job in listed} == {
+            job_id: row[1] for job_id, row in page.evaluate(ROWS).items()
+        }
+        assert serious_faults(page) == []
+        _look_at_a_job(page, listed)
+        assert watched.complaints == []
+        assert watched.hosts == {page.url.split("/")[2]}
+    check_jobs(json.loads(found.read_text())["jobs"])
+    sys.stderr.write(f"the page was behind the API by {sorted(round(s, 2) for s in delays_s)} s\n")
+
+
+def _looks(page: Page, client: Client, demo: subprocess.Popen[str]) -> Iterator[float]:
+    """Delays, at moments that are spread over the demo; pictures on the way."""
+    has_picture = False
+    while demo.poll() is None:
+        yield agreement_s(page, client)
+        views = client.jobs()
+        is_full = sum(view.workers > 0 for view in views) >= NUM_RUNNING
+        if not has_picture and is_full and any(view.kept for view in views):
+            take_picture(page, "page-now")
+            has_picture = True
+        page.wait_for_timeout(LOOK_EVERY_S * 1000)
+    assert has_picture
+
+
+def _look_at_a_job(page: Page, listed: list[dict[str, Any]]) -> None:
+    """The one that was resized most often."""
+    job = max(listed, key=lambda one: one["resizes"])
+    page.locator(f"tr[data-id='{job['id']}'] a[data-field=name]").click()
+    page.wait_for_selector("canvas")
+    assert job["name"] in page.title()
+    assert serious_faults(page) == []
+    take_picture(page, "page-job")
