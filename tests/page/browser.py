@@ -1,30 +1,9 @@
-"""A real Chromium, where there is one."""
+"""A page in a real browser: what it complains about, and what keeps people from using it."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Error, Page, sync_playwright
-
-#: Names under which distributions have it. Playwright's own comes last.
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """Skips the test if there is none."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        except Error as error:
-            pytest.skip(f"there is no Chromium here: {error.message.splitlines()[0]}")
-        yield browser
-        browser.close()
+from playwright.sync_api import BrowserContext, Page
 
 
 class Watched:

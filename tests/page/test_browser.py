@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
@@ -15,18 +13,12 @@ from swell.api.caller import OWNER
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView, Story
 
-from .browser import Watched, chromium, serious_faults
+from .browser import Watched, serious_faults
 from .conftest import Served
 
 WILD = '<img src=x onerror="document.title=1"><b>'
 #: From something that happened to its being on the page, with the time that a busy machine may take.
 SOON_MS = 10_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def a_load(now_s: float) -> list[JobView]:

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 from tests.platform.test_demo import LIMIT_S, check_jobs
 
 from swell.api.client import Client, connect
 from swell.api.page.job_rows import NOTHING, SIGNS, standing
 from swell.model.view import JobView
 
-from .browser import Watched, chromium, serious_faults
+from .browser import Watched, serious_faults
 
 DEVICES = ("--devices", "paced:1x8@160", "--preload", "sklearn.datasets")
 #: An event is on the page within a second; the machine that looks is busy with the demo's workers.
@@ -90,9 +90,9 @@ def take_picture(page: Page, name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(LIMIT_S + 120)
-def test_the_page_shows_the_demo_as_it_is(tmp_path: Path) -> None:
+def test_the_page_shows_the_demo_as_it_is(tmp_path: Path, browser: Browser) -> None:
     state, found = tmp_path / "state", tmp_path / "demo.json"
-    with chromium() as browser, a_platform(state) as client:
+    with a_platform(state) as client:
         context = browser.new_context(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
         watched = Watched(context)
         page = watched.page

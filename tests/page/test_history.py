@@ -11,9 +11,9 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 from tests.api.fake_control import FakeControl
-from tests.page.browser import Watched, chromium, serious_faults
+from tests.page.browser import Watched, serious_faults
 from tests.page.opened_page import OpenedPage, opened_page
 from tests.store.views import job_view
 
@@ -146,18 +146,19 @@ def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:
     assert HistoryFilter(name="dig").words == {"name": "dig"}
 
 
-def test_in_a_browser_charts_are_drawn_and_a_filter_is_set_by_keyboard(page: OpenedPage) -> None:
-    with chromium() as browser:
-        watched = Watched(browser.new_context(viewport={"width": 360, "height": 800}))
-        seen = watched.page
-        seen.goto(page.page.link(OWNER))
-        seen.get_by_role("link", name="History").click()
-        expect(seen.locator(".curves-plot canvas")).to_have_count(3)
-        assert serious_faults(seen) == []
-        assert seen.evaluate("document.documentElement.scrollWidth") == 360
-        seen.get_by_label("Name begins with").focus()
-        seen.keyboard.type("digits-2")
-        seen.keyboard.press("Enter")
-        expect(seen.locator(".ended tbody tr")).to_have_count(43)
-        assert watched.complaints == []
-        assert watched.hosts == {page.url.removeprefix("http://")}
+def test_in_a_browser_charts_are_drawn_and_a_filter_is_set_by_keyboard(
+    page: OpenedPage, browser: Browser
+) -> None:
+    watched = Watched(browser.new_context(viewport={"width": 360, "height": 800}))
+    seen = watched.page
+    seen.goto(page.page.link(OWNER))
+    seen.get_by_role("link", name="History").click()
+    expect(seen.locator(".curves-plot canvas")).to_have_count(3)
+    assert serious_faults(seen) == []
+    assert seen.evaluate("document.documentElement.scrollWidth") == 360
+    seen.get_by_label("Name begins with").focus()
+    seen.keyboard.type("digits-2")
+    seen.keyboard.press("Enter")
+    expect(seen.locator(".ended tbody tr")).to_have_count(43)
+    assert watched.complaints == []
+    assert watched.hosts == {page.url.removeprefix("http://")}

@@ -19,7 +19,7 @@ from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint
 from swell.tally import tally_of
 
-from .browser import Watched, chromium, serious_faults
+from .browser import Watched, serious_faults
 from .conftest import Served
 
 WILD = '<img src=x onerror="document.title=1"><b>'
@@ -34,12 +34,6 @@ DRAWN = """() => {
 }"""
 
 LEAST_PIXELS = 500
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def a_job(**changes: Any) -> JobView:

@@ -10,19 +10,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.api.stage import Stage, on_stage
 from tests.api.test_what_if import ONE
-from tests.page.browser import Watched, chromium, serious_faults
+from tests.page.browser import Watched, serious_faults
 from tests.page.opened_page import OpenedPage, opened_page
 
 from swell.api.caller import OWNER
 
 #: A process starts and computes, on a machine that may be busy.
 ANSWER_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture
