@@ -68,7 +68,7 @@ class Access:
         return cls(UserList(folder.path), entries, settings.user_requests_per_s)
 
     def why_too_often(self, caller: Caller | None) -> RateExceeded | None:
-        """Count a request. None: it may be answered. Those of the owner and of nobody are not counted."""
+        """Count a request; None: it may be answered. The owner has no limit, nor has what has no caller."""
         if caller is None or caller == OWNER or not (wait_s := self._requests.take(caller.name)):
             return None
         return RateExceeded(
