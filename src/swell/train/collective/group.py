@@ -26,6 +26,8 @@ FORM_TIMEOUT_S = 15.0
 TRAIN_TIMEOUT_S = 1800.0
 CONNECT_TIMEOUT_S = 3.0
 POLL_S = 0.002
+#: A sum that takes longer may wait for a peer that has left.
+LOOK_EVERY = timedelta(seconds=1)
 BROKEN_OFF = "the agent broke the group off"
 FORSAKEN = "the script left a step whose sums had begun"
 
@@ -161,8 +163,23 @@ class Group:
         if self._failure is not None:
             raise self._failure
         for work in self._begun:
-            work.wait()
+            self._await(work)
         self._begun.clear()
+
+    def _await(self, work: dist.Work) -> None:
+        """With several sums under way gloo may not notice that a peer has left, and would wait for it."""
+        num_torn = 0
+        while True:
+            try:
+                work.wait(LOOK_EVERY)
+                return
+            except RuntimeError:
+                if work.is_completed():
+                    raise
+            # What came before a peer left may still be read: that takes no second
+            num_torn = num_torn + 1 if self._tether.is_torn else 0
+            if num_torn == 2:
+                raise RuntimeError("a peer has left the group with a sum under way")
 
     def gather(self, number: int) -> list[int]:
         """Every worker's number, by rank. Raises GroupBroken."""

@@ -7,6 +7,7 @@ does not, and gloo's does not while a loader's process of some other peer holds 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import threading
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,7 @@ class Tether:
         self._own: frozenset[int] = frozenset()  # inodes
         self._before: frozenset[int] | None = None  # what there was before the connections now being made
         self._group: ProcessGroup | None = None
+        self._closed: frozenset[int] = frozenset()  # of the group's sockets, when it had formed
 
     def begin(self, generation: int) -> None:
         """A group is about to form."""
@@ -47,6 +49,13 @@ class Tether:
         """The group has formed."""
         with self._lock:
             self._group = group
+            self._closed = _closed_by_peers(self._own)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a peer has closed a connection of the group since that formed."""
+        with self._lock:
+            return bool(_closed_by_peers(self._own) - self._closed)
 
     def release(self) -> None:
         """There is no group any more."""
@@ -87,6 +96,16 @@ def _listing() -> Iterator[tuple[int, int]]:
             continue  # closed meanwhile
         if target.startswith("socket:["):
             yield int(target[8:-1]), int(name)
+
+
+def _closed_by_peers(inodes: frozenset[int]) -> frozenset[int]:
+    """Those of these sockets from which nothing more will come."""
+    found = {descriptor: inode for inode, descriptor in _listing() if inode in inodes}
+    poll = select.poll()
+    for descriptor in found:
+        poll.register(descriptor, select.POLLRDHUP)
+    gone = select.POLLRDHUP | select.POLLHUP | select.POLLERR
+    return frozenset(found[descriptor] for descriptor, event in poll.poll(0) if event & gone)
 
 
 def _shut_down(inodes: Iterable[int]) -> None:
