@@ -61,6 +61,8 @@ class FakeControl:
         self._submissions: dict[str, JobSubmitted] = {}
         self._changed: dict[str, int] = {}  # job -> the turn in which it was put last
         self._turn = 0
+        self._folded: set[str] = set()
+        self.turns_kept = 1024  #: of which it is known what they changed
         self._told: list[tuple[int, str, Story]] = []
 
     def now_s(self) -> float:
@@ -127,6 +129,12 @@ class FakeControl:
         self._turn += 1
         self._jobs[view.id] = view
         self._changed[view.id] = self._turn
+        self._folded.discard(view.id)
+
+    def fold(self) -> None:
+        """From now on only the archive knows the jobs that have ended."""
+        with self._lock:
+            self._folded.update(view.id for view in self._jobs.values() if view.phase.is_end)
 
     def tell(self, job_id: str, story: Story) -> None:
         with self._lock:
@@ -135,10 +143,12 @@ class FakeControl:
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         with self._lock:
-            late = [job_id for job_id, turn in self._changed.items() if turn > since]
-            views = [self._jobs[job_id] for job_id in late if job_id in self._jobs]
+            is_all = since < self._turn - self.turns_kept
+            late = [job_id for job_id, turn in self._changed.items() if is_all or turn > since]
+            views = {job_id: self._jobs[job_id] for job_id in late if job_id not in self._folded}
+            archived = [] if is_all else [job_id for job_id in late if job_id in self._folded]
             stories = [(job_id, story) for turn, job_id, story in self._told if turn > since]
-            return BoardChanges(self._turn, views, False, stories)
+            return BoardChanges(self._turn, list(views.values()), archived, is_all, False, stories)
 
     def cancel(self, job_id: str) -> None:
         view = self.job(job_id)
@@ -275,6 +285,7 @@ class FakeControl:
         return found[0]
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:
+        self.fold()
         with self._lock:
             ended = [view for view in self._jobs.values() if view.phase.is_end]
             chosen = choose(request, ended, self.folder)

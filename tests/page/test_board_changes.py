@@ -8,6 +8,7 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
+from swell.api.page.feed import PageFeed
 from swell.live import board as board_module
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -40,6 +41,24 @@ def test_a_reader_that_follows_knows_what_a_new_one_is_told(tmp_path: Path) -> N
         assert set(told) == set(known)
 
 
+def test_a_reader_is_told_which_jobs_were_folded_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('training')\n")
+    with on_stage(tmp_path / "state") as stage:
+        job_id, feed = stage.run(script), PageFeed(stage.platform)
+        turn = stage.platform.changes(0).turn
+        (before,) = feed.shown().jobs
+        stage.client.cancel(job_id)
+        until(lambda: stage.platform.job(job_id).phase is Phase.CANCELLED)
+        assert stage.client.prune(keep_bytes=1 << 40) == []  # archives first
+        found = stage.platform.changes(turn)
+        assert found.archived == [job_id]
+        assert not (found.views or found.is_all)
+        assert (before.phase, feed.shown().jobs[0].phase) == ("running", "cancelled")
+
+
 def test_a_reader_that_was_away_for_long_is_told_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,4 +68,6 @@ def test_a_reader_that_was_away_for_long_is_told_of_all(
     with on_stage(tmp_path / "state") as stage:
         job_id = stage.run(script)
         stage.run(script, name="other", workers="1:1")
-        assert job_id in {view.id for view in stage.platform.changes(1).views}
+        found = stage.platform.changes(1)
+        assert found.is_all
+        assert job_id in {view.id for view in found.views}

@@ -18,6 +18,7 @@ from tests.store.views import job_view
 from swell.api.page.event_ring import EventRing
 from swell.api.page.feed import MAX_ENDED, PageFeed
 from swell.api.page.job_rows import SIGNS, SPARK_LENGTH, job_row, thinned
+from swell.live.retention import PruneRequest
 from swell.model.job import JobClass, Phase
 from swell.model.view import Story
 
@@ -90,6 +91,75 @@ def test_a_page_that_hears_now_and_then_shows_what_a_new_one_shows(
     page.hear()
     fresh = Reading(feed)
     assert without_spark(page.jobs) == without_spark(fresh.jobs)
+
+
+def end(control: FakeControl, job_id: str) -> None:
+    control.put(job_view(id=job_id, phase=Phase.SUCCEEDED, finished_s=NOW_S))
+
+
+STEPS_AND_FOLDS = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from(["put", "end", "fold"]), st.booleans()), max_size=30
+)
+
+
+@given(STEPS_AND_FOLDS, st.integers(1, 6))
+def test_a_feed_shows_each_job_as_it_is_however_seldom_it_looks(
+    steps: list[tuple[int, str, bool]], turns_kept: int
+) -> None:
+    control, ended = FakeControl(Path("unused")), set[str]()
+    control.turns_kept = turns_kept
+    feed = PageFeed(control)
+    page = Reading(feed)
+    for number, what, is_look in steps:
+        job_id = f"job-{number}"
+        if what == "fold":
+            control.fold()
+        elif what == "end":
+            end(control, job_id)
+            ended.add(job_id)
+        elif job_id not in ended:
+            control.put(job_view(id=job_id))
+        if is_look:
+            feed.shown()
+    feed.shown()
+    page.hear()
+    assert {job["id"]: job["phase"] for job in page.jobs.values()} == {
+        view.id: str(view.phase) for view in control.jobs()
+    }
+
+
+@pytest.mark.parametrize("turns_kept", [1, 1024])
+def test_a_job_that_was_pruned_while_no_page_was_open_is_gone(tmp_path: Path, turns_kept: int) -> None:
+    control = FakeControl(tmp_path)
+    control.turns_kept = turns_kept
+    feed = PageFeed(control)
+    control.put(job_view())
+    page = Reading(feed)
+    end(control, "digits-1")
+    control.put(job_view(id="other"))
+    control.prune(PruneRequest(job_ids=("digits-1",)))
+    feed.shown()
+    page.hear()
+    assert set(page.jobs) == set(Reading(feed).jobs) == {"other"}
+
+
+def test_jobs_that_were_folded_unseen_do_not_displace_later_ones(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    control.turns_kept = 1
+    feed = PageFeed(control)
+    page = Reading(feed)
+    for number in range(2 * MAX_ENDED):  # those that were submitted last end first
+        view = job_view(id=f"job-{number:03}", submitted_s=NOW_S + number)
+        control.put(msgspec.structs.replace(view, phase=Phase.SUCCEEDED, finished_s=NOW_S + 999 - number))
+    feed.shown()
+    shown = set(Reading(feed).jobs)
+    control.fold()
+    control.put(job_view(id="a", phase=Phase.SUCCEEDED, finished_s=NOW_S + 2000))
+    control.put(job_view(id="b"))
+    feed.shown()
+    page.hear()
+    assert {"a", "b"} < set(page.jobs)
+    assert len(shown & set(page.jobs)) == MAX_ENDED - 1
 
 
 def test_nothing_new_is_no_event(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ class Control(Protocol):
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         """What became of jobs after turn `since` (0: all), and the present state of the open ones of `also`.
 
-        Of jobs that ended it tells those of late.
+        Of jobs that ended it tells those of late, and which of them only `job` still knows; or no longer, if
+        they were pruned.
         """
 
     def metrics(

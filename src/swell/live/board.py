@@ -29,6 +29,8 @@ class BoardChanges(NamedTuple):
 
     turn: int  #: with which it asks next time
     views: list[JobView]  #: complete ones of jobs that changed or ended, in no order
+    archived: list[str]  #: jobs that ended and are in the archive only, for they were folded since
+    is_all: bool  #: the reader was away for too long: all views that there are, and `archived` is empty
     has_new_plan: bool  #: reasons and estimates of any open job may be others
     stories: list[tuple[str, Story]]  #: told since, by job, oldest first
 
@@ -169,18 +171,21 @@ class ViewBoard:
         """
         with self._lock:
             posted_s, turn = self._posted.now_s, self._turn
-            ids = self._touched_since(since)
+            touched = self._touched_since(since)
+            ids = {*self._open, *self._ended} if touched is None else touched
+            archived = [job_id for job_id in ids if job_id not in self._open and job_id not in self._ended]
             ids.update(job_id for job_id in also if job_id in self._open)
             views = [view for job_id in ids if (view := self._open.get(job_id) or self._ended.get(job_id))]
             told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
             stories = [(job_id, story) for at_turn, job_id, story in self._told if at_turn > since]
             has_new_plan = self._planned_turn > since
         complete = [_complete(view, posted_s, told[view.id]) if view.id in told else view for view in views]
-        return BoardChanges(turn, complete, has_new_plan, stories)
+        return BoardChanges(turn, complete, archived, touched is None, has_new_plan, stories)
 
-    def _touched_since(self, since: int) -> set[str]:
+    def _touched_since(self, since: int) -> set[str] | None:
+        """None: that is too long ago to be known."""
         if since < self._turn - len(self._touched):
-            return {*self._open, *self._ended}
+            return None
         ids: set[str] = set()
         for turn, touched in reversed(self._touched):
             if turn <= since:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from swell.api.control import Control
+from swell.api.control import Control, UnknownJob
 from swell.api.page.event_ring import EventRing
 from swell.api.page.job_rows import JobRow, changed_fields, job_row, place_in_table, thinned
 from swell.api.page.platform_rows import NodeRow, StoryRow, Totals, node_rows, story_row, totals
@@ -124,11 +124,13 @@ class PageFeed:
         """Bring the state up to date, and say what has changed."""
         now_s, delta = self._control.now_s(), dict[str, Any]()
         found = self._control.changes(self._turn, self._to_renew())
-        is_first = not self._has_begun
+        is_first, pruned = not self._has_begun, list[str]()
         if is_first:
             found = self._begin(found)
+        else:
+            found, pruned = self._with_archived(found)
         self._turn = found.turn
-        self._take_jobs(found, now_s, delta)
+        self._take_jobs(found, pruned, now_s, delta)
         if found.has_new_plan:
             self._unrenewed = [row.id for row in self._rows.values() if row.is_open]
         self._take_stories(found, delta)
@@ -149,12 +151,31 @@ class PageFeed:
         in_order = sorted(told, key=lambda one: one[1].at_s)
         return found._replace(views=list(views.values()), stories=in_order)
 
+    def _with_archived(self, found: BoardChanges) -> tuple[BoardChanges, list[str]]:
+        """With jobs that were folded before they were looked at; and those that were pruned since."""
+        if not (found.archived or found.is_all):
+            return found, []
+        latest = {view.id: view for view in self._control.jobs(ENDED)}
+        followed = {row.id for row in self._rows.values() if row.is_open}
+        missing = {*latest, *followed}.difference(view.id for view in found.views)
+        if not found.is_all:
+            missing.intersection_update(found.archived)
+        views, pruned = [latest[job_id] for job_id in missing if job_id in latest], []
+        for job_id in missing - latest.keys():
+            try:
+                views.append(self._control.job(job_id))
+            except UnknownJob:
+                pruned.append(job_id)
+        return found._replace(views=[*found.views, *views]), pruned
+
     def _to_renew(self) -> list[str]:
         part, self._unrenewed = self._unrenewed[:LOOKED_AT_TOGETHER], self._unrenewed[LOOKED_AT_TOGETHER:]
         return part
 
-    def _take_jobs(self, found: BoardChanges, now_s: float, delta: dict[str, Any]) -> None:
-        new, changed, gone = [], {}, []
+    def _take_jobs(self, found: BoardChanges, pruned: list[str], now_s: float, delta: dict[str, Any]) -> None:
+        new, changed, gone = [], {}, pruned
+        for job_id in pruned:
+            del self._rows[job_id]
         for view in sorted(found.views, key=lambda view: (view.submitted_s, view.id)):
             before = self._rows.get(view.id)
             losses = self._losses(view) if before is None else ()
@@ -165,6 +186,10 @@ class PageFeed:
                 changed[view.id] = fields
             if not row.is_open and (before is None or before.is_open):
                 self._ended.append(view.id)
+        if len(self._ended) > MAX_ENDED:  # some were read from the archive, later than they ended
+            rows = (self._rows[job_id] for job_id in self._ended)
+            in_order = sorted(rows, key=lambda row: row.finished_s or row.submitted_s)
+            self._ended = deque(row.id for row in in_order)
         while len(self._ended) > MAX_ENDED:
             gone.append(self._ended.popleft())
             del self._rows[gone[-1]]
