@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import msgspec
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
+from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
 from swell.api.page.event_ring import EventRing
 from swell.api.page.feed import MAX_ENDED, PageFeed
 from swell.api.page.job_rows import SIGNS, SPARK_LENGTH, job_row, thinned
+from swell.live.board import BoardChanges
 from swell.live.retention import PruneRequest
 from swell.model.job import JobClass, Phase
 from swell.model.view import Story
@@ -160,6 +163,73 @@ def test_jobs_that_were_folded_unseen_do_not_displace_later_ones(tmp_path: Path)
     page.hear()
     assert {"a", "b"} < set(page.jobs)
     assert len(shown & set(page.jobs)) == MAX_ENDED - 1
+
+
+def cannot_read(*asked: object, **also: object) -> NoReturn:
+    raise OSError("the disk cannot be read")
+
+
+@pytest.mark.parametrize("failing", ["jobs", "stories", "metrics", "cluster"])
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_look_that_fails_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, has_begun: bool
+) -> None:
+    control = FakeControl(tmp_path)
+    control.turns_kept = 1
+    feed = PageFeed(control)
+    end(control, "earlier")
+    control.fold()
+    if has_begun:
+        page = Reading(feed)
+    control.put(job_view())
+    control.put(job_view(id="other", workers=4))
+    control.tell("other", Story(at_s=NOW_S, code="resized", text="has 4 workers"))
+    with monkeypatch.context() as broken:
+        broken.setattr(control, failing, cannot_read)
+        if has_begun and failing == "stories":
+            feed.shown()  # reads them at first only
+        else:
+            with pytest.raises(OSError, match="disk"):
+                feed.shown()
+    feed.shown()
+    fresh = Reading(feed)
+    if has_begun:
+        page.hear()
+        assert (page.jobs, page.stories) == (fresh.jobs, fresh.stories)
+    else:
+        assert fresh.stories == Reading(PageFeed(control)).stories
+    assert set(fresh.jobs) == {"earlier", "digits-1", "other"}
+    assert [story["text"] for story in fresh.stories].count("has 4 workers") == 1
+
+
+class ReadRing(EventRing):
+    has_readers = True
+
+
+class FailingOnce(FakeControl):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.has_failed = threading.Event()
+
+    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
+        if not self.has_failed.is_set():
+            self.has_failed.set()
+            cannot_read()
+        return super().changes(since, also)
+
+
+def test_pages_can_be_opened_after_a_look_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swell.api.page.feed.AFTER_FAILURE_S", 3600.0)
+    control = FailingOnce(tmp_path)
+    feed = PageFeed(control)
+    feed.ring = ReadRing(feed.shown)
+    feed.follow()
+    assert control.has_failed.wait(PATIENCE_S)
+    opened = threading.Thread(target=feed.shown, daemon=True)
+    opened.start()
+    opened.join(PATIENCE_S)
+    assert not opened.is_alive()
+    feed.stop()
 
 
 def test_nothing_new_is_no_event(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ class EventReader:
 class EventRing:
     """Written by one thread, read by any.
 
-    An id is the ring's own name and a number: one of another ring, or one that is gone, is answered with the
-    whole state.
+    An id is the name of the ring's life and a number: one of another life, or one that is gone, is answered
+    with the whole state.
     """
 
     def __init__(self, whole: Callable[[], object], kept: int = EVENTS_KEPT) -> None:
@@ -67,6 +67,15 @@ class EventRing:
         with self._lock:
             self._number += 1
             self._frames.append(frame("delta", self.last_id, encode(delta)))
+            readers = list(self._readers)
+        for reader in readers:
+            reader.wake()
+
+    def begin_anew(self) -> None:
+        """Give all readers the whole state: events cannot tell them what they lack."""
+        with self._lock:
+            self._life, self._number = secrets.token_hex(4), 0
+            self._frames.clear()
             readers = list(self._readers)
         for reader in readers:
             reader.wake()

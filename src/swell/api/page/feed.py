@@ -75,6 +75,7 @@ class PageFeed:
         self._looked_s = float("-inf")
         self._num_jobs = self._num_histories = 0
         self._has_begun = False
+        self._is_sequel = False  #: events tell all that has changed since the look before
         self.ring = EventRing(self.shown)
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -105,43 +106,51 @@ class PageFeed:
 
     # ------------------------------------------------------------ the thread
     def _run(self) -> None:
-        while not self._stopped.wait(TICK_S):
+        pause_s = TICK_S
+        while not self._stopped.wait(pause_s):
             with self._lock:
                 if not self.ring.has_readers:
                     self._thread = None
                     return
-                self._try_to_look()
+                pause_s = self._try_to_look()
 
-    def _try_to_look(self) -> None:
-        """A disk that cannot be read is no reason for the pages to stand still for ever."""
+    def _try_to_look(self) -> float:
+        """A disk that cannot be read is no reason for the pages to stand still for ever.
+
+        Returns the time until the next look, in seconds.
+        """
         try:
             self._look()
         except Exception:
             log.exception("open pages are not kept up to date for %g s", AFTER_FAILURE_S)
-            self._stopped.wait(AFTER_FAILURE_S)
+            return AFTER_FAILURE_S
+        return TICK_S
 
     def _look(self) -> None:
         """Bring the state up to date, and say what has changed."""
-        now_s, delta = self._control.now_s(), dict[str, Any]()
-        found = self._control.changes(self._turn, self._to_renew())
-        is_first, pruned = not self._has_begun, list[str]()
-        if is_first:
-            found = self._begin(found)
-        else:
+        now_s, delta, pruned = self._control.now_s(), dict[str, Any](), list[str]()
+        is_sequel, self._is_sequel = self._is_sequel, False  # a failure loses what it has found so far
+        renewed = self._unrenewed[:LOOKED_AT_TOGETHER]
+        found = self._control.changes(self._turn, renewed)
+        if self._has_begun:
             found, pruned = self._with_archived(found)
-        self._turn = found.turn
+        else:
+            found = self._begin(found)
         self._take_jobs(found, pruned, now_s, delta)
+        self._has_begun, self._turn, self._unrenewed = True, found.turn, self._unrenewed[len(renewed) :]
         if found.has_new_plan:
             self._unrenewed = [row.id for row in self._rows.values() if row.is_open]
         self._take_stories(found, delta)
         if found.views or self._now() - self._looked_s >= WARNINGS_S:
             self._take_cluster(now_s, delta)
-        if delta and not is_first:  # no page can have less than all of the first
+        if not is_sequel:
+            self.ring.begin_anew()
+        elif delta:
             self.ring.publish({"now_s": now_s, **delta})
+        self._is_sequel = True
 
     def _begin(self, found: BoardChanges) -> BoardChanges:
         """With ended jobs and stories of before a restart, which the archive has."""
-        self._has_begun = True
         ended = self._control.jobs(ENDED)
         views = {view.id: view for view in (*ended, *found.views)}
         latest = sorted(views.values(), key=lambda view: view.finished_s or view.submitted_s)
@@ -167,10 +176,6 @@ class PageFeed:
             except UnknownJob:
                 pruned.append(job_id)
         return found._replace(views=[*found.views, *views]), pruned
-
-    def _to_renew(self) -> list[str]:
-        part, self._unrenewed = self._unrenewed[:LOOKED_AT_TOGETHER], self._unrenewed[LOOKED_AT_TOGETHER:]
-        return part
 
     def _take_jobs(self, found: BoardChanges, pruned: list[str], now_s: float, delta: dict[str, Any]) -> None:
         new, changed, gone = [], {}, pruned
