@@ -60,7 +60,7 @@ class FakeControl:
         self._jobs: dict[str, JobView] = {}
         self._submissions: dict[str, JobSubmitted] = {}
         self._changed: dict[str, int] = {}  # job -> the turn in which it was put last
-        self._turn = 0
+        self._turn = self._planned_turn = 0
         self._folded: set[str] = set()
         self.turns_kept = 1024  #: of which it is known what they changed
         self._told: list[tuple[int, str, Story]] = []
@@ -131,6 +131,15 @@ class FakeControl:
         self._changed[view.id] = self._turn
         self._folded.discard(view.id)
 
+    def plan(self, finish_s: float) -> None:
+        """A new plan, by which all open jobs end then."""
+        with self._lock:
+            self._turn += 1
+            self._planned_turn = self._turn
+            for view in self._jobs.values():
+                if not view.phase.is_end:
+                    self._jobs[view.id] = msgspec.structs.replace(view, estimated_finish_s=finish_s)
+
     def fold(self) -> None:
         """From now on only the archive knows the jobs that have ended."""
         with self._lock:
@@ -147,8 +156,11 @@ class FakeControl:
             late = [job_id for job_id, turn in self._changed.items() if is_all or turn > since]
             views = {job_id: self._jobs[job_id] for job_id in late if job_id not in self._folded}
             archived = [] if is_all else [job_id for job_id in late if job_id in self._folded]
+            asked = [self._jobs[job_id] for job_id in also if job_id in self._jobs]
+            views |= {view.id: view for view in asked if not view.phase.is_end}
             stories = [(job_id, story) for turn, job_id, story in self._told if turn > since]
-            return BoardChanges(self._turn, list(views.values()), archived, is_all, False, stories)
+            has_new_plan = self._planned_turn > since
+            return BoardChanges(self._turn, list(views.values()), archived, is_all, has_new_plan, stories)
 
     def cancel(self, job_id: str) -> None:
         view = self.job(job_id)

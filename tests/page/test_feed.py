@@ -232,6 +232,23 @@ def test_pages_can_be_opened_after_a_look_has_failed(tmp_path: Path, monkeypatch
     feed.stop()
 
 
+@given(st.integers(1, 12), st.integers(1, 5))
+def test_estimates_of_all_jobs_are_renewed_however_often_it_is_planned_anew(num_jobs: int, part: int) -> None:
+    control = FakeControl(Path("unused"))
+    for number in range(num_jobs):
+        control.put(job_view(id=f"job-{number}", estimated_finish_s=NOW_S))
+    feed = PageFeed(control)
+    page = Reading(feed)
+    num_looks = 1 + -(-num_jobs // part)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("swell.api.page.feed.LOOKED_AT_TOGETHER", part)
+        for number in range(1, num_looks + 1):  # a plan between any two looks
+            control.plan(NOW_S + number)
+            feed.shown()
+    page.hear()
+    assert all(job["expected_s"] > NOW_S for job in page.jobs.values())
+
+
 def test_nothing_new_is_no_event(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
     feed = PageFeed(control)

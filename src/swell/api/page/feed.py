@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -66,7 +67,8 @@ class PageFeed:
         self._lock = threading.Lock()
         self._turn = 0
         self._rows: dict[str, JobRow] = {}
-        self._unrenewed: list[str] = []  #: open jobs of which the latest plan may say something else
+        #: Open jobs of which the latest plan may say something else: those that wait for longest come first.
+        self._unrenewed: dict[str, None] = {}
         self._ended: deque[str] = deque()
         self._stories: deque[StoryRow] = deque(maxlen=MAX_STORIES)
         self._nodes: tuple[NodeRow, ...] = ()
@@ -130,16 +132,18 @@ class PageFeed:
         """Bring the state up to date, and say what has changed."""
         now_s, delta, pruned = self._control.now_s(), dict[str, Any](), list[str]()
         is_sequel, self._is_sequel = self._is_sequel, False  # a failure loses what it has found so far
-        renewed = self._unrenewed[:LOOKED_AT_TOGETHER]
+        renewed = list(islice(self._unrenewed, LOOKED_AT_TOGETHER))
         found = self._control.changes(self._turn, renewed)
         if self._has_begun:
             found, pruned = self._with_archived(found)
         else:
             found = self._begin(found)
         self._take_jobs(found, pruned, now_s, delta)
-        self._has_begun, self._turn, self._unrenewed = True, found.turn, self._unrenewed[len(renewed) :]
+        self._has_begun, self._turn = True, found.turn
+        for job_id in renewed:
+            del self._unrenewed[job_id]
         if found.has_new_plan:
-            self._unrenewed = [row.id for row in self._rows.values() if row.is_open]
+            self._unrenewed |= dict.fromkeys(row.id for row in self._rows.values() if row.is_open)
         self._take_stories(found, delta)
         if found.views or self._now() - self._looked_s >= WARNINGS_S:
             self._take_cluster(now_s, delta)
