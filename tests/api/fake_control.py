@@ -49,6 +49,7 @@ class FakeControl:
         self.folder = folder
         self.stopped = threading.Event()
         self.started_s = time.time()
+        self.num_devices = 8
         self.cores: float | None = None  #: of its node
         self.warnings: dict[str, str] = {}
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
@@ -251,7 +252,7 @@ class FakeControl:
             now_s=self.now_s(),
             started_s=self.started_s,
             nodes=(node, *self.joined),
-            num_devices=8,
+            num_devices=self.num_devices,
             num_free=sum(holder is None for holder in devices.values()),
             num_stale_reports=0,
             journal_bytes=40960,

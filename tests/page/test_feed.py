@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,8 +20,8 @@ from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
 from swell.api.page.event_ring import EventRing
-from swell.api.page.feed import MAX_ENDED, PageFeed
-from swell.api.page.job_rows import SIGNS, SPARK_LENGTH, job_row, thinned
+from swell.api.page.feed import MAX_ENDED, WARNINGS_S, PageFeed
+from swell.api.page.job_rows import HISTORY_S, SIGNS, SPARK_LENGTH, job_row, thinned
 from swell.live.board import BoardChanges
 from swell.live.retention import PruneRequest
 from swell.model.job import JobClass, Phase
@@ -247,6 +249,32 @@ def test_estimates_of_all_jobs_are_renewed_however_often_it_is_planned_anew(num_
             feed.shown()
     page.hear()
     assert all(job["expected_s"] > NOW_S for job in page.jobs.values())
+
+
+@given(st.lists(st.tuples(st.floats(0, HISTORY_S), st.integers(1, 3)), min_size=1, max_size=30))
+def test_the_number_of_devices_is_known_for_the_last_hour_and_no_longer(
+    steps: list[tuple[float, int]],
+) -> None:
+    clock = Clock()
+    feed, changes = PageFeed(clock, now=clock.now_s), list[tuple[float, int]]()
+    for passed_s, clock.num_devices in steps:
+        clock.at_s += WARNINGS_S + passed_s
+        if not changes or changes[-1][1] != clock.num_devices:
+            changes.append((round(clock.at_s, 1), clock.num_devices))
+        shown = feed.shown().capacity
+    begin_s = clock.at_s - HISTORY_S
+    assert shown == [one for one, after in pairwise([*changes, (inf, 0)]) if after[0] > begin_s]
+
+
+class Clock(FakeControl):
+    """A platform whose time is told."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("unused"))
+        self.at_s = NOW_S
+
+    def now_s(self) -> float:
+        return self.at_s
 
 
 def test_nothing_new_is_no_event(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from swell.api.control import Control, UnknownJob
 from swell.api.page.event_ring import EventRing
-from swell.api.page.job_rows import JobRow, changed_fields, job_row, place_in_table, thinned
+from swell.api.page.job_rows import HISTORY_S, JobRow, changed_fields, job_row, place_in_table, thinned
 from swell.api.page.platform_rows import NodeRow, StoryRow, Totals, node_rows, story_row, totals
 from swell.live.board import BoardChanges
 from swell.model.job import LOSS, Phase
@@ -73,7 +73,7 @@ class PageFeed:
         self._stories: deque[StoryRow] = deque(maxlen=MAX_STORIES)
         self._nodes: tuple[NodeRow, ...] = ()
         self._totals: Totals | None = None
-        self._capacity: list[tuple[float, int]] = []
+        self._capacity: deque[tuple[float, int]] = deque()
         self._looked_s = float("-inf")
         self._num_jobs = self._num_histories = 0
         self._has_begun = False
@@ -235,6 +235,8 @@ class PageFeed:
         if not self._capacity or self._capacity[-1][1] != cluster.num_devices:
             self._capacity.append((round(now_s, 1), cluster.num_devices))
             delta["capacity"] = self._capacity[-1]
+        while len(self._capacity) > 1 and self._capacity[1][0] <= now_s - HISTORY_S:
+            self._capacity.popleft()
 
     def _state(self) -> Shown:
         return Shown(
