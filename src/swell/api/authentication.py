@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import logging
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -166,11 +165,12 @@ def cookie_name(port: int) -> str:
 
 
 def _cookie(cookies: bytes, name: str) -> str:
-    try:
-        found = SimpleCookie(cookies.decode("latin-1")).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    """Of two cookies of the name the last one, whose path is the shortest.
+
+    Other ports' pages set cookies for this host too, and `SimpleCookie` reads none behind an odd one.
+    """
+    pairs = (pair.partition("=") for pair in cookies.decode("latin-1").split(";"))
+    return {given.strip(): value.strip() for given, _, value in pairs}.get(name, "")
 
 
 def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
