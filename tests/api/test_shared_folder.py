@@ -18,6 +18,7 @@ from swell.api.access_log import AccessLog
 from swell.api.caller import Role
 from swell.api.client import connect
 from swell.api.errors import AccessDenied, InvalidOption, NoPlatform
+from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
 from swell.api.shared_folder import announce, shared_socket
@@ -40,7 +41,9 @@ class SharedSite:
         self.users = UserList(self.state.path)
         access = Access(self.users, AccessLog(self.state.path, 1 << 20), 100.0)
         listener = opened.enter_context(shared_socket(str(self.shared)))
-        app = create_app(FakeControl(root / "logs"), self.state.ensure_token(), access=access)
+        control = FakeControl(root / "logs")
+        self.page = Page(control, port=lambda: 1)
+        app = create_app(control, self.state.ensure_token(), page=self.page, access=access)
         server = ApiServer(
             app, listen(self.state.socket), listener, shared_addresses=[listener.getsockname()]
         )
@@ -81,6 +84,14 @@ def test_the_environment_names_the_token_file(site: SharedSite, monkeypatch: pyt
         client.stop()
     with connect(site.state.path) as client, pytest.raises(AccessDenied):
         client.stop()
+
+
+def test_a_link_from_the_shared_folder_is_for_the_account_that_asked(site: SharedSite) -> None:
+    """As the kernel names it at the socket."""
+    with connect(site.shared, site.add(Role.SUBMIT, "vision")) as client:
+        code = client.page().partition("code=")[2]
+    assert site.page.sessions.enter(code, STRANGER) is None
+    assert site.page.sessions.enter(code, os.geteuid()) is not None
 
 
 def test_nothing_but_socket_and_endpoint_is_in_the_folder_and_neither_afterwards(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.api.authentication import _cookie
-from swell.api.caller import OWNER
+from swell.api.caller import OWNER, Role
 from swell.api.page.headers import POLICY
 
 from .conftest import TOKEN, Served
@@ -188,23 +188,37 @@ def test_a_cookie_that_another_user_has_taken_counts_for_nothing(served: Served)
     assert status == 401
 
 
+def test_a_users_link_counts_for_the_account_that_asked_for_it(served: Served) -> None:
+    """Another one reads it off the command line of the browser."""
+    token = served.users.add("ana", Role.SUBMIT, "vision")
+    with served.browser() as client:
+        link = client.post("/v1/page", headers={"Authorization": f"Bearer {token}"}).json()["url"]
+        path = link.removeprefix(served.url)
+        try:
+            status = _status_as_nobody(served.port, "", path)
+        except (PermissionError, subprocess.CalledProcessError):
+            pytest.skip("this user cannot become another one")
+        assert status == 401
+        assert client.get(link).status_code == 303
+
+
 NOBODY = 65534
 AS_NOBODY = """
 import os, socket, sys
-port, cookie = sys.argv[1:]
+port, cookie, path = sys.argv[1:]
 os.setuid({uid})
 connection = socket.socket()
 connection.connect(("127.0.0.1", int(port)))
-lines = "GET / HTTP/1.1", "Host: 127.0.0.1", "Cookie: " + cookie, "Connection: close", "", ""
+lines = f"GET {{path}} HTTP/1.1", "Host: 127.0.0.1", "Cookie: " + cookie, "Connection: close", "", ""
 connection.sendall("\\r\\n".join(lines).encode())
 print(connection.recv(1000).split()[1].decode())
 """
 
 
-def _status_as_nobody(port: int, cookie: str) -> int:
+def _status_as_nobody(port: int, cookie: str, path: str = "/") -> int:
     script = AS_NOBODY.format(uid=NOBODY)
     done = subprocess.run(
-        [sys.executable, "-c", script, str(port), cookie], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(port), cookie, path], capture_output=True, text=True, check=True
     )
     return int(done.stdout)
 

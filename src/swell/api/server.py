@@ -34,6 +34,7 @@ from swell.api.openapi import document
 from swell.api.operations import OPERATIONS, PROMETHEUS_TEXT, Health, JobRef, PageLink, Stopping
 from swell.api.page.headers import HeadersMiddleware
 from swell.api.page.page import Page
+from swell.api.page.socket_owner import user_of
 from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.prometheus import Exposition
 from swell.api.promise_request import parse_promise
@@ -257,7 +258,7 @@ class Routes:
 
     def page(self, request: Request) -> Response:
         """A link that opens the page once."""
-        return answer(PageLink(url=self._page.link(caller_of(request.scope))))
+        return answer(PageLink(url=self._page.link(caller_of(request.scope), user_of(request.scope))))
 
     def stop(self) -> Response:
         self._control.stop()

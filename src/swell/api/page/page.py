@@ -22,7 +22,7 @@ from swell.api.page.job_page import JobPage
 from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
-from swell.api.page.socket_owner import owner_of
+from swell.api.page.socket_owner import user_of
 from swell.api.page.what_if_page import WhatIfPage
 from swell.model.errors import Unavailable
 from swell.web.static_files import static_file
@@ -48,9 +48,13 @@ class Page:
         self._port = _no_port if port is None else port
         self._views = (WhatIfPage(control, base_values, folder), HistoryPage(control, base_values))
 
-    def link(self, caller: Caller) -> str:
-        """Opens the page for this caller once. Raises Unavailable."""
-        return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller)}"
+    def link(self, caller: Caller, uid: int | None = None) -> str:
+        """Opens the page for this caller once, in a browser of the user who asks. Raises Unavailable.
+
+        Args:
+            uid: of that user; None: not known.
+        """
+        return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller, uid)}"
 
     def stop(self) -> None:
         """End what open pages follow."""
@@ -71,10 +75,10 @@ class Page:
 
     def _enter(self, request: Request) -> Response:
         """A code becomes a cookie, and the address is one that may stay in a browser's history."""
-        client, server = request.scope.get("client"), request.scope.get("server")
-        if client is None or server is None:
+        server = request.scope.get("server")
+        if request.scope.get("client") is None or server is None:
             return refusal_page(403, "the page is on a port of 127.0.0.1; `swell page` opens it")
-        cookie = self.sessions.enter(request.query_params.get("code", ""), owner_of(client, server))
+        cookie = self.sessions.enter(request.query_params.get("code", ""), user_of(request.scope))
         if cookie is None:
             return refusal_page(401, USED)
         opened = RedirectResponse("/", 303)

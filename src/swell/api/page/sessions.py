@@ -31,6 +31,19 @@ class Session:
     csrf: str  #: that requests send which change something
 
 
+@dataclass(frozen=True, slots=True)
+class _Invitation:
+    """A code that waits to be used."""
+
+    caller: Caller
+    uid: int | None  #: of the user who has asked for it; None: not known
+    ends_s: float
+
+    def is_for(self, uid: int | None) -> bool:
+        """Where the kernel names no user, across network namespaces say, the code alone decides."""
+        return None in (uid, self.uid) or uid in (0, self.uid)
+
+
 class _Claims(msgspec.Struct, frozen=True, array_like=True):
     """What a cookie says."""
 
@@ -60,29 +73,33 @@ class Sessions:
         self._key = secret.encode()
         self._now_s = now_s
         self._owner_uid = os.geteuid() if owner_uid is None else owner_uid
-        self._codes: dict[bytes, tuple[Caller, float]] = {}
+        self._codes: dict[bytes, _Invitation] = {}
 
-    def invite(self, caller: Caller) -> str:
-        """A code that is exchanged for a session once, and within a minute."""
+    def invite(self, caller: Caller, uid: int | None = None) -> str:
+        """A code that is exchanged for a session once, within a minute, by the user who has asked for it.
+
+        Args:
+            uid: of the program that has asked, as the kernel says; None: not known. That of OWNER is.
+        """
+        invited_uid = self._owner_uid if caller == OWNER else uid
         code = secrets.token_urlsafe(32)
         while len(self._codes) >= MAX_CODES:
             self._codes.pop(next(iter(self._codes)), None)
-        self._codes[_digest(code)] = (caller, self._now_s() + CODE_S)
+        self._codes[_digest(code)] = _Invitation(caller, invited_uid, self._now_s() + CODE_S)
         return code
 
     def enter(self, code: str, uid: int | None) -> str | None:
-        """The cookie for a code; None if it was used, is too old or was never given.
+        """The cookie for a code; None if it was used, is too old, was never given or is another user's.
 
-        Users of the machine see the command line of a browser that is started with the owner's code: so that
-        one counts for the owner only, and for root.
+        Users of the machine see the command line of a browser that is started with the code: so it counts for
+        the one who has asked for it only, and for root.
         """
-        caller, ends_s = self._codes.get(_digest(code), (None, 0.0))
-        if caller is None or self._now_s() >= ends_s:
-            return None
-        if caller == OWNER and uid not in (None, 0, self._owner_uid):
+        invitation = self._codes.get(_digest(code))
+        if invitation is None or self._now_s() >= invitation.ends_s or not invitation.is_for(uid):
             return None
         if self._codes.pop(_digest(code), None) is None:  # another one was as quick
             return None
+        caller = invitation.caller
         claims = _Claims(
             name=caller.name,
             role=int(caller.role),

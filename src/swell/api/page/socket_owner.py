@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Mapping
+from typing import Any
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -17,6 +19,18 @@ _REST = struct.Struct("=III")
 _UID_AT = _HEADER.size + 4 + _PORTS.size + _REST.size + 12
 _ANSWER_BYTES = 4096
 _TIMEOUT_S = 1.0
+
+#: Where the state of an ASGI scope has the user id of the program at the other end of a Unix socket.
+PEER_UID = "peer_uid"
+
+
+def user_of(scope: Mapping[str, Any]) -> int | None:
+    """User id of the program that sends the request of an ASGI scope. None: the kernel does not say."""
+    client, server = scope.get("client"), scope.get("server")
+    if client is not None and server is not None:
+        return owner_of(client, server)
+    uid: int | None = scope.get("state", {}).get(PEER_UID)
+    return uid
 
 
 def owner_of(client: tuple[str, int], server: tuple[str, int]) -> int | None:
