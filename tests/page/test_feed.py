@@ -19,6 +19,7 @@ from tests.api.fake_control import FakeControl
 from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
+from swell import __version__
 from swell.api.page.event_ring import EventRing
 from swell.api.page.feed import MAX_ENDED, WARNINGS_S, PageFeed
 from swell.api.page.job_rows import HISTORY_S, SIGNS, SPARK_LENGTH, job_row, thinned
@@ -294,8 +295,19 @@ def test_an_id_of_another_life_is_answered_with_the_whole_state(tmp_path: Path) 
         content, now_id = feed.ring.since(last_id)
         ((kind, state),) = events(content.decode())
         assert kind == "state"
+        assert state["version"] == __version__
         assert now_id == state["id"] == feed.shown().id
         assert [job["id"] for job in state["jobs"]] == ["digits-1"]
+
+
+@pytest.mark.parametrize("path", ["/", "/jobs/digits-1"])
+def test_a_page_knows_which_version_has_made_it(served: Served, path: str) -> None:
+    """Its script tells by it that a whole state comes from another one."""
+    served.control.put(job_view())
+    with served.opened() as client:
+        text = client.get(path).text
+    state = text.partition('<script type="application/json" id="state">')[2].partition("</script>")[0]
+    assert json.loads(state)["version"] == __version__
 
 
 def test_so_many_events_as_are_kept_are_made_up_for(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from swell import __version__
 from swell.api.control import Control, UnknownJob
 from swell.api.page.event_ring import EventRing
 from swell.api.page.job_rows import HISTORY_S, JobRow, changed_fields, job_row, place_in_table, thinned
@@ -50,6 +51,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """All that the page shows, at one place of the sequence."""
 
     id: str
+    version: str = __version__  #: of the program: the script of a page of another one is not made for this
     now_s: float
     jobs: list[JobRow]  #: those that come first in the table
     num_jobs: int  #: in all

@@ -71,7 +71,8 @@ class JobPage:
             return HTMLResponse(render("unknown_job.html", {**base, "job_id": job_id, "found": found}), 404)
         row = job_row(view, shown.now_s)
         may_change = caller_of(request.scope).may_change_jobs_of(view.tenant)
-        state = {"id": shown.id, "now_s": shown.now_s, "signs": SIGNS, **_state(view, row)}
+        place = {"id": shown.id, "version": shown.version, "now_s": shown.now_s}
+        state = {**place, "signs": SIGNS, **_state(view, row)}
         values = {**base, **self._values(view, row, may_change), "row": row, "state": state}
         return HTMLResponse(render("job.html", values))
 
