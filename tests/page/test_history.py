@@ -18,8 +18,10 @@ from tests.page.opened_page import OpenedPage, opened_page
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER
-from swell.api.page.history_filter import HistoryFilter, filter_of
+from swell.api.page.history_filter import HOUR_S, HistoryFilter, filter_of
+from swell.api.page.history_page import MOST_PERIODS, _filled
 from swell.model.job import JobClass, Phase
+from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums
 
 ENDS = [phase for phase in Phase if phase.is_end]
 MARKUP = "<img src=x onerror=alert(1)>\"'&"
@@ -136,6 +138,34 @@ def test_periods_add_up_to_the_total_and_stand_in_a_table(client: httpx.Client) 
     days = re.findall(r'<tr><th scope="row">(2027-\d\d-\d\d)</th><td class="number">(\d+)</td>', text)
     assert sum(int(number) for _, number in days) == 130
     assert [day for day, _ in days] == ["2027-01-11", "2027-01-18"], "weeks begin on Mondays"
+
+
+@given(st.sets(st.integers(0, 20_000), max_size=2000), st.integers(0, 9000))
+def test_charts_have_the_newest_periods_and_never_more_than_some(scattered: set[int], dense: int) -> None:
+    """Each once and in order; and none is left out that is later than one which is shown."""
+    numbers = sorted(scattered | set(range(dense)))
+    ended = tuple(OutcomePeriod(begin_s=n * HOUR_S, outcome=OutcomeSums(num_jobs=1)) for n in numbers)
+    shown = _filled(JobHistory(period_s=HOUR_S, periods=ended))
+    begins = [period.begin_s for period in shown]
+    assert len(shown) <= MOST_PERIODS and begins == sorted(set(begins))
+    assert [period for period in shown if period.outcome.num_jobs] == [
+        period for period in ended if period.begin_s >= begins[0]
+    ]
+    if shown:
+        assert shown[-1] == ended[-1]
+
+
+def test_a_long_history_by_the_hour_says_what_is_left_out(client: httpx.Client, control: FakeControl) -> None:
+    assert 'id="left-out"' not in client.get("/history?by=hour").text
+    for hour in range(MOST_PERIODS + 7):
+        at_s = 1_900_000_000.0 + hour * HOUR_S
+        control.put(job_view(id=f"late-{hour:04}", name="late", phase=Phase.SUCCEEDED, finished_s=at_s))
+    text = client.get("/history?by=hour&name=late").text
+    table = text.partition("</table>")[0]
+    assert table.count('<tr><th scope="row">') == MOST_PERIODS
+    told = text.partition('id="left-out">')[2].partition("</p>")[0]
+    assert "show the newest 744 hours. 7 earlier hours in which jobs ended are counted" in told
+    assert "751 ended jobs of these" in " ".join(text.split()), "sums are of all"
 
 
 def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:

@@ -35,6 +35,8 @@ from swell.web.templating import render
 PAGE_LENGTH = 50
 #: Of more periods than these, most of them without a job, only those with jobs are shown.
 MANY_PERIODS = 100
+#: Bars of a chart and rows of its table, the newest: 31 days by the hour.
+MOST_PERIODS = 744
 
 
 class EndedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,14 +81,16 @@ class HistoryPage:
         history = self._control.history(query, wanted.period_s(), weeks_begin_s())
         shown = views[-PAGE_LENGTH:]
         has_older = len(views) > PAGE_LENGTH
+        periods = _filled(history)
         return {
             "rows": [_row(view, now_s) for view in reversed(shown)],
             "older": _address({**wanted.words, "before": shown[0].id}) if has_older else "",
             "newest": _address(wanted.words),
             "history": history,
-            "periods": [(period, _period_name(period, history.period_s)) for period in _filled(history)],
+            "periods": [(period, _period_name(period, history.period_s)) for period in periods],
+            "num_earlier": sum(period.begin_s < periods[0].begin_s for period in history.periods),
             "length": _length_name(history.period_s),
-            "charts": _charts(history),
+            "charts": _charts(periods, history.period_s),
         }
 
 
@@ -110,8 +114,9 @@ def _nothing() -> dict[str, Any]:
         "newest": "/history",
         "history": history,
         "periods": [],
+        "num_earlier": 0,
         "length": "",
-        "charts": _charts(history),
+        "charts": _charts((), history.period_s),
     }
 
 
@@ -130,12 +135,11 @@ def _address(words: Mapping[str, str]) -> str:
     return f"/history?{urlencode(words)}" if words else "/history"
 
 
-def _charts(history: JobHistory) -> dict[str, Any]:
+def _charts(periods: Sequence[OutcomePeriod], period_s: float) -> dict[str, Any]:
     """What `curves.js` draws; a table beneath says the same."""
-    periods = _filled(history)
     return {
-        "names": [_short_name(period, history.period_s) for period in periods],
-        "xLabel": f"{_length_name(history.period_s)} of the end" if periods else "",
+        "names": [_short_name(period, period_s) for period in periods],
+        "xLabel": f"{_length_name(period_s)} of the end" if periods else "",
         "promises": [
             _bars("kept", [period.outcome.promises_kept for period in periods]),
             _bars("missed", [period.outcome.promises_missed for period in periods]),
@@ -162,14 +166,16 @@ def _length_name(period_s: float) -> str:
 
 
 def _filled(history: JobHistory) -> Sequence[OutcomePeriod]:
-    """With those in which no job ended, unless they are most."""
+    """The newest, with those in which no job ended, unless they are most."""
     known, length_s = {period.begin_s: period for period in history.periods}, history.period_s
     if not known:
         return ()
-    first_s = min(known)
-    num = round((max(known) - first_s) / length_s) + 1
+    last_s = max(known)
+    num = round((last_s - min(known)) / length_s) + 1
     if num > max(MANY_PERIODS, 2 * len(known)):
-        return history.periods
+        return history.periods[-MOST_PERIODS:]
+    num = min(num, MOST_PERIODS)
+    first_s = last_s - (num - 1) * length_s
     begins = (first_s + place * length_s for place in range(num))
     return [known.get(begin_s) or OutcomePeriod(begin_s=begin_s, outcome=OutcomeSums()) for begin_s in begins]
 
