@@ -47,7 +47,7 @@ def test_without_a_cookie_there_is_nothing(served: Served, path: str) -> None:
     with served.browser() as stranger:
         answer = stranger.get(path)
         assert answer.status_code == 401
-        assert "swell page" in answer.text
+        assert "owner of the platform or a user whom the owner has added" in answer.text
         assert "digits" not in answer.text
         program = stranger.get(path, headers={"Accept": "*/*"})
         assert program.status_code == 401
