@@ -119,17 +119,12 @@ class JobPage:
         return answer(LogTail(offsets=read_tail_offsets(log_dir, whose)))
 
     def _code(self, request: Request) -> Response:
-        job_dir, path = (
-            self._control.log_dir(request.path_params["job_id"]),
-            request.query_params.get("file", ""),
-        )
         """For those who may change the job: a file that lies beside its script may hold a secret."""
         job_id, path = request.path_params["job_id"], request.query_params.get("file", "")
-        tenant, job_dir = self._control.job(job_id).tenant, self._control.log_dir(job_id)
-        if not caller_of(request.scope).may_change_jobs_of(tenant):
+        if not caller_of(request.scope).may_change_jobs_of(self._control.job(job_id).tenant):
             return failure(403, f"files of job {job_id!r} are shown to users who may cancel it")
         try:
-            return answer(CodeText(path=path, text=read_code_text(job_dir, path)))
+            return answer(CodeText(path=path, text=read_code_text(self._control.log_dir(job_id), path)))
         except NotShown as why:
             return failure(404, str(why))
 
