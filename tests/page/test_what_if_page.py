@@ -25,7 +25,7 @@ from swell.api.page.apart import answer
 from swell.api.page.forecast_rows import forecast_of, forecast_rows, forecast_totals, notes
 from swell.api.page.question import HandedQuestion, Question
 from swell.api.page.questions import QuestionRefused, Questions
-from swell.api.page.what_if_page import command_line
+from swell.api.page.what_if_page import MOST_CHOICES, command_line
 from swell.settings import Settings
 from swell.store.folder import StateFolder
 
@@ -134,7 +134,19 @@ def test_names_are_text_on_the_form_and_in_the_answer(tmp_path: Path) -> None:
     control.put(job_view(id="<i>-1", name="<i>"))
     with opened_page(control, tmp_path) as page, page.browser() as client:
         assert "<i>" not in client.get("/what-if").text
-        assert "&lt;i&gt; (&lt;i&gt;-1)" in client.get("/what-if").text
+        assert '<option value="&lt;i&gt;-1">&lt;i&gt;</option>' in client.get("/what-if").text
+
+
+def test_a_job_that_is_not_offered_can_be_named(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    for number in range(MOST_CHOICES + 1):
+        control.put(job_view(id=f"job-{number:03}", submitted_s=1_800_000_000.0 + number))
+    with opened_page(control, tmp_path) as page, page.browser() as client:
+        text = client.get("/what-if").text
+    assert '<input id="deadline-job" list="open-jobs"' in text
+    offered = text.partition('<datalist id="open-jobs">')[2].partition("</datalist>")[0]
+    assert offered.count("<option") == MOST_CHOICES and "job-000" not in offered
+    assert f"any open job; the newest {MOST_CHOICES} are offered" in text
 
 
 def test_a_question_that_takes_too_long_is_ended_and_a_second_one_waits(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from swell.store.folder import StateFolder
 from swell.web.templating import render
 
 OPEN = frozenset(phase for phase in Phase if not phase.is_end)
-#: Open jobs that can be chosen by their names; others by their ids.
+#: Open jobs that are offered, the newest; others can be named by their ids.
 MOST_CHOICES = 200
 
 
@@ -64,6 +64,7 @@ class WhatIfPage:
             "kinds": sorted({node.kind for node in cluster.nodes}),
             "policies": [name for name in POLICIES if name != cluster.policy],
             "jobs": jobs,
+            "is_part": len(jobs) == MOST_CHOICES,
             "may_submit": caller_of(request.scope).role >= Role.SUBMIT,
         }
         return HTMLResponse(render("what_if.html", {**self._base_values(request), **values}))
