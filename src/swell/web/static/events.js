@@ -15,8 +15,11 @@ export function follow(since, onDelta, onState) {
   let lastId = since;
   let source = null;
   let retry = 0;
+  let timer = null;
 
+  // A browser has few connections to one host: a page that is not seen leaves its own to others.
   function open() {
+    if (document.hidden) return;
     source = new EventSource(`/page/events?since=${encodeURIComponent(lastId)}`);
     source.onopen = () => show("live", "live");
     source.addEventListener("delta", (event) => hear(event, onDelta));
@@ -25,6 +28,12 @@ export function follow(since, onDelta, onState) {
       show("lost", "no connection to the platform");
       if (source.readyState === EventSource.CLOSED) reopen();
     };
+  }
+
+  function close() {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
   }
 
   function hear(event, tell) {
@@ -36,11 +45,14 @@ export function follow(since, onDelta, onState) {
   // A browser gives up where it is refused, as while the platform starts again.
   function reopen() {
     retry = Math.min(retry + 1, 10);
-    setTimeout(open, 500 * retry);
+    timer = setTimeout(open, 500 * retry);
   }
 
   open();
-  return { close: () => source.close() };
+  document.addEventListener("visibilitychange", () => {
+    close();
+    open();
+  });
 }
 
 // What a page sends that changes something. headers: further ones.
