@@ -18,12 +18,14 @@ const state = JSON.parse(place("state").textContent);
 const jobs = new Map();
 const table = new JobTable(place("jobs"), place("job-row"), state.signs);
 let numRows = ROWS_AT_ONCE;
+let nextPlace = 0; // in the platform's table, of the jobs that are asked for next
 let chart = null;
 
 function takeState(told) {
   setNow(told.now_s);
   jobs.clear();
   for (const job of told.jobs) jobs.set(job.id, job);
+  nextPlace = told.jobs.length;
   for (const job of told.jobs.toSorted((one, other) => one.submitted_s - other.submitted_s)) colourNumber(job.id);
   Object.assign(state, { num_jobs: told.num_jobs, nodes: told.nodes, totals: told.totals, capacity: told.capacity });
   arrange();
@@ -64,18 +66,32 @@ function arrange() {
   const ordered = [...jobs.values()].sort(byPlace);
   table.show(ordered.slice(0, numRows));
   place("no-jobs").hidden = ordered.length > 0;
-  const numLeft = Math.max(state.num_jobs, ordered.length) - numRows;
+  const numLeft = Math.max(state.num_jobs, ordered.length) - Math.min(numRows, ordered.length);
   place("more").hidden = numLeft <= 0;
   place("more").textContent = `Show more: ${numLeft.toLocaleString()} jobs are left out`;
 }
 
 async function showMore() {
-  numRows += ROWS_AT_ONCE;
-  if (jobs.size < Math.min(numRows, state.num_jobs)) {
-    const answer = await fetch(`/page/jobs?from=${jobs.size}`);
-    for (const job of await answer.json()) jobs.set(job.id, job);
-  }
+  numRows = Math.min(numRows, jobs.size) + ROWS_AT_ONCE;
+  const isHeard = await fetchMore(Math.min(numRows, state.num_jobs)).catch(() => false);
   arrange();
+  if (!isHeard) place("more").textContent = "Show more: the platform did not answer, try again";
+}
+
+// Until the page has so many jobs, or the table ends. Jobs change their places meanwhile, so that some may have
+// been passed over: the next time it begins at the first place again.
+async function fetchMore(numWanted) {
+  while (jobs.size < numWanted) {
+    const answer = await fetch(`/page/jobs?from=${nextPlace}`);
+    if (!answer.ok) return false;
+    const found = await answer.json();
+    for (const job of found) if (!jobs.has(job.id)) jobs.set(job.id, job);
+    nextPlace += found.length;
+    if (found.length > 0 && nextPlace < state.num_jobs) continue;
+    nextPlace = 0;
+    break;
+  }
+  return true;
 }
 
 function element(name, text) {
