@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.live.test_platform import until
@@ -88,3 +89,33 @@ def test_more_jobs_come_until_none_is_left_out(
     more.click()
     expect(more).to_be_hidden()
     expect(rows).to_have_count(670)
+
+
+def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_once(
+    served: Served, page: Page
+) -> None:
+    now_s = time.time()
+    views = [job_view(id=f"job-{number}", submitted_s=now_s + number) for number in range(4)]
+    for view in views:
+        served.control.put(view)
+    served.control.warnings = {"disk": "it is full"}
+    open_now(served, page)
+    link = page.locator("tr[data-id='job-2'] a")
+    link.focus()
+    page.evaluate("""() => {
+        window.told = [];
+        document.activeElement.addEventListener("blur", () => told.push("blurred"));
+        const warnings = document.getElementById("warnings");
+        new MutationObserver(() => told.push("warned")).observe(warnings, { childList: true });
+    }""")
+    for number in (0, 2):  # one before it, and its own
+        ended = {"phase": Phase.SUCCEEDED, "finished_s": now_s - number, "workers": 0}
+        served.control.put(msgspec.structs.replace(views[number], **ended))
+        expect(page.locator(f"tr[data-id='job-{number}'] [data-field=phase]")).to_have_text("succeeded")
+    expect(page.locator("[data-fact=devices]")).to_have_text("2 of 8 devices in use")
+    served.control.put(job_view(id="job-new", submitted_s=now_s - 9))
+    expect(page.locator("#jobs tbody th")).to_have_count(5)
+    order = page.locator("#jobs tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.id)")
+    assert order == ["job-new", "job-1", "job-3", "job-0", "job-2"]
+    expect(link).to_be_focused()
+    assert page.evaluate("told") == []

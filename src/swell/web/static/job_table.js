@@ -46,11 +46,19 @@ export class JobTable {
       row.remove();
       this.rows.delete(id);
     }
-    let before = this.body.firstElementChild;
-    for (const job of jobs) {
-      const row = this.rows.get(job.id) ?? this.make(job);
-      if (row === before) before = before.nextElementSibling;
-      else this.body.insertBefore(row, before);
+    this.order(jobs.map((job) => this.rows.get(job.id) ?? this.make(job)));
+  }
+
+  // A row that is moved loses the focus of its link: the one with the focus stays, and others move about it.
+  order(rows) {
+    const focused = rows.indexOf(document.activeElement.closest("tr"));
+    const fixed = focused >= 0 ? focused : rows.findIndex((row) => row.isConnected);
+    if (fixed < 0) return this.body.append(...rows);
+    for (let at = fixed - 1; at >= 0; at -= 1) {
+      if (rows[at].nextElementSibling !== rows[at + 1]) rows[at + 1].before(rows[at]);
+    }
+    for (let at = fixed + 1; at < rows.length; at += 1) {
+      if (rows[at].previousElementSibling !== rows[at - 1]) rows[at - 1].after(rows[at]);
     }
   }
 

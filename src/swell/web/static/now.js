@@ -116,6 +116,8 @@ function showTotals() {
   const put = (name, text) => { document.querySelector(`[data-fact=${name}]`).textContent = text; };
   put("devices", `${totals.num_devices - totals.num_free} of ${totals.num_devices} devices in use`);
   put("policy", totals.policy);
+  const told = [...place("warnings").children].map((one) => one.textContent);
+  if (told.join("\n") === totals.warnings.join("\n")) return; // what is put there is read out
   place("warnings").replaceChildren(...totals.warnings.map((text) => element("p", text)));
 }
 
