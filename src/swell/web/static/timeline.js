@@ -6,6 +6,8 @@
 //    devices], ...], submitted_s, deadline_s, finished_s, expected_s, state}]}
 // and returns an object with update(data).
 
+import { LEAST_S, spanAfter } from "/static/timeline_keys.js";
+
 const NUM_COLOURS = 10;
 const LEFT = 34;
 const RIGHT = 10;
@@ -82,7 +84,8 @@ class Timeline {
     this.patterns = new Map();
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-roledescription", "chart");
     this.tip = make("div", "tip");
     this.tip.hidden = true;
     this.reset = make("button", "reset", "Whole time");
@@ -306,7 +309,8 @@ class Timeline {
     const atS = this.data.now_s ?? this.data.end_s;
     const last = this.stretches.findLast(([fromS, toS]) => fromS <= atS && toS >= atS);
     const held = (last?.[2] ?? []).map(([job, num]) => `${job.name} ${num}`);
-    return `${this.numDevices} devices over time. ${held.length ? `In use: ${held.join(", ")}.` : "None is in use."}`;
+    const use = held.length ? `In use: ${held.join(", ")}.` : "None is in use.";
+    return `${this.numDevices} devices over time. ${use} Arrow keys move, + and - zoom, Escape shows all.`;
   }
 
   listen() {
@@ -328,16 +332,7 @@ class Timeline {
   }
 
   press(event) {
-    const [fromS, toS] = this.span;
-    const partS = (toS - fromS) / 5;
-    const wanted = {
-      ArrowLeft: [fromS - partS, toS - partS],
-      ArrowRight: [fromS + partS, toS + partS],
-      "+": [fromS + partS, toS - partS],
-      "-": [fromS - partS, toS + partS],
-      0: [],
-      Escape: [],
-    }[event.key];
+    const wanted = spanAfter(event, this.span, [this.data.start_s, this.data.end_s]);
     if (wanted === undefined) return;
     event.preventDefault();
     this.zoomTo(...wanted);
@@ -346,10 +341,11 @@ class Timeline {
   // Without times: the whole.
   zoomTo(fromS, toS) {
     const { start_s: startS, end_s: endS } = this.data;
-    const isWhole = fromS === undefined || (fromS <= startS && toS >= endS);
-    this.view = isWhole ? null : [Math.max(startS, fromS), Math.min(endS, Math.max(toS, fromS + 2))];
-    if (this.view && this.view[1] - this.view[0] < 2) this.view = null;
-    this.reset.hidden = this.view === null;
+    const untilS = Math.min(endS, Math.max(toS, fromS + LEAST_S));
+    const beginS = Math.max(startS, Math.min(fromS, untilS - LEAST_S));
+    const isWhole = fromS === undefined || (beginS <= startS && untilS >= endS);
+    this.view = isWhole ? null : [beginS, untilS];
+    this.reset.hidden = isWhole;
     this.draw();
   }
 
