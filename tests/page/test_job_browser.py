@@ -258,3 +258,10 @@ def test_who_may_only_look_is_offered_nothing(served: Served, browser: Browser) 
     expect(opened.page.locator("#actions button")).to_have_count(0)
     assert opened.page.locator("dialog[data-path]").count() == 0
     opened.end()
+
+
+def test_a_part_that_only_a_newer_page_has_is_passed_over(opened: Opened) -> None:
+    page, control = opened.page, opened.served.control
+    page.evaluate("document.getElementById('why').remove()")
+    control.put(a_job(name=WILD, reason="another reason"))
+    expect(page.locator("#story")).to_contain_text("another reason")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.live.test_platform import until
 from tests.store.views import job_view
 
@@ -28,13 +28,13 @@ SHOWN = """isShown => {
 
 @pytest.fixture
 def page(served: Served, browser: Browser) -> Iterator[Page]:
-    """Not opened yet; it has complained of nothing but aborted requests when the test ends."""
+    """Not opened yet; it has complained of nothing but refused requests when the test ends."""
     with browser.new_context() as context:
         watched = Watched(context)
         watched.page.set_default_timeout(SOON_MS)
         expect.set_options(timeout=SOON_MS)
         yield watched.page
-        assert [text for text in watched.complaints if "net::ERR_FAILED" not in text] == []
+        assert [text for text in watched.complaints if "Failed to load resource" not in text] == []
 
 
 def open_now(served: Served, page: Page) -> None:
@@ -119,3 +119,36 @@ def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_o
     assert order == ["job-new", "job-1", "job-3", "job-0", "job-2"]
     expect(link).to_be_focused()
     assert page.evaluate("told") == []
+
+
+def test_a_page_whose_session_has_ended_says_what_opens_it(served: Served, page: Page) -> None:
+    open_now(served, page)
+    page.context.clear_cookies()
+    page.evaluate(SHOWN, False)
+    page.evaluate(SHOWN, True)
+    expect(page.locator(".link")).to_contain_text("run `swell page`")
+
+
+def test_a_page_of_another_version_is_loaded_again_once(served: Served, page: Page) -> None:
+    """The platform of the test tells another version than its page has, however often that is loaded."""
+    events: list[str] = []
+
+    def answer_page(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace('{"signs":', '{"version":"1","signs":'))
+
+    def answer_events(route: Route) -> None:
+        events.append(route.request.url)
+        state = msgspec.to_builtins(served.page.feed.shown()) | {"version": "2"}
+        text = f"retry: 50\nevent: state\nid: other-1\ndata: {msgspec.json.encode(state).decode()}\n\n"
+        route.fulfill(content_type="text/event-stream", body=text)
+
+    loads: list[str] = []
+    page.on("load", lambda loaded: loads.append(loaded.url))
+    open_now(served, page)
+    page.route(f"{served.url}/", answer_page)
+    page.route("**/page/events?*", answer_events)
+    page.reload()
+    while len(events) < 4:
+        page.wait_for_timeout(20)
+    assert len(loads) == 3, "the first one, that of the test and that of the script"

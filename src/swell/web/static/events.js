@@ -1,32 +1,45 @@
 // Server-sent events of the page: what has changed, in sequence. After a break the browser says which event
 // it heard last, and hears what it missed; or, if that is gone, the whole state.
 
+const LOST = "no connection to the platform";
 const link = () => document.querySelector("[data-fact=link]");
 
 function show(kind, text) {
   const place = link();
   if (place === null) return;
   place.className = `link ${kind}`;
-  place.textContent = text;
+  if (place.textContent !== text) place.textContent = text;
 }
 
-// since: id of the state that the page was loaded with. onDelta, onState: get what the event holds.
-export function follow(since, onDelta, onState) {
-  let lastId = since;
+// A page of another version of the platform may not understand its events. It is loaded again, once: a page of
+// before that comes out of a cache would be loaded for ever.
+function isOutdated(begun, told) {
+  if (!begun || !told || begun === told || sessionStorage.getItem("swell-loaded-for") === told) return false;
+  sessionStorage.setItem("swell-loaded-for", told);
+  return true;
+}
+
+// begun: id and version of the state that the page was loaded with. onDelta, onState: get what the event holds.
+export function follow(begun, onDelta, onState) {
+  let lastId = begun.id;
   let source = null;
   let retry = 0;
   let timer = null;
+  const address = () => `/page/events?since=${encodeURIComponent(lastId)}`;
 
   // A browser has few connections to one host: a page that is not seen leaves its own to others.
   function open() {
     if (document.hidden) return;
-    source = new EventSource(`/page/events?since=${encodeURIComponent(lastId)}`);
+    source = new EventSource(address());
     source.onopen = () => show("live", "live");
     source.addEventListener("delta", (event) => hear(event, onDelta));
-    source.addEventListener("state", (event) => hear(event, onState));
+    source.addEventListener("state", (event) => hear(event, (told) => {
+      if (isOutdated(begun.version, told.version)) location.reload();
+      else onState(told);
+    }));
     source.onerror = () => {
-      show("lost", "no connection to the platform");
-      if (source.readyState === EventSource.CLOSED) reopen();
+      if (source.readyState === EventSource.CLOSED) reopen(source);
+      else show("lost", LOST);
     };
   }
 
@@ -42,8 +55,12 @@ export function follow(since, onDelta, onState) {
     tell(JSON.parse(event.data));
   }
 
-  // A browser gives up where it is refused, as while the platform starts again.
-  function reopen() {
+  // A browser gives up where it is refused, as while the platform starts again, and does not say why.
+  async function reopen(refused) {
+    const answer = await fetch(address()).catch(() => null);
+    answer?.body?.cancel();
+    if (source !== refused) return; // the page was out of sight meanwhile
+    show("lost", answer?.status === 401 ? "this browser is not signed in any more: run `swell page`" : LOST);
     retry = Math.min(retry + 1, 10);
     timer = setTimeout(open, 500 * retry);
   }

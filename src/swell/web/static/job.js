@@ -79,17 +79,32 @@ function remember(root) {
   for (const part of root.querySelectorAll("[data-live]")) told.set(part.id, part.innerHTML);
 }
 
+// Null: the connection is lost, which the top of the page says.
+async function fetched() {
+  try {
+    const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
+    return { ok: answer.ok, status: answer.status, text: await answer.text() };
+  } catch {
+    return null;
+  }
+}
+
 async function fetchParts() {
-  const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
+  const answer = await fetched();
+  if (answer === null) {
+    isDue = true;
+    return;
+  }
   if (!answer.ok) {
     put("outcome", answer.status === 404 ? "This job has been removed." : "This page is out of date: load it again.");
     return;
   }
-  const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const found = new DOMParser().parseFromString(answer.text, "text/html");
   for (const part of found.querySelectorAll("[data-live]")) {
     if (told.get(part.id) === part.innerHTML) continue;
     told.set(part.id, part.innerHTML);
-    replace(document.getElementById(part.id), part);
+    const place = document.getElementById(part.id);
+    if (place !== null) replace(place, part); // a newer platform's page may have further parts
   }
   const fresh = JSON.parse(found.getElementById("state").textContent);
   take(fresh.row);
@@ -114,8 +129,6 @@ async function fetchWhereDue() {
   [isDue, isFetching] = [false, true];
   try {
     await fetchParts();
-  } catch {
-    isDue = true; // the connection is lost, which the top of the page says
   } finally {
     [isFetching, fetchedMs] = [false, Date.now()];
   }
@@ -160,6 +173,6 @@ fill();
 const drawings = new JobCurves(document.getElementById("charts"), job.id, state.sizes);
 const log = new JobLog(document.getElementById("log"), job.id, job.is_open);
 new JobActions(() => { isDue = true; });
-follow(state.id, takeDelta, takeState);
+follow(state, takeDelta, takeState);
 setInterval(() => { fillDistances(); fetchWhereDue(); }, FETCH_EVERY_MS);
 document.addEventListener("visibilitychange", fetchWhereDue);

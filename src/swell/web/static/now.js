@@ -150,7 +150,7 @@ function drawChart() {
 place("more").addEventListener("click", showMore);
 takeState(state);
 showTimes(document);
-follow(state.id, takeDelta, takeState);
+follow(state, takeDelta, takeState);
 setInterval(() => {
   if (document.hidden) return;
   drawChart();
