@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.api.stage import Stage, on_stage
 from tests.api.test_what_if import ONE
 from tests.page.browser import Watched, serious_faults
@@ -102,3 +103,33 @@ def test_a_forecast_and_a_submission_by_keyboard(
     expect(seen.locator("#answer li")).to_contain_text("promised for", timeout=ANSWER_MS)
     assert [job.name for job in stage.client.jobs()] == ["train", "keys"]
     assert watched.complaints == []
+
+
+def test_a_submission_that_broke_off_is_taken_up_and_nothing_is_submitted_twice(
+    browser: Browser, stage: Stage, page: OpenedPage, tmp_path: Path
+) -> None:
+    watched = Watched(browser.new_context())
+    seen, asked = watched.page, list[str]()
+    seen.goto(page.page.link(OWNER))
+    seen.goto(f"{page.url}/submit")
+    known = f"script: {tmp_path}/train.py, global_batch: 8, steps: 100"
+    seen.locator("#text").fill("".join(f"- {{{known}, name: {name}}}\n" for name in ("one", "two", "three")))
+
+    def break_off_once(route: Route) -> None:
+        asked.append(json.loads(route.request.post_data or "")["name"])
+        if asked == ["one", "two"]:
+            route.abort()
+        else:
+            route.continue_()
+
+    seen.route("**/v1/jobs", break_off_once)
+    submit = seen.get_by_role("button", name="Submit this job")
+    submit.click()
+    expect(seen.get_by_role("alert")).to_be_visible(timeout=ANSWER_MS)
+    submit.click()
+    expect(seen.locator("#answer li")).to_have_count(3, timeout=ANSWER_MS)
+    assert asked == ["one", "two", "one", "two", "three"]
+    assert sorted(job.name for job in stage.client.jobs()) == ["one", "three", "train", "two"]
+    for place in range(3):
+        expect(seen.locator("#answer li").nth(place)).not_to_contain_text("submitted", timeout=ANSWER_MS)
+    seen.context.close()

@@ -5,10 +5,11 @@ import { clock, showTimes } from "/static/format.js";
 
 const $ = (id) => document.getElementById(id);
 const form = $("question"), text = $("text");
-// So often, and for so long, the page looks what became of a submitted job.
-const LOOK_MS = 700, LOOKS = 400;
+// So often, and for so long, the page looks what became of so many of the submitted jobs.
+const LOOK_MS = 700, LOOKS = 400, LOOKED_AT_TOGETHER = 4;
 
 let fileName = "";
+let unanswered = null; // request of which not all jobs are known to be submitted: what it asks, and its key
 
 // ---- the job file: each field of the form is one line of it
 
@@ -144,33 +145,47 @@ function verdict(job) {
 
 const isOpen = (job) => ["queued", "starting"].includes(job.phase) && !job.is_promised && !job.is_unpromised;
 
-// Says in the line of a job what becomes of it, until that is decided.
-async function watch(id, place) {
-  for (let look = 0; look < LOOKS && place.isConnected; look += 1) {
-    const answer = await fetch(`/v1/jobs/${encodeURIComponent(id)}`).catch(() => null);
-    if (answer?.ok) {
-      const job = await answer.json();
-      place.textContent = verdict(job);
-      if (!isOpen(job)) return;
+// Says in the lines of jobs what becomes of them, until that is decided: a few at a time, each in its turn.
+async function watch(waiting) {
+  for (let look = 0; look < LOOKS && waiting.length > 0; look += 1) {
+    for (const [id, place] of waiting.splice(0, LOOKED_AT_TOGETHER)) {
+      if (!place.isConnected) return;
+      const answer = await fetch(`/v1/jobs/${encodeURIComponent(id)}`).catch(() => null);
+      const job = answer?.ok ? await answer.json() : null;
+      if (job !== null) place.textContent = verdict(job);
+      if (job === null || isOpen(job)) waiting.push([id, place]);
     }
     await new Promise((done) => { setTimeout(done, LOOK_MS); });
   }
 }
 
+// Pressed again after a failure, the same jobs are asked for, of which the platform submits each once.
+function keyOf(asked) {
+  const text = JSON.stringify(asked);
+  if (unanswered?.text !== text) unanswered = { text, key: crypto.randomUUID() };
+  return unanswered.key;
+}
+
 $("submit-job")?.addEventListener("click", () => during("submitting", async () => {
-  const { jobs } = await send("POST", "/page/job-file", jobPart());
-  const key = crypto.randomUUID();
+  const asked = jobPart(), key = keyOf(asked);
+  const { jobs } = await send("POST", "/page/job-file", asked);
   const list = make("ul", [], { class: "notes" });
   const file = fileName || "job.yaml";
   show(make("section", [
     make("h2", [jobs.length === 1 ? "Submitted" : `Submitted ${jobs.length} jobs`]), list,
     make("p", ["The same in a terminal: ", make("code", [`swell submit ${file}`])], { class: "same-by" }),
   ]));
-  for (const [place, job] of jobs.entries()) {
-    const told = await send("POST", "/v1/jobs", job, { "Idempotency-Key": `${key}/${place}` });
-    const said = make("span", ["submitted"]);
-    list.append(make("li", [make("a", [told.id], { href: `/jobs/${encodeURIComponent(told.id)}` }), " ", said]));
-    watch(told.id, said);
+  const waiting = [];
+  try {
+    for (const [place, job] of jobs.entries()) {
+      const told = await send("POST", "/v1/jobs", job, { "Idempotency-Key": `${key}/${place}` });
+      const said = make("span", ["submitted"]);
+      list.append(make("li", [make("a", [told.id], { href: `/jobs/${encodeURIComponent(told.id)}` }), " ", said]));
+      waiting.push([told.id, said]);
+    }
+    unanswered = null;
+  } finally {
+    watch(waiting);
   }
 }));
 
