@@ -130,6 +130,7 @@ def test_a_submission_that_broke_off_is_taken_up_and_nothing_is_submitted_twice(
     expect(seen.locator("#answer li")).to_have_count(3, timeout=ANSWER_MS)
     assert asked == ["one", "two", "one", "two", "three"]
     assert sorted(job.name for job in stage.client.jobs()) == ["one", "three", "train", "two"]
+    expect(seen.locator(".same-by code")).to_have_text(f"swell submit job.yaml --state {stage.folder.path}")
     for place in range(3):
         expect(seen.locator("#answer li").nth(place)).not_to_contain_text("submitted", timeout=ANSWER_MS)
     seen.context.close()

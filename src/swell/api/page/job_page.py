@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,11 +19,11 @@ from swell.api.page import job_words
 from swell.api.page.feed import PageFeed
 from swell.api.page.job_files import NotShown, read_checkpoints, read_code, read_code_text
 from swell.api.page.job_rows import SIGNS, JobRow, job_row
+from swell.api.page.state_option import state_option
 from swell.api.resize_words import totals
 from swell.api.resubmission import UNDONE
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
-from swell.store.folder import StateFolder
 from swell.web.templating import render
 
 #: What is told of a job's past at most, the newest.
@@ -85,7 +84,7 @@ class JobPage:
             "view": view,
             "may_change": may_change,
             "quoted_id": shlex.quote(view.id),
-            "state_option": _state_option(job_dir),
+            "state_option": state_option(job_dir.parent.parent),
             "is_undone": view.phase in UNDONE,
             "promise": job_words.promise_words(view, self._control.cluster().policy, row.standing),
             "offer": job_words.offer(view),
@@ -136,9 +135,3 @@ def _state(view: JobView, row: JobRow) -> dict[str, Any]:
         "total_steps": view.total_steps,
         "sizes": [[round(at_s, 2), workers] for at_s, workers in view.sizes[-MOST_SIZES:]],
     }
-
-
-def _state_option(job_dir: Path) -> str:
-    """What the commands beside the buttons need besides, to find this platform."""
-    state_dir = job_dir.parent.parent
-    return "" if state_dir == StateFolder().path else f" --state {shlex.quote(str(state_dir))}"

@@ -20,10 +20,10 @@ from swell.api.control import Control
 from swell.api.page.forecast_rows import forecast_of, forecast_rows, forecast_totals, notes
 from swell.api.page.question import HandedQuestion, Question
 from swell.api.page.questions import QuestionRefused, Questions
+from swell.api.page.state_option import state_option
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
 from swell.policies.registry import POLICIES
-from swell.store.folder import StateFolder
 from swell.web.templating import render
 
 OPEN = frozenset(phase for phase in Phase if not phase.is_end)
@@ -66,6 +66,7 @@ class WhatIfPage:
             "jobs": jobs,
             "is_part": len(jobs) == MOST_CHOICES,
             "may_submit": caller_of(request.scope).role >= Role.SUBMIT,
+            "state_option": "" if self._folder is None else state_option(self._folder),
         }
         return HTMLResponse(render("what_if.html", {**self._base_values(request), **values}))
 
@@ -132,8 +133,7 @@ def command_line(question: Question, folder: Path) -> str:
     words += _each("--drain", question.drain)
     words += _each("--deadline", [f"{job_id}={text}" for job_id, text in question.deadlines])
     words += ["--submit", question.file.name] if question.text.strip() else []
-    words += ["--state", str(folder)] if folder != StateFolder(None).path else []
-    return shlex.join(words)
+    return shlex.join(words) + state_option(folder)
 
 
 def _each(option: str, values: Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import { send } from "/static/events.js";
 import { clock, showTimes } from "/static/format.js";
+import { quoted } from "/static/job_actions.js";
 
 const $ = (id) => document.getElementById(id);
 const form = $("question"), text = $("text");
@@ -166,14 +167,14 @@ function keyOf(asked) {
   return unanswered.key;
 }
 
-$("submit-job")?.addEventListener("click", () => during("submitting", async () => {
+$("submit-job")?.addEventListener("click", ({ target }) => during("submitting", async () => {
   const asked = jobPart(), key = keyOf(asked);
   const { jobs } = await send("POST", "/page/job-file", asked);
   const list = make("ul", [], { class: "notes" });
-  const file = fileName || "job.yaml";
+  const command = `swell submit ${quoted(fileName || "job.yaml")}${target.dataset.state}`;
   show(make("section", [
     make("h2", [jobs.length === 1 ? "Submitted" : `Submitted ${jobs.length} jobs`]), list,
-    make("p", ["The same in a terminal: ", make("code", [`swell submit ${file}`])], { class: "same-by" }),
+    make("p", ["The same in a terminal: ", make("code", [command])], { class: "same-by" }),
   ]));
   const waiting = [];
   try {
