@@ -153,17 +153,22 @@ def open_platform(
 
 
 def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> Webhooks:
-    """Raises ValueError if the secret in the folder is none."""
-
-    def of_job(job_id: str) -> Webhook | None:
-        submission = journal.submission(job_id)
-        return None if submission is None else submission.spec.webhook
-
+    """Raises InvalidSetting if the secret in the folder is none."""
     try:
         key = key_of(folder.ensure_webhook_secret())
     except ValueError as error:
         raise InvalidSetting(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
-    return Webhooks(folder.webhooks, key, everywhere, of_job)
+    return Webhooks(folder.webhooks, key, everywhere, partial(webhook_of, journal))
+
+
+def webhook_of(journal: SqlJournal, job_id: str) -> Webhook | None:
+    """That of a job; None without one, or if what was submitted cannot be read: others are told anyway."""
+    try:
+        submission = journal.submission(job_id)
+    except StateError as error:
+        log.warning("the webhook of job %s is not known, and is not told: %s", job_id, error)
+        return None
+    return None if submission is None else submission.spec.webhook
 
 
 def _note(folder: StateFolder, why: str) -> None:

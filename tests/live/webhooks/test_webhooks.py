@@ -7,9 +7,11 @@ import base64
 import logging
 import secrets
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -22,6 +24,7 @@ from tests.live.turns import turn
 from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.views import job_view
 
+from swell.assemble import webhook_of
 from swell.live import turn_feed
 from swell.live.platform import Platform, Site
 from swell.live.webhooks import news_finder
@@ -172,6 +175,20 @@ def test_what_was_told_of_an_open_job_is_not_told_again_after_a_restart() -> Non
     assert look(again, 0.0, view, 101.0) == []
 
 
+def test_what_could_not_be_told_is_told_later() -> None:
+    faults = [OSError("a defect")]
+
+    def of_job(job_id: str) -> Webhook | None:
+        if faults:
+            raise faults.pop()
+        return hook("http://own")
+
+    found, view = NewsFinder(WebhookChoice((), of_job), lambda: 0.0), job_view(deadline_s=100.0, webhook=True)
+    with pytest.raises(OSError):
+        look(found, 0.0, view, 101.0)
+    assert look(found, LOOK_EVERY_S, view, 101.0) == ["at_risk"]
+
+
 # ---------------------------------------------------------------- delivery
 @given(st.integers(1, 200))
 def test_waits_double_until_they_are_as_long_as_they_get(num_failures: int) -> None:
@@ -274,12 +291,7 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
 @contextmanager
 def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> Iterator[Platform]:
     journal = SqlJournal(folder / "journal.db")
-
-    def of_job(job_id: str) -> Webhook | None:
-        submission = journal.submission(job_id)
-        return None if submission is None else submission.spec.webhook
-
-    webhooks = Webhooks(folder / "webhooks", key_of(SECRET), everywhere, of_job)
+    webhooks = Webhooks(folder / "webhooks", key_of(SECRET), everywhere, partial(webhook_of, journal))
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
     platform = Platform(site, new_core(), journal, hands, webhooks=webhooks)
     platform.recover(journal.history())
@@ -299,6 +311,18 @@ def test_the_owner_of_a_job_hears_of_it_and_of_no_other(tmp_path: Path, receiver
         until(lambda: platform.measures().webhooks.num_delivered == 1)
     (body,) = receiver.bodies
     assert body["data"]["id"] == mine and body["data"]["phase"] == "succeeded"
+
+
+def test_a_job_whose_address_cannot_be_read_hides_no_other(tmp_path: Path, receiver: Receiver) -> None:
+    hands = Hands()
+    with platform_with(tmp_path, hands, hook(receiver.url)) as platform:
+        jobs = [platform.submit(spec(name, webhook=hook(receiver.url))).id for name in "ab"]
+        until(lambda: platform.job(jobs[-1]).phase is Phase.RUNNING)
+        with closing(sqlite3.connect(tmp_path / "journal.db")) as database, database:
+            database.execute("UPDATE submissions SET event = 'torn' WHERE job_id = ?", jobs[:1])
+        for job_id in jobs:
+            hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
+        until(lambda: sorted(receiver.told()) == [("a", "job.finished"), ("b", "job.finished")])
 
 
 def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(

@@ -28,7 +28,9 @@ class WebhookChoice:
     """Whom to tell what."""
 
     everywhere: Sequence[Webhook]  #: of all jobs
-    of_job: Callable[[str], Webhook | None]  #: of a job that has one; may take a millisecond
+    of_job: Callable[
+        [str], Webhook | None
+    ]  #: of a job that has one; may take a millisecond, and never raises
 
     def urls(self, view: JobView, event: WebhookEvent) -> list[str]:
         """Each once."""
@@ -82,11 +84,13 @@ class NewsFinder:
 
     def _of_deadline(
         self, event: WebhookEvent, view: JobView, calendar: Calendar, now_s: float
-    ) -> Iterable[WebhookMessage]:
+    ) -> Sequence[WebhookMessage]:
         key = _key(event, view, calendar)
-        if key not in self._told.get(view.id, ()):
-            self._told.setdefault(view.id, set()).add(key)
-            yield from self._messages(event, view, key, calendar, now_s)
+        if key in self._told.get(view.id, ()):
+            return ()
+        messages = list(self._messages(event, view, key, calendar, now_s))
+        self._told.setdefault(view.id, set()).add(key)
+        return messages
 
     def _messages(
         self, event: WebhookEvent, view: JobView, key: str, calendar: Calendar, at_s: float
