@@ -81,6 +81,7 @@ def test_the_file_of_a_platform(tmp_path: Path) -> None:
         ("- url: https://sesame.example/\n  on: [started]", "Invalid enum value 'started'"),
         ("- url: sesame.example", "address 1: write http"),
         ("- {url", "line 1"),
+        ("- url: https://sesame.example/\x01", "#x0001"),
     ],
 )
 def test_a_file_that_is_wrong_is_named(tmp_path: Path, content: str, part: str) -> None:

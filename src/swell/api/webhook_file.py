@@ -28,7 +28,7 @@ def load_webhooks(path: Path) -> tuple[Webhook, ...]:
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise InvalidOption(f"{path}{line}: {error.problem}; write {EXAMPLE}") from error
-    except (OSError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise InvalidOption(f"{path} cannot be used ({error}); write {EXAMPLE}") from error
     for number, hook in enumerate(hooks, 1):
         if fault := fault_of(hook.url):

@@ -266,6 +266,7 @@ def test_the_next_daemon_sends_what_one_has_left(tmp_path: Path, receiver: Recei
     for number in range(3):
         Spool(tmp_path).put(message(receiver.url, number))
     (tmp_path / "pending" / "msg_torn.json").write_text('{"id": "msg')
+    (tmp_path / "pending" / "msg_garbled.json").write_bytes(b'{"id": "\xff"}')
     with sending(tmp_path) as sender:
         until(lambda: sender.counts.num_delivered == 3)
     assert len(set(receiver.ids)) == 3
@@ -285,6 +286,11 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
         until(lambda: sender.counts.num_dropped >= 6)
         assert sender.counts.num_waiting <= MOST_OF_ADDRESS
     assert Spool(tmp_path).messages() == []
+
+
+def test_how_far_it_was_is_not_known_where_the_file_is_garbled(tmp_path: Path) -> None:
+    (tmp_path / "progress.json").write_bytes(b'{"seq": 1, "told": {"\xff": []}}')
+    assert Spool(tmp_path).read_progress() is None
 
 
 # ---------------------------------------------------------------- a platform

@@ -45,7 +45,7 @@ class Spool:
         for path in self._folder.glob("msg_*.json"):
             try:
                 found.append(msgspec.json.decode(path.read_bytes(), type=WebhookMessage))
-            except (OSError, msgspec.MsgspecError) as error:
+            except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 log.warning("%s is no message, and is left out: %s", path, error)
         return sorted(found, key=lambda message: (message.created_s, message.id))
 
@@ -60,7 +60,7 @@ class Spool:
             return msgspec.json.decode(self._progress.read_bytes(), type=WebhookProgress)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             log.warning("%s cannot be read, what ended before now is not told: %s", self._progress, error)
             return None
 
