@@ -288,6 +288,23 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
     assert Spool(tmp_path).messages() == []
 
 
+@pytest.mark.parametrize("proxy", ["gopher://ada:sesame@127.0.0.1:1", "http://127.0.0.1:sesame"])
+def test_without_a_proxy_that_can_be_used_it_goes_on_without(
+    tmp_path: Path,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    proxy: str,
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("all_proxy", proxy)  # before `ALL_PROXY`
+    with sending(tmp_path) as sender:
+        put(sender, tmp_path, message(receiver.url))
+        until(lambda: sender.counts.num_delivered == 1)
+    assert "ALL_PROXY" in caplog.text and "sesame" not in caplog.text
+
+
 def test_how_far_it_was_is_not_known_where_the_file_is_garbled(tmp_path: Path) -> None:
     (tmp_path / "progress.json").write_bytes(b'{"seq": 1, "told": {"\xff": []}}')
     assert Spool(tmp_path).read_progress() is None

@@ -65,6 +65,7 @@ class Sender:
     # ------------------------------------------------------------ any thread
     def start(self) -> None:
         """Also takes up what an earlier daemon has left."""
+        self._http = _new_client()  # here, so that its failure is not that of a thread, unheard
         self._thread.start()
         for message in self._spool.messages():
             self.add(message)
@@ -92,7 +93,7 @@ class Sender:
         # httpx logs whole addresses at this level, and they may hold secrets.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        async with httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S) as self._http:
+        async with self._http:
             await self._is_over.wait()
             for task in self._tasks:
                 task.cancel()
@@ -184,6 +185,23 @@ class Sender:
         with self._lock:
             more = {name: getattr(self._counts, name) + change for name, change in changes.items()}
             self._counts = replace(self._counts, **more)
+
+
+def _new_client() -> httpx.AsyncClient:
+    """With the proxies of the environment, or with none if one of them cannot be used."""
+    try:
+        return _client(is_proxied=True)
+    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may hold a password
+        log.warning(
+            "a proxy of the environment (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used (%s), and "
+            "requests go without: name one as http://HOST:PORT, and start the platform again",
+            type(error).__name__,
+        )
+        return _client(is_proxied=False)
+
+
+def _client(is_proxied: bool) -> httpx.AsyncClient:
+    return httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S, trust_env=is_proxied)
 
 
 def _told_of(status: int) -> str:
