@@ -288,6 +288,17 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
     assert Spool(tmp_path).messages() == []
 
 
+def test_a_message_that_cannot_be_removed_keeps_no_other_waiting(tmp_path: Path, receiver: Receiver) -> None:
+    receiver.statuses = [204, 410]
+    with sending(tmp_path) as sender:
+        for number in range(3):
+            stuck = tmp_path / "pending" / f"{message(receiver.url, number).id}.json"
+            stuck.mkdir(parents=True)  # and no file, so it cannot be unlinked
+            sender.add(message(receiver.url, number))
+        until(lambda: (sender.counts.num_delivered, sender.counts.num_dropped) == (2, 1))
+        until(lambda: sender.counts.num_waiting == 0)
+
+
 @pytest.mark.parametrize("proxy", ["gopher://ada:sesame@127.0.0.1:1", "http://127.0.0.1:sesame"])
 def test_without_a_proxy_that_can_be_used_it_goes_on_without(
     tmp_path: Path,

@@ -104,6 +104,7 @@ class Sender:
             return
         waiting = self._waiting.get(message.url, deque())
         if len(waiting) >= MOST_OF_ADDRESS or len(self._ids) >= MOST:
+            self._remove(message)
             self._drop(message, f"{len(waiting)} messages wait for this address, {len(self._ids)} in all")
             return
         self._ids.add(message.id)
@@ -116,7 +117,14 @@ class Sender:
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, url: str, waiting: deque[WebhookMessage]) -> None:
-        """Until no message for this address waits. One that fails goes to the end of the row."""
+        """Until no message for this address waits."""
+        try:
+            await self._serve_all(url, waiting)
+        finally:
+            del self._waiting[url]
+
+    async def _serve_all(self, url: str, waiting: deque[WebhookMessage]) -> None:
+        """One that fails goes to the end of the row."""
         num_failures = 0
         while waiting:
             message = waiting[0]
@@ -135,7 +143,6 @@ class Sender:
                 self._count(num_failed=1)
                 waiting.rotate(-1)
                 await self._wait(message, num_failures, fault)
-        del self._waiting[url]
 
     async def _wait(self, message: WebhookMessage, num_failures: int, fault: str) -> None:
         pause_s = wait_s(num_failures)
@@ -171,12 +178,22 @@ class Sender:
             return type(error).__name__
 
     def _forget(self, message: WebhookMessage) -> None:
-        self._spool.remove(message)
+        self._remove(message)
         self._ids.discard(message.id)
         self._count(num_waiting=-1)
 
+    def _remove(self, message: WebhookMessage) -> None:
+        try:
+            self._spool.remove(message)
+        except OSError as error:
+            log.warning(
+                "%s of job %s stays on disk, and is sent again after a restart: %s",
+                message.event,
+                message.job_id,
+                error.strerror,
+            )
+
     def _drop(self, message: WebhookMessage, why: str) -> None:
-        self._spool.remove(message)
         self._count(num_dropped=1)
         place = place_of(message.url)
         log.warning("%s of job %s is not sent to %s any more: %s", message.event, message.job_id, place, why)

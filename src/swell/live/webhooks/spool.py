@@ -36,7 +36,7 @@ class Spool:
         write_whole(self._path(message.id), msgspec.json.encode(message), is_synced=True)
 
     def remove(self, message: WebhookMessage) -> None:
-        """It was delivered, or is given up."""
+        """It was delivered, or is given up. Raises OSError."""
         self._path(message.id).unlink(missing_ok=True)
 
     def messages(self) -> list[WebhookMessage]:
