@@ -41,6 +41,13 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     assert mode(tmp_path) == "0o755"
 
 
+@pytest.mark.parametrize("name", ["webhooks.yaml", "webhook-secret"])
+def test_what_the_owner_writes_before_the_first_start_is_of_the_platform(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    StateFolder(tmp_path).create()
+    assert (tmp_path / "jobs").is_dir()
+
+
 @pytest.mark.parametrize("where", ["/proc/swell", "{tmp}/file", "{tmp}/file/below"])
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")

@@ -135,6 +135,7 @@ class StateFolder:
         # Its mode is about to become 0700: that must not happen to a home folder or to /tmp.
         names = {entry.name for entry in self.path.iterdir()}
         ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
+        ours |= {self.webhooks_file.name, self.webhook_secret.name}  # written before the first start
         if names and not names & ours:
             raise StateError(
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "
@@ -208,7 +209,16 @@ class StateFolder:
         return _ensure_secret(self.metrics_token)
 
     def ensure_webhook_secret(self) -> str:
-        """What webhooks are signed with; likewise, or as the owner has written it."""
+        """What webhooks are signed with; as the owner has written it, or made anew if there is none.
+
+        Raises:
+            StateError: others could have read it. Receivers know it, so it is not replaced unasked.
+        """
+        if _read_secret(self.webhook_secret) and _is_open_to_others(self.webhook_secret):
+            raise StateError(
+                f"others could have read {self.webhook_secret}: `chmod 600` it to keep it, or remove it, and "
+                "a new one is made, which receivers of webhooks need to know"
+            )
         random_bytes = secrets.token_bytes(32)
         return _ensure_secret(self.webhook_secret, lambda: "whsec_" + b64encode(random_bytes).decode())
 
@@ -325,11 +335,15 @@ def _started_ticks(pid: int) -> int | None:
 
 def _ensure_secret(path: Path, make: Callable[[], str] = lambda: secrets.token_urlsafe(32)) -> str:
     secret = _read_secret(path)
-    if secret and not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if secret and not _is_open_to_others(path):
         return secret
     secret = make()
     _write(path, secret.encode())
     return secret
+
+
+def _is_open_to_others(path: Path) -> bool:
+    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def _read_secret(path: Path) -> str:

@@ -39,6 +39,7 @@ from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.model.webhook import Webhook, WebhookEvent, fault_of, place_of
+from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 
@@ -418,3 +419,13 @@ def test_a_secret_is_made_once(tmp_path: Path) -> None:
     assert len(key_of(secret)) == 32 and folder.ensure_webhook_secret() == secret
     assert folder.webhook_secret.stat().st_mode & 0o777 == 0o600
     assert secrets.compare_digest(secret, folder.webhook_secret.read_text())
+
+
+def test_a_secret_that_others_could_have_read_is_not_replaced(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.webhook_secret.write_text(SECRET)
+    folder.webhook_secret.chmod(0o644)
+    with pytest.raises(StateError, match="chmod 600"):
+        folder.ensure_webhook_secret()
+    folder.webhook_secret.chmod(0o600)
+    assert folder.ensure_webhook_secret() == SECRET
