@@ -103,7 +103,7 @@ class Control(Protocol):
         """
 
     def prune(self, request: PruneRequest) -> Sequence[PrunedJob]:
-        """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unwritable. May take long."""
+        """Remove ended jobs: folders, views, stories. Raises UnknownJob, Unavailable. May take long."""
 
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON (`PlatformCore.save`); asking changes nothing."""

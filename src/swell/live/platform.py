@@ -46,7 +46,7 @@ from swell.live.world import Hands, LiveWorld
 from swell.model.calendar import Calendar
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
-from swell.model.errors import InvalidJob, TooManyOpenJobs, UnknownJob, Unwritable, WrongPhase
+from swell.model.errors import InvalidJob, TooManyOpenJobs, Unavailable, UnknownJob, Unwritable, WrongPhase
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -79,6 +79,8 @@ NUM_CANDIDATES = 6
 DRAIN_S = 60.0
 #: A turn is heard within milliseconds; a fold, which takes tens of them, waits for that so long.
 HEARD_WITHIN_S = 0.5
+#: A request to prune waits for that so long, and the head does not.
+PRUNABLE_WITHIN_S = 10.0
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
 
@@ -357,12 +359,14 @@ class Platform:
             self._folders.note_ended(view)
         return news
 
-    def _fold_if_heard(self) -> None:
+    def _fold_if_heard(self) -> bool:
         """Of what is folded no listener could be told after a kill."""
-        if self._feed.is_heard_within(HEARD_WITHIN_S):
+        is_heard = self._feed.is_heard_within(HEARD_WITHIN_S)
+        if is_heard:
             self._fold()
         else:
             self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
+        return is_heard
 
     def _fold(self) -> None:
         """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
@@ -585,7 +589,7 @@ class Platform:
         return self._ask(self._core.save)
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:
-        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unwritable."""
+        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unavailable."""
         calendar, before_s = self._calendar, request.ended_before_s
         if before_s is not None:
             request = msgspec.structs.replace(request, ended_before_s=before_s - calendar.offset_s)
@@ -593,9 +597,18 @@ class Platform:
         return [msgspec.structs.replace(job, ended_s=calendar.time_of(job.ended_s)) for job in pruned]
 
     def _archive_all(self) -> None:
-        """Jobs that have ended since the last fold go to the archive, if the journal can be written."""
-        if not self._journal.why:
-            self._ask(self._fold_if_heard)
+        """Jobs that have ended since the last fold go to the archive, if the journal can be written.
+
+        Raises Unavailable.
+        """
+        if self._journal.why:
+            return
+        # Waited for here first, so that there is little left for which the head waits.
+        if not (self._feed.is_heard_within(PRUNABLE_WITHIN_S) and self._ask(self._fold_if_heard)):
+            raise Unavailable(
+                "no job is pruned: what lately became of jobs is not yet written down for webhooks, as on a "
+                "slow disk; try again"
+            )
 
     def _ask(self, answer: Callable[[], _Answer]) -> _Answer:
         """What the head's thread answers between two turns. Raises TimeoutError."""

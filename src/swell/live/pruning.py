@@ -68,7 +68,7 @@ class Pruner:
         archive_all: Callable[[], None],
         now_s: Callable[[], float],
     ) -> None:
-        """`archive_all`: jobs that have ended lately go to the archive."""
+        """`archive_all`: jobs that have ended lately go to the archive, or it raises Unavailable."""
         self._store = store
         self._jobs_dir = jobs_dir
         self._archive_all = archive_all

@@ -8,8 +8,10 @@ import logging
 import secrets
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,8 +27,10 @@ from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.views import job_view
 
 from swell.assemble import webhook_of
+from swell.live import platform as platform_module
 from swell.live import turn_feed
 from swell.live.platform import Platform, Site
+from swell.live.retention import PruneRequest
 from swell.live.webhooks import news_finder
 from swell.live.webhooks.message import WebhookMessage, message_id
 from swell.live.webhooks.news_finder import LOOK_EVERY_S, NewsFinder, WebhookChoice
@@ -35,6 +39,7 @@ from swell.live.webhooks.signature import PREFIX, key_of, signature
 from swell.live.webhooks.spool import MOST_OF_ADDRESS, Spool
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.calendar import Calendar
+from swell.model.errors import Unavailable
 from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
@@ -410,6 +415,25 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
         until(lambda: platform.job(new).phase is Phase.RUNNING)
         hands.deliver(hands.ended(new, Outcome.FAILED))
         until(lambda: receiver.told() == [("new", "job.finished")])
+
+
+def test_what_is_not_heard_yet_is_not_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hands, is_heard, request = Hands(), threading.Event(), PruneRequest(ended_before_s=2.0**40)
+    monkeypatch.setattr(Webhooks, "hear", lambda self, turn: is_heard.wait())
+    with platform_with(tmp_path, hands) as platform, ThreadPoolExecutor() as threads:
+        job_id = platform.submit(spec()).id
+        try:
+            until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+            hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
+            until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
+            with monkeypatch.context() as hurried:
+                hurried.setattr(platform_module, "PRUNABLE_WITHIN_S", 0.01)
+                with pytest.raises(Unavailable, match="try again"):
+                    platform.prune(request)
+            pruned = threads.submit(platform.prune, request)
+        finally:
+            is_heard.set()
+        assert [job.job_id for job in pruned.result(20)] == [job_id]
 
 
 def test_a_secret_is_made_once(tmp_path: Path) -> None:
