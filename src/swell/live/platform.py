@@ -261,7 +261,9 @@ class Platform:
         load(self._core, history.state)
         told_seq = self._store.last_seq
         if self._webhooks is not None:
-            told_seq = self._webhooks.begin(self._board.open_jobs, self._clock.now_s, told_seq)
+            told_seq = self._webhooks.begin(
+                self._board.open_jobs, self._clock.now_s, lambda: self._board.calendar, told_seq
+            )
         for entry, _ in replay(self._core, history.entries):
             news = self._post()
             if self._webhooks is not None and entry.seq > told_seq:

@@ -417,6 +417,16 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
         until(lambda: receiver.told() == [("new", "job.finished")])
 
 
+def test_a_look_before_the_first_turn_tells_times_of_the_calendar(tmp_path: Path) -> None:
+    webhooks = Webhooks(tmp_path, key_of(SECRET), [hook("http://127.0.0.1:1/")], lambda job_id: None)
+    late, calendar = job_view(deadline_s=100.0), Calendar(offsets=((0.0, 1e9),))
+    webhooks.begin(lambda: (200.0, [(late, None)]), lambda: 200.0, lambda: calendar, 0)
+    webhooks.look()
+    (message,) = Spool(tmp_path).messages()
+    assert msgspec.json.decode(message.body)["data"]["deadline_s"] == 1e9 + 100.0
+    webhooks.stop()
+
+
 def test_what_is_not_heard_yet_is_not_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hands, is_heard, request = Hands(), threading.Event(), PruneRequest(ended_before_s=2.0**40)
     monkeypatch.setattr(Webhooks, "hear", lambda self, turn: is_heard.wait())

@@ -76,8 +76,9 @@ class Sender:
 
     def stop(self) -> None:
         """What is not delivered waits in the spool for the next daemon."""
-        self._loop.call_soon_threadsafe(self._is_over.set)
-        self._thread.join()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._is_over.set)
+            self._thread.join()
         self._loop.close()
 
     @property

@@ -35,17 +35,23 @@ class Webhooks:
         self._spool = Spool(folder)
         self._sender = Sender(self._spool, key)
         self._finder = NewsFinder(WebhookChoice(everywhere, of_job), time.time)
-        self._calendar = Calendar()
+        self._calendar: Callable[[], Calendar] = Calendar
         self._open_jobs: OpenJobs = lambda: (0.0, [])
         self._now_s: Callable[[], float] = lambda: 0.0
         self._noted_seq = self._seq = 0
 
     # ------------------------------------------------------------ before the first turn
-    def begin(self, open_jobs: OpenJobs, now_s: Callable[[], float], last_seq: int) -> int:
-        """Where the board and the clock are. Returns the last batch that an earlier daemon looked through:
+    def begin(
+        self,
+        open_jobs: OpenJobs,
+        now_s: Callable[[], float],
+        calendar: Callable[[], Calendar],
+        last_seq: int,
+    ) -> int:
+        """Where the board and the clocks are. Returns the last batch that an earlier daemon looked through:
         later ones are to be caught up on.
         """
-        self._open_jobs, self._now_s = open_jobs, now_s
+        self._open_jobs, self._now_s, self._calendar = open_jobs, now_s, calendar
         progress = self._spool.read_progress()
         self._noted_seq = self._seq = last_seq if progress is None else min(progress.seq, last_seq)
         if progress is None:
@@ -64,13 +70,12 @@ class Webhooks:
     # ------------------------------------------------------------ the feed's thread
     def hear(self, turn: Turn) -> None:
         """See `TurnListener`."""
-        self._calendar = turn.news.calendar
         self._tell(self._finder.of_ends(turn), turn.seq)
         self.look()
 
     def look(self) -> None:
         """See `TurnListener`."""
-        found = self._finder.of_open_jobs(self._now_s(), self._open_jobs, self._calendar)
+        found = self._finder.of_open_jobs(self._now_s(), self._open_jobs, self._calendar())
         self._tell(found, self._seq)
 
     def stop(self) -> None:
