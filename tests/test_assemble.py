@@ -11,14 +11,18 @@ from tests.live.parts import NODE, PROFILE, spec
 from swell.assemble import (
     PlatformOptions,
     _fold_under_last_settings,
+    _webhooks,
     new_core,
     open_platform,
+    prune_left_behind,
     replay_journal,
     unended_jobs,
 )
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
 from swell.live.command_digest import digest
+from swell.live.retention import PruneRequest
+from swell.live.webhooks.spool import Spool, WebhookProgress
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -33,6 +37,7 @@ from swell.model.event import (
     Outcome,
 )
 from swell.model.job import Phase
+from swell.model.webhook import Webhook
 from swell.settings import Settings
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
@@ -80,6 +85,12 @@ def test_who_was_not_suspended_is_in_the_journal(tmp_path: Path, is_folded: bool
 
 
 RESTLESS = Settings(min_hold_s=0.0)
+EVERYWHERE = (Webhook(url="http://127.0.0.1:1/"),)
+
+
+def to_be_told(folder: StateFolder) -> list[str]:
+    """Jobs of which the next platform tells."""
+    return [message.job_id for message in Spool(folder.webhooks).messages()]
 
 
 @pytest.fixture
@@ -108,9 +119,13 @@ def test_a_journal_is_replayed_under_its_own_settings(restless: tuple[StateFolde
 def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFolder, PlatformCore]) -> None:
     folder, core = restless
     journal = SqlJournal(folder.journal)
-    _fold_under_last_settings(folder, journal, RESTLESS)
+    webhooks = _webhooks(folder, journal, EVERYWHERE)
+    _fold_under_last_settings(folder, journal, RESTLESS, webhooks)
     assert len(list(journal.history().entries)) == 6, "nothing changed"
-    _fold_under_last_settings(folder, journal, Settings())
+    Spool(folder.webhooks).write_progress(WebhookProgress(seq=5))  # and then it was killed
+    _fold_under_last_settings(folder, journal, Settings(), webhooks)
+    webhooks.stop()
+    assert to_be_told(folder) == ["b"]
     history = journal.history()
     assert list(history.entries) == []
     found = new_core()
@@ -123,9 +138,23 @@ def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFo
     journal.close()
 
 
+@pytest.mark.parametrize(("heard_seq", "told"), [(5, ["b"]), (6, [])])
+def test_what_a_killed_platform_has_not_told_is_told_though_its_jobs_are_pruned(
+    restless: tuple[StateFolder, PlatformCore], heard_seq: int, told: list[str]
+) -> None:
+    folder, _ = restless
+    Spool(folder.webhooks).write_progress(WebhookProgress(seq=heard_seq))
+    pruned = prune_left_behind(folder.path, PruneRequest(job_ids=("b",)), lambda ended: (), EVERYWHERE)
+    assert [job.job_id for job in pruned] == ["b"]
+    assert to_be_told(folder) == told
+
+
 def test_a_new_folder_has_nothing_to_fold(tmp_path: Path) -> None:
-    journal = SqlJournal(StateFolder(tmp_path).journal)
-    _fold_under_last_settings(StateFolder(tmp_path), journal, RESTLESS)
+    folder = StateFolder(tmp_path)
+    journal = SqlJournal(folder.journal)
+    webhooks = _webhooks(folder, journal, EVERYWHERE)
+    _fold_under_last_settings(folder, journal, RESTLESS, webhooks)
+    webhooks.stop()
     assert (journal.last_seq, journal.history().state) == (0, None)
     journal.close()
 

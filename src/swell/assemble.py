@@ -28,6 +28,7 @@ from swell.live.platform import Platform, Site
 from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
 from swell.live.retention import PrunedJob, PruneRequest
+from swell.live.turn_feed import NO_TIME, Turn
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.view import JobView
@@ -139,8 +140,8 @@ def open_platform(
         )
         try:
             with _told_as_damage():
-                _fold_under_last_settings(folder, journal, options.settings)
                 told = _webhooks(folder, journal, webhooks)
+                _fold_under_last_settings(folder, journal, options.settings, told)
                 platform = Platform(
                     site, core, journal, executor, partial(_note, folder), on_crowd, webhooks=told
                 )
@@ -153,11 +154,11 @@ def open_platform(
 
 
 def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> Webhooks:
-    """Raises InvalidSetting if the secret in the folder is none."""
+    """Raises StateError if the secret in the folder is none."""
     try:
         key = key_of(folder.ensure_webhook_secret())
     except ValueError as error:
-        raise InvalidSetting(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
+        raise StateError(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
     return Webhooks(folder.webhooks, key, everywhere, partial(webhook_of, journal))
 
 
@@ -227,20 +228,25 @@ def settings_of(state_dir: Path) -> Settings:
     return _last_settings(StateFolder(state_dir))
 
 
-def _fold_under_last_settings(folder: StateFolder, journal: SqlJournal, settings: Settings) -> None:
+def _fold_under_last_settings(
+    folder: StateFolder, journal: SqlJournal, settings: Settings, webhooks: Webhooks
+) -> None:
     """Handled again under other settings, a journal leads elsewhere: what came of it is kept instead."""
     last = _last_settings(folder)
     is_other_head = (last.core, last.parameters) != (settings.core, settings.parameters)
     if is_other_head and journal.last_seq != 0:
-        _fold(journal, last)
+        _fold(journal, last, webhooks)
 
 
-def _fold(journal: SqlJournal, settings: Settings) -> None:
-    """What the platform would do that is up with these settings."""
+def _fold(journal: SqlJournal, settings: Settings, webhooks: Webhooks) -> None:
+    """What the platform would do that is up with these settings. Of what is folded none is told later."""
     history, core, board = journal.history(), new_core(settings=settings), ViewBoard()
     load(core, history.state)
-    for _ in replay(core, history.entries):
-        board.post(core)
+    told_seq = webhooks.begin(board.open_jobs, lambda: core.now_s, lambda: board.calendar, journal.last_seq)
+    for entry, _ in replay(core, history.entries):
+        news = board.post(core)
+        if entry.seq > told_seq:
+            webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
     ended, stories = board.drain()
     journal.fold(core.save(), ended, stories)
 
@@ -254,13 +260,26 @@ def _last_settings(folder: StateFolder) -> Settings:
         return Settings()  # as `swell up` takes them to be
 
 
+def _fold_left_behind(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> None:
+    webhooks = _webhooks(folder, journal, everywhere)
+    try:
+        with _told_as_damage():
+            _fold(journal, _last_settings(folder), webhooks)
+    finally:
+        webhooks.stop()
+
+
 def prune_left_behind(
-    state_dir: Path, request: PruneRequest, find: Callable[[Sequence[JobView]], Sequence[str]]
+    state_dir: Path,
+    request: PruneRequest,
+    find: Callable[[Sequence[JobView]], Sequence[str]],
+    webhooks: Sequence[Webhook],
 ) -> list[PrunedJob]:
     """Remove ended jobs of a platform that is not up; what was, or would be, freed.
 
     Args:
         find: the ids of those, among all that have ended, that are named besides.
+        webhooks: are told by the next platform what a killed one has not told them.
 
     Raises:
         StateError: a platform is up, or its journal cannot be read or written.
@@ -273,8 +292,7 @@ def prune_left_behind(
         journal = SqlJournal(folder.journal)
         try:
             if journal.last_seq:
-                with _told_as_damage():
-                    _fold(journal, _last_settings(folder))
+                _fold_left_behind(folder, journal, webhooks)
             job_ids = (*request.job_ids, *find(journal.archived_jobs()))
             request = msgspec.structs.replace(request, job_ids=job_ids)
             return prune(journal, folder.jobs, request, time.time())

@@ -74,6 +74,7 @@ def _prune(
         folder = StateFolder(state)
         if not folder.journal.exists() and not folder.jobs.exists():
             raise
+    from swell.api.webhook_file import load_webhooks
     from swell.assemble import prune_left_behind
     from swell.live.retention import PruneRequest
 
@@ -81,7 +82,7 @@ def _prune(
         return [choose(ended, name, "no platform is up, and the job has not ended").id for name in jobs]
 
     request = PruneRequest(ended_before_s=before_s, keep_bytes=keep_bytes, is_dry_run=is_dry_run)
-    return prune_left_behind(folder.path, request, find)
+    return prune_left_behind(folder.path, request, find, load_webhooks(folder.webhooks_file))
 
 
 def _tell(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:
