@@ -305,21 +305,29 @@ def test_a_message_that_cannot_be_removed_keeps_no_other_waiting(tmp_path: Path,
         until(lambda: sender.counts.num_waiting == 0)
 
 
-@pytest.mark.parametrize("proxy", ["gopher://ada:sesame@127.0.0.1:1", "http://127.0.0.1:sesame"])
-def test_without_a_proxy_that_can_be_used_it_goes_on_without(
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("all_proxy", "gopher://ada:sesame@127.0.0.1:1"),
+        ("all_proxy", "http://127.0.0.1:sesame"),
+        ("SSL_CERT_FILE", "/sesame"),
+    ],
+)
+def test_without_what_can_be_used_of_the_environment_it_goes_on_without(
     tmp_path: Path,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    proxy: str,
+    name: str,
+    value: str,
 ) -> None:
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("all_proxy", proxy)  # before `ALL_PROXY`
+    for exception in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(exception, raising=False)
+    monkeypatch.setenv(name, value)  # before one in capitals
     with sending(tmp_path) as sender:
         put(sender, tmp_path, message(receiver.url))
         until(lambda: sender.counts.num_delivered == 1)
-    assert "ALL_PROXY" in caplog.text and "sesame" not in caplog.text
+    assert name.upper() in caplog.text and "sesame" not in caplog.text
 
 
 def test_how_far_it_was_is_not_known_where_the_file_is_garbled(tmp_path: Path) -> None:

@@ -206,20 +206,21 @@ class Sender:
 
 
 def _new_client() -> httpx.AsyncClient:
-    """With the proxies of the environment, or with none if one of them cannot be used."""
+    """With proxies and certificates of the environment, or without these if one of them cannot be used."""
     try:
-        return _client(is_proxied=True)
-    except (ImportError, ValueError, httpx.InvalidURL) as error:  # its text may hold a password
+        return _client(has_environment=True)
+    except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:  # its text may hold a password
         log.warning(
-            "a proxy of the environment (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used (%s), and "
-            "requests go without: name one as http://HOST:PORT, and start the platform again",
+            "a proxy (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) or certificates (SSL_CERT_FILE, SSL_CERT_DIR) of "
+            "the environment cannot be used (%s), and requests go without: name a proxy as "
+            "http://HOST:PORT, and files that are there, and start the platform again",
             type(error).__name__,
         )
-        return _client(is_proxied=False)
+        return _client(has_environment=False)
 
 
-def _client(is_proxied: bool) -> httpx.AsyncClient:
-    return httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S, trust_env=is_proxied)
+def _client(has_environment: bool) -> httpx.AsyncClient:
+    return httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S, trust_env=has_environment)
 
 
 def _told_of(status: int) -> str:
