@@ -145,6 +145,22 @@ def test_a_job_has_so_many_names_and_no_more(path: Path, batches_together: int) 
     assert len(SqlJournal(path).curves("a")) == MOST_METRICS
 
 
+def test_memory_of_jobs_is_bounded_and_of_names_none_is_admitted_twice(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curves_module, "BATCHES_TOGETHER", 1)
+    monkeypatch.setattr(curves_module, "MOST_STATES", 4)
+    journal = SqlJournal(path)
+    (tally,) = curve_report("a", 1, [1.0]).curves.values()
+    for step in range(1, 4):
+        many = {f"metric {step} {number:03}": tally for number in range(MOST_METRICS)}
+        journal.append([curve_report("a", step, [1.0], curves=many)])
+        for number in range(150):
+            journal.append([curve_report(f"job-{step}-{number}", 1, [1.0])])
+    assert len(journal._curves._names) < 150
+    assert len(journal.curves("a")) == MOST_METRICS
+
+
 def test_a_store_of_version_3_opens_and_has_no_curves(path: Path) -> None:
     SqlJournal(path).close()
     raw = sqlite3.connect(path)

@@ -133,6 +133,7 @@ class CurveBook:
         """The transaction has been committed."""
         if len(self._states) > MOST_STATES:
             self._states.clear()
+            self._names.clear()
         self._states |= {key: state for key, state in self._written.items() if state is not None}
         with self._changing:
             for key in self._written:
