@@ -23,8 +23,8 @@ REQUEST_S = 10.0
 #: such as events of the page, what there was of it so far.
 ANSWER_S = 60.0
 
-#: Most connections by kind of socket. Any user can open one on the port, on the Unix socket the owner only.
-#: Together they leave room in the usual limit of 1,024 open files.
+#: Most connections by kind of socket. Any user can open one on the port. Those of the owner's Unix socket and
+#: of the one that is shared count together. All of them leave room in the usual limit of 1,024 open files.
 MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128}
 #: Connections taken from the kernel at a time, before those beyond the limit are closed.
 ACCEPT_AT_ONCE = 64
