@@ -81,6 +81,24 @@ def test_what_is_wrong_is_said(
     assert done.stderr.startswith("swell: ") and "\n" not in done.stderr.strip()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["users", "add", "ana", "--role", "god"],
+        ["users", "add", "owner", "--role", "view"],
+        ["tenants", "limit", "a b", "--per-hour", "1"],
+        ["tenants", "limit", "vision", "--per-hour", "0"],
+    ],
+)
+def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(
+    here: Run, tmp_path: Path, words: list[str]
+) -> None:
+    fresh = tmp_path / "fresh"
+    assert here(*words, "--state", fresh).returncode in (1, 2)
+    added = here("users", "add", "ana", "--role", "view", "--state", fresh)
+    assert added.returncode == 0, added.stderr
+
+
 def test_limits_are_changed_one_by_one(here: Run) -> None:
     assert "no tenant has limits" in here("tenants").stdout
     here("tenants", "limit", "vision", "--open-jobs", "4")

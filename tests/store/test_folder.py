@@ -48,6 +48,15 @@ def test_what_the_owner_writes_before_the_first_start_is_of_the_platform(tmp_pat
     assert (tmp_path / "jobs").is_dir()
 
 
+def test_a_folder_in_which_nothing_was_written_yet_can_be_used(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.create()
+    folder.create()
+    (folder.jobs / "a-1").mkdir()
+    with pytest.raises(StateError, match="holds other files"):
+        folder.create()
+
+
 @pytest.mark.parametrize("where", ["/proc/swell", "{tmp}/file", "{tmp}/file/below"])
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")

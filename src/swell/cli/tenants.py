@@ -58,14 +58,14 @@ def limit(
 
     if open_jobs is None and per_hour is None:
         raise typer.BadParameter("give --open-jobs or --per-hour")
-    folder = own_folder(state)
-    folder.create()
-    users, name = UserList(folder.path), checked_tenant(tenant)
+    folder, name = own_folder(state), checked_tenant(tenant)
+    users = UserList(folder.path)
     before = users.limits_of(name)
     limits = TenantLimits(
         open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, 0),
         submissions_per_hour=_parsed("--per-hour", per_hour, before.submissions_per_hour, 1),
     )
+    folder.create()
     users.limit(name, limits)
     note_access(folder, "tenants limit", name)
     print(

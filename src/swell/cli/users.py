@@ -103,10 +103,11 @@ def add(
 
     if out is not None and out.exists():
         raise InvalidOption(f"--out {out}: there is such a file; a token is written to a new one")
-    lasts_s, folder = _duration(expires), own_folder(state)
+    known_role, its_tenant, lasts_s = _role(role), checked_tenant(tenant), _duration(expires)
+    folder = own_folder(state)
     folder.create()
     users = UserList(folder.path)
-    token = users.add(name, _role(role), checked_tenant(tenant), lasts_s)
+    token = users.add(name, known_role, its_tenant, lasts_s)
     note_access(folder, "users add", name)
     if out is None:
         print(token)

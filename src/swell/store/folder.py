@@ -133,7 +133,8 @@ class StateFolder:
 
     def _refuse_foreign(self) -> None:
         # Its mode is about to become 0700: that must not happen to a home folder or to /tmp.
-        names = {entry.name for entry in self.path.iterdir()}
+        # Empty parts are left where a command gave up that would have written the first file.
+        names = {entry.name for entry in self.path.iterdir() if not self._is_empty_part(entry)}
         ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
         ours |= {self.webhooks_file.name, self.webhook_secret.name}  # written before the first start
         if names and not names & ours:
@@ -141,6 +142,10 @@ class StateFolder:
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "
                 "choose an empty or a new folder with --state"
             )
+
+    def _is_empty_part(self, path: Path) -> bool:
+        is_part = path in (self.jobs, self.profiles) and path.is_dir() and not path.is_symlink()
+        return is_part and not any(path.iterdir())
 
     def check_owner(self) -> None:
         """Refuse a folder in which another user has, or could have, put anything. Root is a user like others.
