@@ -61,10 +61,23 @@ def test_a_step_that_all_have_told_settles_those_before() -> None:
 
 def test_steps_that_are_made_again_count_again() -> None:
     reductions = Reductions()
-    for value in (1.0, 2.0):
-        reductions.begin()
+    for round, value in enumerate((1.0, 2.0)):
+        reductions.begin(round, 6)
         reductions.note(0, share(7, value), 7)
         assert taken(reductions, 1) == [(7, value)]
+
+
+def test_of_a_worker_that_is_gone_nothing_is_left_in_steps_that_are_made_again() -> None:
+    reductions = Reductions()
+    reductions.begin(1, 0)
+    for step in (6, 8):
+        reductions.note(0, share(step, 1.0), step)
+        reductions.note(1, share(step, 5.0), step)
+    reductions.begin(2, 7)  # of workers 0 and 2, from a checkpoint
+    reductions.note(0, share(8, 2.0), 8)
+    reductions.begin(2, 7)  # as worker 2 joins, too
+    reductions.note(2, share(8, 3.0), 8)
+    assert reductions.take([0, 2], 8, 0.0)["samples"].values == [(6, 6.0), (8, 5.0)]
 
 
 def test_what_is_no_number_makes_none_and_what_is_no_step_is_left_out() -> None:

@@ -63,7 +63,7 @@ class Handlers:
             member.steps = self.progress.steps = message.steps
             if self.formation.told_steps is not None:  # from a checkpoint, steps are made again
                 self.formation.told_steps = min(self.formation.told_steps, message.steps)
-            self.progress.begin_group()
+            self.progress.begin_group(message.generation)
             member.has_state = True
             member.whole_round = message.generation
             member.pulse = None  # what it waited for is over

@@ -42,6 +42,7 @@ class Reductions:
     def __init__(self) -> None:
         self._waiting: dict[str, dict[int, _Ballot]] = {}
         self._settled: dict[str, int] = {}  #: by name: up to which step values come too late
+        self._round: int | None = None  #: of the group that was the last to begin
 
     def note(self, worker: int, shares: Mapping[str, WorkerValues], steps: int) -> None:
         """What a worker has told, when it had made so many steps."""
@@ -52,9 +53,18 @@ class Reductions:
                     ballot = waiting.setdefault(step, _Ballot(share.reduction, steps))
                     ballot.values[worker] = value_of(value)
 
-    def begin(self) -> None:
-        """Another group trains, which may make steps again."""
+    def begin(self, round: int, steps: int) -> None:
+        """A worker has joined the group of this round, which goes on after so many steps.
+
+        Steps that are made again are told again: of a worker that is gone nothing may be left in them.
+        """
+        if round == self._round:
+            return  # the first to join may have told of steps by now
+        self._round = round
         self._settled.clear()
+        for waiting in self._waiting.values():
+            for step in [step for step in waiting if step > steps]:
+                del waiting[step]
 
     def take(
         self, workers: Collection[int], steps: int, now_s: float, is_last: bool = False

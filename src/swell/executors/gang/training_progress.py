@@ -52,9 +52,9 @@ class TrainingProgress:
             self._note(report)
         self._reduce()
 
-    def begin_group(self) -> None:
-        """Another group trains, from where it has come to."""
-        self._reductions.begin()
+    def begin_group(self, round: int) -> None:
+        """A worker has joined the group of this round, which trains from where `steps` is."""
+        self._reductions.begin(round, self.steps)
 
     def _reduce(self, is_last: bool = False) -> None:
         """Tell of values that have become one."""
