@@ -855,6 +855,18 @@ def test_values_of_several_workers_become_one() -> None:
     assert (tally.first_step, tally.mean, tally.num_workers, tally.reduction) == (4, 8.0, 2, "sum")
 
 
+def test_values_of_several_workers_do_not_replace_the_curve_of_the_loss() -> None:
+    made = running(2)
+    made.events.clear()
+    made._apply(made.gang.said(0, m.Reported(values={}, curves=losses(1, 8)), made.now_s))
+    for worker in (0, 1):
+        shares = {"loss": m.WorkerValues(reduction="mean", values=[(4, 0.5)])}
+        made._apply(made.gang.said(worker, m.Reported(values={}, shares=shares, steps=4), made.now_s))
+    made.tick(1.0)
+    assert [tally for one in reports_of(made) for tally in one.curves.values()] == [*losses(1, 8).values()]
+    assert reports_of(made)[-1].metrics["loss"] == 0.5
+
+
 def test_what_no_script_can_have_reported_is_left_out_and_names_are_bounded() -> None:
     made = running(1)
     made.events.clear()

@@ -15,7 +15,7 @@ from swell.executors.gang.replies import Dialogue
 from swell.model.event import StepsReported
 from swell.tally import tally_of
 from swell.wire import messages
-from swell.wire.metric_names import MetricNames
+from swell.wire.metric_names import LOSS, MetricNames
 from swell.wire.numbers import spelled
 
 
@@ -61,9 +61,9 @@ class TrainingProgress:
         workers, now_s = self._roster.group, self._dialogue.now_s
         for name, (reduction, values) in self._reductions.take(workers, self.steps, now_s, is_last).items():
             tally = tally_of(values, len(workers), reduction)
-            told = messages.Reported(
-                values={name: spelled(values[-1][1])}, curves={} if tally is None else {name: tally}
-            )
+            # The curve of the loss is the gang's own.
+            curves = {} if tally is None or name == LOSS else {name: tally}
+            told = messages.Reported(values={name: spelled(values[-1][1])}, curves=curves)
             self._note(values_report(self._job_id, self._generation, self.steps, told, now_s))
 
     def _note(self, report: StepsReported, odd_since: int | None = None) -> None:
