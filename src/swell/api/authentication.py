@@ -79,21 +79,28 @@ class AuthenticationMiddleware:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An answer that goes on for long, as that of the page's events, ends when its user is removed."""
+        """None to a user who is removed meanwhile: one that goes on for long, as events, ends then."""
         caller: Caller | None = scope.get(CALLER)
         if caller is None or caller == OWNER:
             await self._app(scope, receive, send)
             return
 
+        has_begun = False
+
         async def sending(message: Message) -> None:
+            nonlocal has_begun
             if not self._is_current(caller):
                 raise _UserRemoved
+            has_begun = True
             await send(message)
 
         try:
             await self._app(scope, receive, sending)
         except _UserRemoved:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            if has_begun:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await _refusal(scope, _wrong_token())(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
         """Raises RequestRefused."""
