@@ -90,6 +90,16 @@ def wait_for_lock(state: Path) -> None:
     lock.release()
 
 
+def test_up_connects_as_the_owner_whatever_token_file_is_named(up: Run, state: Path, tmp_path: Path) -> None:
+    file = tmp_path / "of-another-platform"
+    file.touch(0o600)
+    file.write_text("swu_" + "x" * 40)
+    done = up(*PACED, SWELL_TOKEN_FILE=str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert is_running(pid_of(state))
+    end(state)
+
+
 def test_up_serves_and_down_ends_it(state: Path) -> None:
     up = run_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")

@@ -101,8 +101,21 @@ def connect(
         PlatformSilent: its process lives, and does not answer.
         StateError: the folder belongs to another user, or the token file cannot be used.
         AccessDenied: the token in the file is not in force.
+        ApiError: the user sends too many requests.
     """
-    folder, file = StateFolder(state), named_token_file(token_file)
+    return _connected(StateFolder(state), named_token_file(token_file))
+
+
+def connect_as_owner(state: str | os.PathLike[str] | None = None) -> Client:
+    """As `connect`, of a state folder of the caller's: a token file of the environment is for another one."""
+    return _connected(StateFolder(state), None)
+
+
+def _connected(folder: StateFolder, file: Path | None) -> Client:
+    """
+    Args:
+        file: with a user's token; None: the caller is the owner.
+    """
     if file is None:
         folder.check_owner()
     else:
@@ -115,14 +128,14 @@ def connect(
     client = Client(folder, endpoint, folder.read_token() if file is None else read_token_file(file), file)
     try:
         client.health()
-    except (NoPlatform, PlatformSilent):
+    except AccessDenied as error:
+        client.close()
+        if file is not None:
+            raise
+        raise _no_platform(folder) from error  # another one has its socket
+    except (NoPlatform, ApiError):
         client.close()
         raise
-    except ApiError as error:
-        client.close()
-        if file is not None and isinstance(error, AccessDenied):
-            raise
-        raise _no_platform(folder) from error
     return client
 
 
@@ -463,8 +476,8 @@ class Client:
     def _find_again(self) -> None:
         """The daemon may have been started again."""
         try:
-            found = connect(self.folder.path, self._token_file)
-        except (NoPlatform, PlatformSilent):
+            found = _connected(self.folder, self._token_file)
+        except (NoPlatform, ApiError):
             return
         self.close()
         self._http, self._opened, self.endpoint = found._http, found._opened, found.endpoint

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api.client import connect
+from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.promise_request import PromiseRequest
@@ -171,7 +171,7 @@ def _kind_scene(one: SavedKind, cache: ProfileCache, ended: Sequence[JobView]) -
 
 def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
     try:
-        with connect(folder.path) as client:
+        with connect_as_owner(folder.path) as client:
             ended = [phase for phase in Phase if phase.is_end]
             return True, client.head_state(), client.jobs(ended, limit=MAX_ENDED)
     except NoPlatform:

@@ -57,13 +57,13 @@ def _wake_agent(folder: StateFolder) -> None:
 
 def _silent_daemon(folder: StateFolder) -> int | None:
     """The daemon, if there is one and it does not answer."""
-    from swell.api.client import connect
+    from swell.api.client import connect_as_owner
     from swell.store.lock import find_holder
 
     if not folder.lock.exists() or (pid := find_holder(folder.lock)) is None:
         return None
     try:
-        connect(folder.path).close()
+        connect_as_owner(folder.path).close()
     except (NoPlatform, ApiError):
         return pid
     return None

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from swell.api.client import Client, NoPlatform, connect
+from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, PlatformSilent
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.live.disk import space_of
@@ -93,7 +93,7 @@ def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool
     if endpoint is None or endpoint.pid != pid:
         return None
     try:
-        client = connect(folder.path)
+        client = connect_as_owner(folder.path)
         cluster = client.cluster()
     except (NoPlatform, PlatformSilent):
         return None  # it is about to answer, or to end

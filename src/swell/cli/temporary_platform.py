@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from swell.api.client import Client, connect
+from swell.api.client import Client, connect_as_owner
 from swell.api.errors import NoPlatform, PlatformSilent
 from swell.cli.launch import launch
 from swell.store.folder import StateFolder
@@ -71,7 +71,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _take_down(state: Path) -> None:
     """Nothing of the platform runs when this returns."""
     try:
-        with connect(state) as client:
+        with connect_as_owner(state) as client:
             for job in client.jobs():
                 if not job.phase.is_end:
                     client.cancel(job.id)  # it never goes on: no checkpoint is needed
