@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -20,8 +20,9 @@ from swell.live.metrics import metric_history
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform import check_room
 from swell.live.retention import PrunedJob, PruneRequest, choose
+from swell.live.submitter import uncounted
 from swell.model.calendar import Calendar
-from swell.model.errors import NodeInUse, UnknownNode, WrongPhase
+from swell.model.errors import NodeInUse, Unavailable, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
@@ -55,6 +56,7 @@ class FakeControl:
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
         self.removed: list[str] = []
+        self.is_full = False  #: its disk
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
@@ -69,11 +71,20 @@ class FakeControl:
     def now_s(self) -> float:
         return time.time()
 
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
+    def submit(
+        self,
+        spec: JobSpec,
+        origin: Origin = PLAIN,
+        max_open: int | None = None,
+        count: Callable[[], None] = uncounted,
+    ) -> SubmitResult:
         with self._lock:
             if max_open is not None:
                 own = [view for view in self._jobs.values() if view.tenant == spec.tenant]
                 check_room(spec.tenant, [view.id for view in own if not view.phase.is_end], max_open)
+            count()
+            if self.is_full:
+                raise Unavailable("no folder can be made for the job")
             job_id = f"{spec.name}-{len(self._jobs):04d}"
             self.specs[job_id] = spec
             self._submissions[job_id] = JobSubmitted(

@@ -62,3 +62,12 @@ def test_a_lower_limit_counts_what_was_before() -> None:
     assert counts.take("vision", 2) == HOUR_S - 10.0
     now_s = HOUR_S + 10.0
     assert counts.take("vision", 2) == 0.0
+
+
+def test_what_is_given_back_can_be_taken_again() -> None:
+    counts = HourlyCounts(lambda: 0.0)
+    counts.give_back("vision")
+    for _ in range(3):
+        assert counts.take("vision", 2) == 0.0
+        counts.give_back("vision")
+    assert [counts.take("vision", 2) == 0.0 for _ in range(3)] == [True, True, False]

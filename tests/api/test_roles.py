@@ -205,6 +205,17 @@ def test_a_tenant_submits_no_more_in_an_hour_than_it_may(site: Site, script: Pat
         assert client.post("/v1/jobs", json=job(script)).status_code == 201
 
 
+def test_a_submission_that_makes_no_job_is_not_counted(site: Site, script: Path) -> None:
+    site.users.limit("vision", TenantLimits(submissions_per_hour=2))
+    with site.client(site.tokens[Role.SUBMIT]) as client:
+        statuses = [client.post("/v1/jobs", json=job(script)).status_code]
+        site.control.is_full = True
+        statuses += [client.post("/v1/jobs", json=job(script)).status_code for _ in range(5)]
+        site.control.is_full = False
+        statuses += [client.post("/v1/jobs", json=job(script)).status_code for _ in range(2)]
+    assert statuses == [201, *[503] * 5, 201, 429]
+
+
 def test_a_tenant_has_no_more_open_jobs_than_it_may(site: Site, script: Path) -> None:
     site.users.limit("vision", TenantLimits(open_jobs=4))
     statuses: list[int] = []

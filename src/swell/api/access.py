@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -22,7 +23,7 @@ from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
 from swell.api.operations import Operation
 from swell.api.rates import Buckets, HourlyCounts, RateExceeded
-from swell.api.user_list import UserList, UserListError
+from swell.api.user_list import TenantLimits, UserList, UserListError
 from swell.executors.told_seldom import ToldSeldom
 from swell.settings import Settings
 from swell.store.folder import StateFolder
@@ -77,23 +78,23 @@ class Access:
             wait_s,
         )
 
-    def count_submission(self, tenant: str) -> int | None:
-        """Count a submission for a tenant; how many open jobs the tenant may have, None: any number.
+    def submission_of(self, tenant: str) -> CountedSubmission:
+        """One more, which is not counted yet. Raises UserListError: what the tenant may is not known."""
+        return CountedSubmission(self, tenant, self.users.limits_of(tenant))
 
-        Raises:
-            RateExceeded: it has made as many in this hour as it may.
-            UserListError: what it may is not known.
-        """
-        limits = self.users.limits_of(tenant)
-        per_hour = limits.submissions_per_hour
-        if per_hour is not None and (wait_s := self._submissions.take(tenant, per_hour)):
+    def count_submission(self, tenant: str, per_hour: int) -> None:
+        """Raises RateExceeded: the tenant has made as many in this hour as it may."""
+        if wait_s := self._submissions.take(tenant, per_hour):
             raise RateExceeded(
                 f"tenant {tenant!r} has submitted {per_hour} jobs within an hour, and may submit no more: "
                 f"try again in {math.ceil(wait_s)} s, or ask the operator for a higher limit "
                 f"(`swell tenants limit {tenant} --per-hour N`)",
                 wait_s,
             )
-        return limits.open_jobs
+
+    def give_back_submission(self, tenant: str) -> None:
+        """One that was counted has come to nothing."""
+        self._submissions.give_back(tenant)
 
     def note(self, scope: Scope, status: int, job_id: str = "") -> None:
         """Log the request of an ASGI scope, if there are users."""
@@ -107,6 +108,27 @@ class Access:
         except (OSError, UserListError) as error:
             if self._complaints.take():
                 log.error("a request is not in the access log: %s", error)
+
+
+@dataclass(slots=True)
+class CountedSubmission:
+    """Of a tenant. A client that hears no answer sends it again: it counts once it makes a job."""
+
+    access: Access
+    tenant: str
+    limits: TenantLimits
+    is_counted: bool = False
+
+    def count(self) -> None:
+        """To be called for a new job only. Raises RateExceeded."""
+        if self.limits.submissions_per_hour is not None:
+            self.access.count_submission(self.tenant, self.limits.submissions_per_hour)
+            self.is_counted = True
+
+    def give_back(self) -> None:
+        """No job was made."""
+        if self.is_counted:
+            self.access.give_back_submission(self.tenant)
 
 
 def _is_logged(scope: Scope, status: int) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from swell.live.board import BoardChanges
 from swell.live.measures import Measures
 from swell.live.retention import PrunedJob, PruneRequest
+from swell.live.submitter import uncounted
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
@@ -26,8 +27,14 @@ class Control(Protocol):
     def now_s(self) -> float:
         """By the calendar, as the platform has it: what `now` means in a deadline."""
 
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
-        """The new job, or that of an earlier submission with the same key.
+    def submit(
+        self,
+        spec: JobSpec,
+        origin: Origin = PLAIN,
+        max_open: int | None = None,
+        count: Callable[[], None] = uncounted,
+    ) -> SubmitResult:
+        """The new job, or that of an earlier submission with the same key. A new one is counted first.
 
         Raises InvalidJob, KeyConflict; WrongPhase if there is nothing that it could continue from;
         TooManyOpenJobs if its tenant would have more than `max_open`.

@@ -81,3 +81,9 @@ class HourlyCounts:
                 times_s.append(now_s)
                 return 0.0
             return max(LEAST_WAIT_S, times_s[-limit] + HOUR_S - now_s)
+
+    def give_back(self, name: str) -> None:
+        """What was counted last came to nothing."""
+        with self._lock:
+            if times_s := self._times_s.get(name):
+                times_s.pop()

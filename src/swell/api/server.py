@@ -138,10 +138,9 @@ class Routes:
         now_s = self._control.now_s()
         submission, spec = _submission(body, now_s, caller)
         origin = origin_of(submission, spec, key, now_s)
-        max_open = self._count(spec)
         if self._intake is not None:
             spec = self._intake.prepare(submission, spec)
-        return self._bound(spec, origin, caller, max_open)
+        return self._bound(spec, origin, caller)
 
     async def retry(self, job_id: str, request: Request) -> Response:
         """Submit the same again."""
@@ -149,7 +148,7 @@ class Routes:
 
     def _retry(self, job_id: str, body: bytes, key: str, caller: Caller) -> Response:
         spec, origin = retried(self._control, job_id, parse_wish(body), key)
-        return self._bound(spec, origin, caller, self._count(spec))
+        return self._bound(spec, origin, caller)
 
     async def go_on(self, job_id: str, request: Request) -> Response:
         """Submit the same again, to go on from the last checkpoint."""
@@ -157,25 +156,35 @@ class Routes:
 
     def _go_on(self, job_id: str, body: bytes, key: str, caller: Caller) -> Response:
         spec, origin = continued(self._control, job_id, parse_wish(body), key)
-        return self._bound(spec, origin, caller, self._count(spec))
+        return self._bound(spec, origin, caller)
 
     async def _new_job(self, request: Request, make: Callable[[bytes, str, Caller], Response]) -> Response:
         """What `make` answers to the body and the key of the request, and to who sent it."""
         body, key = await _body(request), request_key(request.headers.get(KEY_HEADER))
         return await self._submissions.run(partial(make, body, key, caller_of(request.scope)))
 
-    def _count(self, spec: JobSpec) -> int | None:
-        """Most open jobs that its tenant may have. Raises RateExceeded: it has submitted too many jobs."""
-        return None if self._access is None else self._access.count_submission(spec.tenant)
+    def _bound(self, spec: JobSpec, origin: Origin, caller: Caller) -> Response:
+        """Submit it; its code is kept for as long as the job is.
 
-    def _bound(self, spec: JobSpec, origin: Origin, caller: Caller, max_open: int | None) -> Response:
-        """Submit it; its code is kept for as long as the job is."""
+        Raises RateExceeded: its tenant has submitted too many jobs.
+        """
         if caller != OWNER:
             origin = msgspec.structs.replace(origin, user=caller.name)
-        result = self._control.submit(spec, origin, max_open)
+        result = self._submitted(spec, origin)
         if self._intake is not None and result.is_new:
             self._intake.bind(result.id, spec)
         return _submitted(result)
+
+    def _submitted(self, spec: JobSpec, origin: Origin) -> SubmitResult:
+        """Within the limits of its tenant."""
+        if self._access is None:
+            return self._control.submit(spec, origin)
+        submission = self._access.submission_of(spec.tenant)
+        try:
+            return self._control.submit(spec, origin, submission.limits.open_jobs, submission.count)
+        except Unavailable:
+            submission.give_back()
+            raise
 
     def jobs(
         self,

@@ -37,7 +37,7 @@ from swell.live.recovery import Entry, differences, explained_jobs, load, replay
 from swell.live.retention import PrunedJob, PruneRequest, Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site_nodes import SiteNodes
-from swell.live.submitter import Submissions, Submitter, result_of
+from swell.live.submitter import Submissions, Submitter, result_of, uncounted
 from swell.live.turn_feed import NO_TIME, Turn, TurnFeed, TurnNews
 from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.counts import WebhookCounts
@@ -422,11 +422,18 @@ class Platform:
     def _calendar(self) -> Calendar:
         return self._board.calendar
 
-    def submit(self, spec: JobSpec, origin: Origin = PLAIN, max_open: int | None = None) -> SubmitResult:
+    def submit(
+        self,
+        spec: JobSpec,
+        origin: Origin = PLAIN,
+        max_open: int | None = None,
+        count: Callable[[], None] = uncounted,
+    ) -> SubmitResult:
         """The new job, or the one of an earlier submission with the same key, once the journal has it.
 
         Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint;
-        TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended.
+        TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended; whatever
+        `count` does, which is called before there is a new job.
         """
         self._refuse_while_stalled()
 
@@ -434,6 +441,7 @@ class Platform:
             spec = self._checked(spec)
             if max_open is not None:
                 check_room(spec.tenant, {*in_flight, *self._board.open_of(spec.tenant)}, max_open)
+            count()
             return spec
 
         return self._submitter.submit(spec, origin, checked)
