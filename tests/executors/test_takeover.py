@@ -36,6 +36,8 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.target import Target
+from swell.store.curve import with_all
+from swell.store.curves import taken_off
 from swell.tally import tally_of
 from swell.wire import messages as m
 
@@ -503,3 +505,19 @@ def test_losses_that_no_controller_has_heard_are_told_by_the_next_one(fleet: Fle
     fleet.pass_time(1.0)
     told = [event.curves["loss"] for event in of_kind(fleet, StepsReported) if event.curves]
     assert sum(tally.count for tally in told) == 7 and told[-1].last_step == 7
+
+
+def test_losses_that_were_heard_are_told_again_and_count_once(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    leader = fleet.workers(JOB)[0]
+    for step in range(1, 8):
+        tally = tally_of([(step, 1.0)], num_workers=2)
+        assert tally is not None
+        leader.say(m.Progress(generation=1, steps=step, num_workers=2, curves={"loss": tally}))
+        fleet.pass_time(1.0)
+    fleet.replace_controller()
+    fleet.pass_time(1.0)
+    _, told = taken_off(of_kind(fleet, StepsReported))
+    curve = with_all([], [point for one in told for _, point in one.points()])
+    assert [one.is_again for one in told] == [False] * 7 + [True]
+    assert sum(point.tally.count for point in curve) == 7

@@ -138,6 +138,20 @@ def test_a_step_that_a_later_gang_reports_again_is_replaced_unless_no_steps_are_
     assert count(without_steps) == 2
 
 
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=20), st.data())
+def test_what_the_next_controller_tells_again_counts_once(deltas: list[int], data: st.DataObject) -> None:
+    steps = list(itertools.accumulate(deltas, initial=1))
+    curve = with_all([], [point(step, step, mark=place) for place, step in enumerate(steps)])
+    first = steps[data.draw(st.integers(0, len(steps) - 1))]
+    kept = [step for step in steps if step >= first]
+    tally = told([(step, 1.0) for step in kept])
+    again = CurvePoint(0.0, 1, len(steps), tally, is_again=True)
+    later = point(steps[-1], steps[-1], mark=len(steps) + 1)
+    whole = with_all(curve, [again, later])
+    assert count(whole) == len(steps) + 1
+    assert whole[-2:] == [again, later] and all(one.last_step < first for one in whole[:-2])
+
+
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20)), max_size=40))
 def test_a_curve_is_in_order_and_has_each_step_once(moves: list[tuple[int, int]]) -> None:
     """A gang reports some steps, then the next one goes on from some steps before."""

@@ -117,6 +117,21 @@ def test_a_writer_that_is_killed_has_each_value_of_its_batches_once(path: Path) 
         assert steps_of(journal, f"job-{number}") == list(range(1, journal.last_seq + 1))
 
 
+def test_what_is_told_again_is_there_once(path: Path, batches_together: int) -> None:
+    journal = SqlJournal(path)
+    for step in range(1, 9):
+        journal.append([curve_report("a", step, [1.0])])
+    journal.append([curve_report("a", 5, [2.0] * 4, mark=9, is_again=True)])
+    for step in range(9, 14):
+        journal.append([curve_report("a", step, [1.0], mark=step + 1)])
+    for _ in range(2):
+        points = journal.curves("a")["loss"]
+        assert sum(point.tally.count for point in points) == 13
+        assert [point.first_step for point in points] == [1, 2, 3, 4, 5, *range(9, 14)]
+        journal.close()
+        journal = SqlJournal(path)
+
+
 def test_curves_of_a_pruned_job_do_not_come_back(path: Path, batches_together: int) -> None:
     journal = SqlJournal(path)
     for step in range(1, 9):

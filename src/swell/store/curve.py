@@ -25,10 +25,11 @@ class CurveEnd(NamedTuple):
     def is_before(self, new: CurvePoint) -> bool:
         """Whether the new point tells nothing again.
 
-        A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
-        script that counts no steps all are step 0.
+        A gang may report a name twice in a step. Where a later gang does so, the step is done again, and a
+        report that is told again replaces it; but in a script that counts no steps all are step 0.
         """
-        is_same_step = self.last_step == new.first_step != 0 and self.generation < new.generation
+        may_repeat = new.is_again or self.generation < new.generation
+        is_same_step = self.last_step == new.first_step != 0 and may_repeat
         is_news = (self.generation, self.mark) < (new.generation, new.mark)
         return is_news and self.last_step <= new.first_step and not is_same_step
 
@@ -40,6 +41,7 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     generation: int  #: of the gang that told it, and the mark of the report: see `StepsReported`
     mark: int
     tally: Tally
+    is_again: bool = False  #: see `StepsReported`
 
     @property
     def first_step(self) -> int:
@@ -70,7 +72,7 @@ def absorb(points: list[CurvePoint], new: CurvePoint) -> None:
 
 def _follows(last: CurvePoint, new: CurvePoint) -> bool:
     """The ordinary case of `CurveEnd.is_before`, of which there are many."""
-    is_later = last.mark < new.mark and last.generation == new.generation
+    is_later = last.mark < new.mark and last.generation == new.generation and not new.is_again
     return is_later and last.tally.last_step <= new.tally.first_step
 
 

@@ -42,10 +42,11 @@ class ToldCurves(msgspec.Struct, frozen=True, array_like=True):
     generation: int
     mark: int
     curves: dict[str, Tally]
+    is_again: bool = False
 
     def points(self) -> Iterable[tuple[MetricKey, CurvePoint]]:
         for name, tally in self.curves.items():
-            yield (self.job_id, name), CurvePoint(self.at_s, self.generation, self.mark, tally)
+            yield (self.job_id, name), CurvePoint(self.at_s, self.generation, self.mark, tally, self.is_again)
 
 
 class Piece(NamedTuple):
@@ -83,7 +84,7 @@ _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 def taken_off(batch: Sequence[AnyEvent]) -> tuple[list[AnyEvent], list[ToldCurves]]:
     """The batch as the journal keeps it, and what it tells of curves."""
     told = [
-        ToldCurves(event.job_id, event.at_s, event.generation, event.mark, event.curves)
+        ToldCurves(event.job_id, event.at_s, event.generation, event.mark, event.curves, event.is_again)
         for event in batch
         if isinstance(event, StepsReported) and event.curves
     ]
@@ -94,7 +95,7 @@ def taken_off(batch: Sequence[AnyEvent]) -> tuple[list[AnyEvent], list[ToldCurve
 
 def _without_curves(event: AnyEvent) -> AnyEvent:
     if isinstance(event, StepsReported) and event.curves:
-        return msgspec.structs.replace(event, curves={}, mark=0)
+        return msgspec.structs.replace(event, curves={}, mark=0, is_again=False)
     return event
 
 

@@ -145,7 +145,7 @@ class Handover:
             values = worker.latest(messages.Reported)
             if values is not None and self.roster.group[:1] == [worker.number]:
                 self.formation.note_told(values.curves)
-                self.progress.note_values(values, worker.number)  # it may not have been told to a daemon
+                self.progress.note_values(values, worker.number, is_again=True)  # or no daemon was told
         saves = [save for worker in present if (save := worker.latest(messages.CheckpointSaved))]
         self.progress.saved_steps = max([self.progress.saved_steps, *(save.steps for save in saves)])
 

@@ -42,14 +42,18 @@ class TrainingProgress:
         report = steps_report(self._job_id, self._generation, said, self._dialogue.now_s)
         self._note(report, said.odd_since)
 
-    def note_values(self, said: messages.Reported, worker: int) -> None:
-        """The script has measured something, and made no step since it last said how far it is."""
+    def note_values(self, said: messages.Reported, worker: int, is_again: bool = False) -> None:
+        """The script has measured something, and made no step since it last said how far it is.
+
+        Args:
+            is_again: a former controller may have told of it.
+        """
         self._reductions.note(worker, self._names.admitted(said.shares), said.steps)
         if said.refusal:
             self._dialogue.warn(said.refusal)
         if said.values or said.curves:
             report = values_report(self._job_id, self._generation, self.steps, said, self._dialogue.now_s)
-            self._note(report)
+            self._note(msgspec.structs.replace(report, is_again=is_again and bool(report.curves)))
         self._reduce()
 
     def begin_group(self, round: int) -> None:
