@@ -218,8 +218,9 @@ class Group:
         if dist.is_initialized():
             left.append(dist.group.WORLD)
             dist.destroy_process_group()
-            # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed
-            threading.Thread(target=left.clear, name="swell-leave").start()
+            # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
+            # for ever, if it has not noticed that a peer left a sum. The process ends without that.
+            threading.Thread(target=left.clear, name="swell-leave", daemon=True).start()
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
