@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import threading
@@ -28,6 +29,8 @@ CONNECT_TIMEOUT_S = 3.0
 POLL_S = 0.002
 #: A sum that takes longer may wait for a peer that has left.
 LOOK_EVERY = timedelta(seconds=1)
+#: For gloo to let go of a group at the end of the process.
+LEAVE_WITHIN_S = 1.0
 BROKEN_OFF = "the agent broke the group off"
 FORSAKEN = "the script left a step whose sums had begun"
 
@@ -219,8 +222,11 @@ class Group:
             left.append(dist.group.WORLD)
             dist.destroy_process_group()
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
-            # for ever, if it has not noticed that a peer left a sum. The process ends without that.
-            threading.Thread(target=left.clear, name="swell-leave", daemon=True).start()
+            # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the
+            # first, as a thread that the interpreter ends within gloo would abort it, and not for the second.
+            leaving = threading.Thread(target=left.clear, name="swell-leave", daemon=True)
+            leaving.start()
+            atexit.register(leaving.join, LEAVE_WITHIN_S)
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
