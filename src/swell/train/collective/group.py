@@ -90,6 +90,8 @@ class Group:
         self._tether = Tether()
         self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
         self._begun: list[dist.Work] = []  # and not ended
+        self._leaving: threading.Thread | None = None  # the latest group that was left
+        atexit.register(self._await_leaving)
         self._failure: Exception | None = None  # of what could not even begin
         self._is_forsaken = False
 
@@ -224,12 +226,15 @@ class Group:
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
             # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the
             # first, as a thread that the interpreter ends within gloo would abort it, and not for the second.
-            leaving = threading.Thread(target=left.clear, name="swell-leave", daemon=True)
-            leaving.start()
-            atexit.register(leaving.join, LEAVE_WITHIN_S)
+            self._leaving = threading.Thread(target=left.clear, name="swell-leave", daemon=True)
+            self._leaving.start()
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
+
+    def _await_leaving(self) -> None:
+        if self._leaving is not None:
+            self._leaving.join(LEAVE_WITHIN_S)
 
     def break_off(self) -> None:
         """Leave so that peers that wait for this worker in a collective fail at once."""
