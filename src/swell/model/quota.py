@@ -1,0 +1,32 @@
+"""How many devices the jobs of one tenant may have at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+#: In columns: as many as there are.
+NO_QUOTA = 1 << 40
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The most devices that a tenant's jobs may hold together; the lower of both counts.
+
+    On a platform with several kinds of device it holds for each kind by itself.
+    """
+
+    devices: int | None = None  #: >= 0; None: any number
+    share: float | None = None  #: of the devices that are there, in (0, 1]; at least one device; None: all
+
+    def most_devices(self, num_devices: int) -> int:
+        """Of so many that are there; NO_QUOTA if there is no limit."""
+        most = NO_QUOTA if self.devices is None else self.devices
+        # 1e-9: three tenths of ten are three, whatever the rounding
+        return most if self.share is None else min(most, max(int(self.share * num_devices + 1e-9), 1))
+
+
+#: By name of the tenant; of others nothing is limited.
+Quotas = Mapping[str, Quota]
+NO_QUOTAS: Quotas = MappingProxyType({})
