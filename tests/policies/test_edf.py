@@ -250,9 +250,10 @@ def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytes
         rows: IntArray,
         how: int,
         is_late_served: bool,
+        worst: IntArray | None,
     ) -> int:
         planned.append(len(rows))
-        return fill(profile, takers, plans, rows, how, is_late_served)
+        return fill(profile, takers, plans, rows, how, is_late_served, worst)
 
     monkeypatch.setattr(FreeProfile, "fill", fill_noted)
     jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]

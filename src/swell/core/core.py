@@ -22,6 +22,7 @@ from swell.core.replan import Need, Replan
 from swell.core.state import HeadState, Words
 from swell.core.table import Lent
 from swell.core.whole_cores import Usable, WholeCores, is_crowded, is_promise_at_stake
+from swell.core.within_quotas import decide_within_quotas
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import (
@@ -264,8 +265,8 @@ class Core:
         state.policy_state.begin(planner.policy.name, state.now_s)
         while True:
             usable = self._usable(planner)
-            snapshot = self._snapshot(planner, usable)
-            allocation = planner.policy.decide(snapshot)
+            seen = self._snapshot(planner, usable)
+            snapshot, allocation = decide_within_quotas(planner.policy, seen)
             if not allocation.refusals:
                 break
             is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)

@@ -55,6 +55,10 @@ class Decides(Protocol):
         """Its answer counts what changes cost: each one is made, if it can be."""
 
     @property
+    def counts_quotas(self) -> bool:
+        """Its answer gives no tenant more than its quota, promises apart."""
+
+    @property
     def period_s(self) -> float:
         """It is asked at least so often; inf: whenever something happens, and at its `wake_s`."""
 

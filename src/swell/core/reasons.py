@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.hysteresis import GAIN_OVER_COST, Steadied
 from swell.model.plan import Allocation, Placement, Reason
+from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
 
 
@@ -36,6 +38,8 @@ class PlanAccount:
             row = self.snapshot.row_of[job_id]
             if self._is_only_moved(row):
                 codes[row] = "moved"
+        for row in np.flatnonzero(self._waits_for_quota).tolist():
+            codes[row] = "quota"
         for job_id in self.nowhere:
             codes[self.snapshot.row_of[job_id]] = "no_nodes"
         return codes
@@ -52,6 +56,8 @@ class PlanAccount:
             return Reason("moved", "moves to another node to make room for another job")
         if (why := self.nowhere.get(self.snapshot.job_ids[row])) is not None:
             return Reason("no_nodes", why)
+        if self._waits_for_quota[row]:
+            return Reason("quota", self._why_quota(row))
         if workers == want:
             return self.allocation.account.reason(row)
         if (why := self.backing_off.get(self.snapshot.job_ids[row])) is not None:
@@ -59,6 +65,33 @@ class PlanAccount:
         if workers == 0:
             return Reason("waiting", f"waiting for {_workers(want)}: the devices are busy")
         return Reason("held", self._why_held(row, workers, want, held))
+
+    @cached_property
+    def _waits_for_quota(self) -> BoolArray:
+        """(J,) jobs without devices or a promise, whose smallest size is more than a quota leaves."""
+        snapshot, options = self.snapshot, self.snapshot.options
+        if snapshot.quota_devices is None:
+            return np.zeros(snapshot.num_jobs, dtype=bool)
+        num_devices = self.steadied.workers * snapshot.devices_per_worker
+        taken = np.bincount(snapshot.tenant, num_devices, len(snapshot.quota_devices))
+        left = (snapshot.quota_devices - taken)[snapshot.tenant]
+        smallest = np.full(snapshot.num_jobs, NO_QUOTA)
+        has_option = options.num > 0
+        smallest[has_option] = options.devices[options.starts[:-1][has_option]]
+        is_limited = snapshot.quota_devices[snapshot.tenant] < snapshot.num_devices
+        waits: BoolArray = (
+            is_limited & (self.steadied.workers == 0) & ~snapshot.is_promised & (smallest > left)
+        )
+        waits[list(self.allocation.refusals)] = False
+        waits[[snapshot.row_of[job_id] for job_id in self.backing_off]] = False
+        return waits
+
+    def _why_quota(self, row: int) -> str:
+        snapshot = self.snapshot
+        quota = int(cast(IntArray, snapshot.quota_devices)[snapshot.tenant[row]])
+        if not snapshot.options.num[row]:
+            return f"waits: none of its allowed sizes fits in the {_devices(quota)} of its tenant's quota"
+        return f"waits: its tenant has a quota of {_devices(quota)}, and other jobs of its have them"
 
     def _is_only_moved(self, row: int) -> bool:
         return bool(self.allocation.workers[row] == self.snapshot.held_workers[row])
@@ -83,6 +116,10 @@ class PlanAccount:
                 saves = f"growing to {want} would save {max(saves_s, 0.0):.2g} s"
                 return f"{saves}, less than {GAIN_OVER_COST:g} times the {cost_s:.2g} s that a resize costs"
         return f"no free devices to grow to {want}, or the job is about to end or be resized"
+
+
+def _devices(num: int) -> str:
+    return "1 device" if num == 1 else f"{num} devices"
 
 
 def _workers(num: int) -> str:

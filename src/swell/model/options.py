@@ -189,6 +189,23 @@ class Options:
             rate_per_s=self.rate_per_s[is_kept],
         )
 
+    def places_of(self, rows: IntArray) -> IntArray:
+        """(P,) places of the options of these jobs, one job after the other."""
+        num = self.num[rows]
+        firsts = self.starts[rows] - np.cumsum(num) + num
+        return np.repeat(firsts, num) + np.arange(num.sum())
+
+    def of_jobs(self, rows: IntArray) -> Options:
+        """Those of these jobs, in this order."""
+        places = self.places_of(rows)
+        return Options(
+            starts=np.concatenate([[0], np.cumsum(self.num[rows])]),
+            workers=self.workers[places],
+            devices=self.devices[places],
+            global_batch=self.global_batch[places],
+            rate_per_s=self.rate_per_s[places],
+        )
+
 
 def _list_useful(
     starts: IntArray,

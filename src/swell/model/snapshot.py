@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -75,7 +75,7 @@ class Snapshot:
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
-    #: (num_tenants,) devices that jobs of each tenant may hold together, `quota.NO_QUOTA`: any number; None:
+    #: (T,) by `tenant`, devices that its jobs may hold together, `quota.NO_QUOTA`: any number; None:
     #: no tenant has a quota
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
@@ -121,6 +121,25 @@ class Snapshot:
             option_resize_s=self.option_resize_s[is_kept],
         )
 
+    def of_jobs(self, rows: IntArray, num_devices: int) -> Snapshot:
+        """As if there were only these (n,) jobs, in this order, and so many devices, without quotas."""
+        places = self.options.places_of(rows)
+        fits = self.options.devices[places] <= num_devices
+        of_jobs = {name: getattr(self, name)[rows] for name in _COLUMNS_OF_JOBS}
+        return replace(
+            self,
+            num_devices=num_devices,
+            num_borrowed=min(self.num_borrowed, num_devices),
+            options=self.options.of_jobs(rows).only(fits),
+            option_start_s=self.option_start_s[places[fits]],
+            option_resize_s=self.option_resize_s[places[fits]],
+            job_ids=tuple(self.job_ids[row] for row in rows.tolist()),
+            quota_devices=None,
+            learning=None,
+            index=None,
+            **of_jobs,
+        )
+
     def rates_at(self, workers: IntArray) -> FloatArray:
         """(J,) steps/s at these worker counts; a count between two options counts as the smaller one."""
         return self.options.rates_at(workers)
@@ -153,6 +172,15 @@ class Snapshot:
     @cached_property
     def _index(self) -> RowIndex:
         return self.index or index_of(self.job_ids, self.submitted_s)
+
+
+#: Of arrays in a snapshot.
+_COLUMNS_OF_OTHERS = {"option_start_s", "option_resize_s", "quota_devices"}
+_COLUMNS_OF_JOBS = tuple(
+    field.name
+    for field in fields(Snapshot)
+    if str(field.type) in ("IntArray", "FloatArray", "BoolArray") and field.name not in _COLUMNS_OF_OTHERS
+)
 
 
 def index_of(job_ids: Sequence[str], submitted_s: FloatArray) -> RowIndex:

@@ -40,9 +40,8 @@ class EdfElastic(Policy):
         levels = useful_levels(snapshot)
         order = by_deadline(snapshot, range(snapshot.num_jobs))
         rows = order[np.isfinite(snapshot.deadline_s[order])]
-        planner = PromisePlanner(
-            snapshot, takers_of(snapshot, levels), all_free(snapshot, snapshot.num_borrowed)
-        )
+        free = all_free(snapshot).raised(snapshot.num_borrowed)
+        planner = PromisePlanner(snapshot, takers_of(snapshot, levels), free)
         kept = _fill_while_any_fits(planner, remembered(snapshot, levels).plans, rows)  # Algorithm 1
         others = order[~np.isfinite(snapshot.deadline_s[order])]
         queue = Queue(kept.rows, NONE, NONE, others, no_plans(snapshot.num_jobs))
@@ -76,4 +75,4 @@ def _fill_while_any_fits(planner: PromisePlanner, standing: Plans, rows: IntArra
     while first < len(rows) and least[first] <= profile.num_free_now:
         profile.fill(takers, plans, rows[first : first + num], AS_PLANNED, is_late_served=True)
         first, num = first + num, 2 * num
-    return Promises(rows[:first], plans, profile)
+    return Promises(rows[:first], plans, profile, np.zeros(len(plans.num), dtype=bool))

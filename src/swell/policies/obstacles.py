@@ -95,7 +95,7 @@ def refusal(
         how: how jobs are served, where that is a reason, as a part of a sentence.
     """
     if offer_s is None:
-        text = f"none of its allowed sizes fits on the {wording.promisable(snapshot)}"
+        text = f"none of its allowed sizes fits on the {wording.promisable(snapshot)}{_quota(snapshot, row)}"
         return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
     window_s = float(snapshot.deadline_s[row]) - snapshot.now_s
     if window_s <= 0.0:
@@ -104,8 +104,14 @@ def refusal(
         text = f"its deadline in {window_s:.0f} s is not promised: {objection}"
     else:
         found = obstacles(snapshot, levels, row, window_s, promised)
-        text = f"its deadline in {window_s:.0f} s cannot be kept{how}: {found}"
+        text = f"its deadline in {window_s:.0f} s cannot be kept{how}: {found}{_quota(snapshot, row)}"
     return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)
+
+
+def _quota(snapshot: Snapshot, row: int) -> str:
+    """As the end of a sentence."""
+    limit = wording.within_quota(snapshot, row)
+    return f", and {limit} (`swell tenants`)" if limit else ""
 
 
 def _least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s: float) -> FloatArray:

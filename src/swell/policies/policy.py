@@ -36,6 +36,10 @@ class Policy(msgspec.Struct, kw_only=True):
     #: of the others' whether it pays (`core.hysteresis`).
     weighs_changes: ClassVar[bool] = False
 
+    #: Its decisions keep the quotas of tenants (`Snapshot.quota_devices`); those of others are made anew
+    #: where they do not (`core.within_quotas`). One that makes promises must count them itself.
+    counts_quotas: ClassVar[bool] = False
+
     period_s: Period = math.inf
 
     def decide(self, snapshot: Snapshot) -> Allocation:

@@ -70,6 +70,14 @@ def promisable(snapshot: Snapshot) -> str:
     return f"{snapshot.num_owned} devices that are not borrowed"
 
 
+def within_quota(snapshot: Snapshot, row: int) -> str:
+    """What limits the job in this row beside others; empty if its tenant has no quota."""
+    if snapshot.quota_devices is None:
+        return ""
+    quota = int(snapshot.quota_devices[snapshot.tenant[row]])
+    return f"its tenant may have {quota} devices at a time" if quota < snapshot.num_devices else ""
+
+
 def fits_nowhere(snapshot: Snapshot) -> Reason:
     """A waiting job whose sizes are all larger than the cluster."""
     if snapshot.num_left_idle:

@@ -101,6 +101,10 @@ class Timed:
         return self.policy.weighs_changes
 
     @property
+    def counts_quotas(self) -> bool:
+        return self.policy.counts_quotas
+
+    @property
     def period_s(self) -> float:
         return self.policy.period_s
 

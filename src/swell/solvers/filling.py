@@ -16,6 +16,8 @@ from swell.solvers.profile import (
     Takers,
     fill_in_order,
     pay_in_order,
+    take_as_planned,
+    take_beyond,
     take_now,
     take_what_is_free,
 )
@@ -34,16 +36,7 @@ class FreeProfile:
     def __init__(self, num_devices: int, num_takers: int) -> None:
         """`num_takers`: about how many there will be; with many, the loops are compiled."""
         self._num_takers = num_takers
-        num_blocks = 4 + MOST_SEGMENTS + num_takers // 4
-        self.columns = columns = FreeSegments(
-            starts_s=np.zeros((num_blocks, WIDTH)),
-            free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
-            used=np.zeros(num_blocks, dtype=np.int64),
-            least=np.zeros(num_blocks, dtype=np.int64),
-            most=np.zeros(num_blocks, dtype=np.int64),
-            order=np.zeros(num_blocks, dtype=np.int64),
-            num_blocks=np.zeros(1, dtype=np.int64),
-        )
+        self.columns = columns = _no_segments(4 + MOST_SEGMENTS + num_takers // 4)
         columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
         columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
 
@@ -64,6 +57,27 @@ class FreeProfile:
         columns.most[blocks] += num_devices
         return twin
 
+    def least_with(self, other: FreeProfile) -> FreeProfile:
+        """What is free in both, to plan for a few takers."""
+        (own_s, own), (others_s, others) = self._segments(), other._segments()
+        starts_s = np.union1d(own_s, others_s)
+        free = np.minimum(
+            own[own_s.searchsorted(starts_s, side="right") - 1],
+            others[others_s.searchsorted(starts_s, side="right") - 1],
+        )
+        is_step = np.append(True, free[1:] != free[:-1])
+        twin = object.__new__(FreeProfile)
+        twin._num_takers = self._num_takers
+        twin.columns = _segments_of(starts_s[is_step], free[is_step])
+        return twin
+
+    def _segments(self) -> tuple[FloatArray, IntArray]:
+        """(S,) times from which on (S,) devices are free."""
+        columns = self.columns
+        blocks = columns.order[: columns.num_blocks[0]]
+        is_used = np.arange(WIDTH) < columns.used[blocks, None]
+        return columns.starts_s[blocks][is_used], columns.free[blocks][is_used]
+
     @property
     def num_free_now(self) -> int:
         """Devices that are free at time 0."""
@@ -71,12 +85,9 @@ class FreeProfile:
 
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
-        columns = self.columns
-        blocks = columns.order[: columns.num_blocks[0]]
-        is_used = np.arange(WIDTH) < columns.used[blocks, None]
-        starts_s = columns.starts_s[blocks][is_used]
+        starts_s, free = self._segments()
         ends_s = np.minimum(np.append(starts_s[1:], np.inf), until_s)
-        return float((columns.free[blocks][is_used] * np.maximum(ends_s - starts_s, 0.0)).sum())
+        return float((free * np.maximum(ends_s - starts_s, 0.0)).sum())
 
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
         """So many (n,) are not free from now until (n,) then."""
@@ -130,6 +141,16 @@ class FreeProfile:
         )
         return is_paid
 
+    def take_as_planned(self, takers: Takers, plans: Plans, rows: IntArray) -> None:
+        """Each takes what its plan says, which another profile made."""
+        run = suited(take_as_planned, self._num_takers)
+        self._serve_all(len(rows), lambda rest: run(self.columns, takers, plans, rows[rest]))
+
+    def take_beyond(self, takers: Takers, others: Plans, plans: Plans, rows: IntArray) -> None:
+        """Each takes what its other plan needs beyond its own; see `pay`."""
+        run = suited(take_beyond, self._num_takers)
+        self._serve_all(len(rows), lambda rest: run(self.columns, takers, others, plans, rows[rest]))
+
     def _serve_all(self, num: int, serve: Callable[[slice], int]) -> None:
         """Serve so many; with more room, the rest if there was too little."""
         done = 0
@@ -152,6 +173,35 @@ class FreeProfile:
             order=np.pad(old.order, (0, more)),
             num_blocks=old.num_blocks,
         )
+
+
+def _no_segments(num_blocks: int) -> FreeSegments:
+    return FreeSegments(
+        starts_s=np.zeros((num_blocks, WIDTH)),
+        free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
+        used=np.zeros(num_blocks, dtype=np.int64),
+        least=np.zeros(num_blocks, dtype=np.int64),
+        most=np.zeros(num_blocks, dtype=np.int64),
+        order=np.zeros(num_blocks, dtype=np.int64),
+        num_blocks=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _segments_of(starts_s: FloatArray, free: IntArray) -> FreeSegments:
+    """In blocks that are half full, and with room for some takers."""
+    half = WIDTH // 2
+    num = -(-len(free) // half)
+    columns = _no_segments(num + 8 * MOST_SEGMENTS)
+    at = np.arange(len(free))
+    columns.starts_s[at // half, at % half] = starts_s
+    columns.free[at // half, at % half] = free
+    columns.used[:num] = np.bincount(at // half)
+    firsts = np.arange(num) * half
+    columns.least[:num] = np.minimum.reduceat(free, firsts)
+    columns.most[:num] = np.maximum.reduceat(free, firsts)
+    columns.order[:num] = np.arange(num)
+    columns.num_blocks[0] = num
+    return columns
 
 
 def no_plans(num_takers: int) -> Plans:

@@ -19,6 +19,20 @@ class Own(NamedTuple):
     is_bound: BoolArray  #: (J,) takers that may have this part only
 
 
+class Groups(NamedTuple):
+    """Takers that may have only so much together, whatever else is left."""
+
+    left: IntArray  #: (G,) for each group; less than nothing where it has more than that already
+    of: IntArray  #: (J,) the group of each taker
+
+
+def one_group(num_takers: int) -> Groups:
+    """All may have all."""
+    return Groups(np.full(1, ENDLESS), np.zeros(num_takers, dtype=np.int64))
+
+
+#: Devices that no takers use up.
+ENDLESS = 1 << 40
 #: Returns closer than this are a tie, which `rank` and `held` break: rounding must not move devices.
 SAME_RETURN = 1e-9
 
@@ -33,6 +47,7 @@ def boost(
     rank: IntArray,
     left: int,
     own: Own | None = None,
+    groups: Groups | None = None,
 ) -> tuple[IntArray, int]:
     """Raise takers one level at a time, the largest return per device first, while `left` lasts.
 
@@ -43,6 +58,7 @@ def boost(
         held: (J,) the level a taker has now: among equals those come first that only return to it.
         rank: (J,) breaks the remaining ties, lowest first.
         own: which of what is left some takers may not have; None: all may have all.
+        groups: who may have how much together, changed by what they take; None: all may have all.
 
     Returns: the levels, and the devices that no row could use.
 
@@ -56,7 +72,8 @@ def boost(
     level = level.copy()
     run = suited(_boost, len(level))
     own = own or Own(left, np.zeros(len(level), dtype=bool))
-    return level, int(run(level, devices, rates, num_levels, price, held, rank, left, *own))
+    groups = groups or one_group(len(level))
+    return level, int(run(level, devices, rates, num_levels, price, held, rank, left, *own, *groups))
 
 
 def _boost(
@@ -70,6 +87,8 @@ def _boost(
     left: int,
     own_left: int,
     is_bound: BoolArray,
+    group_left: IntArray,
+    group: IntArray,
 ) -> int:
     queue = [
         (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
@@ -79,9 +98,11 @@ def _boost(
     heapq.heapify(queue)
     while left > 0 and len(queue) > 0:  # line 12
         row = heapq.heappop(queue)[3]  # line 14
-        if _step(row, level, devices) > (own_left if is_bound[row] else left):
+        most = min(own_left if is_bound[row] else left, group_left[group[row]])
+        if _step(row, level, devices) > most:
             continue
         left -= _step(row, level, devices)  # line 18
+        group_left[group[row]] -= _step(row, level, devices)
         own_left = min(own_left - _step(row, level, devices), left) if is_bound[row] else min(own_left, left)
         level[row] += 1  # lines 16-17
         if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
@@ -133,12 +154,14 @@ def raise_within(
     most: int | IntArray,
     left: int,
     own: Own,
+    groups: Groups | None = None,
 ) -> tuple[int, int]:
     """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""
     rows = np.asarray(rows, dtype=np.int64)
     limits = np.minimum(num_levels[rows], most)
     run = suited(_raise, len(rows))
-    left, own_left = run(level, devices, rows, limits, left, own.left, own.is_bound)
+    groups = groups or one_group(len(level))
+    left, own_left = run(level, devices, rows, limits, left, own.left, own.is_bound, *groups)
     return int(left), int(own_left)
 
 
@@ -150,15 +173,18 @@ def _raise(
     left: int,
     own_left: int,
     is_bound: BoolArray,
+    group_left: IntArray,
+    group: IntArray,
 ) -> tuple[int, int]:
     for position in range(len(rows)):
         row = rows[position]
         current = devices[row, level[row] - 1] if level[row] > 0 else 0
         for higher in range(limits[position], level[row], -1):
             more = devices[row, higher - 1] - current
-            if more <= (own_left if is_bound[row] else left):
+            if more <= min(own_left if is_bound[row] else left, group_left[group[row]]):
                 level[row] = higher
                 left -= more
+                group_left[group[row]] -= more
                 own_left = min(own_left - more, left) if is_bound[row] else min(own_left, left)
                 break
     return left, own_left

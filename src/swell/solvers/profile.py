@@ -793,6 +793,28 @@ def pay_in_order(
     return len(rows)
 
 
+def take_as_planned(profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray) -> int:
+    """Each takes what its plan says that was made elsewhere; returns of how many, as `fill_in_order` does."""
+    for position in range(len(rows)):
+        row = rows[position]
+        if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
+            return position
+        if takers.is_bound[row] and plans.num[row] > 0:
+            held_devices = takers.devices[row, takers.held[row] - 1]
+            _take_between(profile, 0.0, takers.idle_s[row], -held_devices)
+        _take(profile, takers, plans, row, 1)
+    return len(rows)
+
+
+def take_beyond(profile: FreeSegments, takers: Takers, others: Plans, plans: Plans, rows: IntArray) -> int:
+    """Each takes what its other plan needs beyond its own; returns of how many, as `fill_in_order` does."""
+    for position in range(len(rows)):
+        if profile.num_blocks[0] + 4 * MOST_SEGMENTS + 4 > len(profile.order):
+            return position
+        _take_beyond(profile, takers, others, plans, rows[position])
+    return len(rows)
+
+
 @part
 def _could_pay(
     profile: FreeSegments, takers: Takers, plans: Plans, others: Plans, row: int, level: int, pause_s: float

@@ -85,6 +85,7 @@ class ElasticFlow(Policy):
 
     name = "elasticflow"
     makes_promises = True
+    counts_quotas = True
     crowded_share: CrowdedShare = 0.6
     small_share: SmallShare = 0.4
 

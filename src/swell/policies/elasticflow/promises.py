@@ -13,6 +13,7 @@ from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
+from swell.solvers.grouped import NO_GROUP, GroupedProfile
 from swell.solvers.profile import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
 
 #: Devices that no plan uses up.
@@ -29,7 +30,8 @@ class Promises:
 
     rows: IntArray  #: in order of deadline
     plans: Plans  #: (J,) columns; a grade is -1 for all other jobs
-    profile: FreeProfile  #: what they leave
+    profile: GroupedProfile  #: what they leave
+    exempt: BoolArray  #: (J,) promises that would be broken within their tenant's quota
 
     @property
     def grade(self) -> IntArray:
@@ -63,14 +65,28 @@ def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
     )
 
 
-def all_free(snapshot: Snapshot, num_more: int = 0) -> FreeProfile:
-    """Devices that plans may stand on, and so many more: all, but for those that no gang can leave yet."""
-    profile = FreeProfile(snapshot.num_owned + num_more, snapshot.num_jobs)
+def all_free(snapshot: Snapshot) -> GroupedProfile:
+    """Devices that plans may stand on: all, but for those that no gang can leave yet.
+
+    A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands.
+    """
+    profile = GroupedProfile(FreeProfile(snapshot.num_owned, snapshot.num_jobs), *_groups(snapshot))
     rows = np.flatnonzero(snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0))
     if len(rows):
         num_devices = snapshot.held_workers * snapshot.devices_per_worker
-        profile.take_now(num_devices[rows], snapshot.idle_s[rows])
+        profile.take_now(num_devices[rows], snapshot.idle_s[rows], rows)
     return profile
+
+
+def _groups(snapshot: Snapshot) -> tuple[IntArray | None, dict[int, FreeProfile]]:
+    """(J,) the tenant of each job, if it has a quota; and what each of these tenants may have."""
+    if snapshot.quota_devices is None:
+        return None, {}
+    quota = snapshot.quota_devices
+    is_limited = quota[snapshot.tenant] < snapshot.num_devices
+    tenants = np.unique(snapshot.tenant[is_limited]).tolist()
+    group = np.where(is_limited, snapshot.tenant, NO_GROUP)
+    return group, {one: FreeProfile(int(quota[one]), snapshot.num_jobs) for one in tenants}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,39 +95,56 @@ class PromisePlanner:
 
     snapshot: Snapshot
     takers: Takers
-    free: FreeProfile  #: all devices
+    free: GroupedProfile  #: all devices
 
     def keep(self, standing: StandingPlans, rows: IntArray) -> Promises:
         """Plans for promises that were made before: the standing ones, as far as these still hold.
 
         The first way in which no promise is weaker than it was; else that with the fewest broken ones.
         One that is broken takes what is useful in its turn, if that weakens no other, else behind the others.
-        It is never dropped.
+        It is never dropped. One that its tenant's quota would break is exempt from that: it was made under
+        another one, or with other devices.
         """
+        exempt, tried = np.zeros(self.snapshot.num_jobs, dtype=bool), list[Promises]()
+        while True:
+            firmest = self._firmest(standing, rows, exempt)
+            tried.append(firmest)
+            fails = _weaker(firmest, standing.plans, rows) | (firmest.grade[rows] == BROKEN)
+            is_open = self.free.in_groups(rows) & ~exempt[rows]
+            others = rows[is_open & fails]
+            if not len(others):  # then the others of the same tenants are in their way
+                tenant = self.snapshot.tenant[rows]
+                others = rows[is_open & np.isin(tenant, tenant[fails])]
+            if not len(others):
+                return min(tried, key=lambda one: (_weaker(one, standing.plans, rows).any(), _weakness(one)))
+            exempt = exempt.copy()
+            exempt[others] = True
+
+    def _firmest(self, standing: StandingPlans, rows: IntArray, exempt: BoolArray) -> Promises:
         tried: list[Promises] = []
-        for trial in self._ways(standing, rows):
+        for trial in self._ways(standing, rows, exempt):
             tried.append(trial)
-            if not (trial.grade[rows] > np.maximum(standing.plans.grade[rows], MARGIN)).any():
+            if not _weaker(trial, standing.plans, rows).any():
                 return trial
         return min(tried, key=_weakness)
 
-    def _ways(self, plans: StandingPlans, rows: IntArray) -> Iterable[Promises]:
+    def _ways(self, plans: StandingPlans, rows: IntArray, exempt: BoolArray) -> Iterable[Promises]:
         standing = plans.plans
-        in_turn = self.fill(standing, rows, AS_PLANNED)
+        in_turn = self.fill(standing, rows, AS_PLANNED, exempt)
         yield in_turn
         if plans.after_change is not standing:
-            yield self.fill(plans.after_change, rows, AS_PLANNED)
+            yield self.fill(plans.after_change, rows, AS_PLANNED, exempt)
         grade = in_turn.grade[rows]
         if (grade == BROKEN).any():  # who is broken if those that are too late anyway take nothing?
-            grade = self.fill(standing, rows, AS_PLANNED, is_late_served=False).grade[rows]
+            grade = self.fill(standing, rows, AS_PLANNED, exempt, is_late_served=False).grade[rows]
             is_broken = grade == BROKEN
-            yield self.fill(standing, np.concatenate([rows[~is_broken], rows[is_broken]]), AS_PLANNED)
+            others_first = np.concatenate([rows[~is_broken], rows[is_broken]])
+            yield self.fill(standing, others_first, AS_PLANNED, exempt)
         if (grade != MARGIN).any():
-            yield self.fill(
-                standing, rows[np.argsort(self._fails(standing, rows), kind="stable")], AS_PLANNED
-            )
-            yield self.fill(standing, rows, LATE)
-            yield self.fill(standing, rows, EARLY)
+            fails = np.argsort(self._fails(standing, rows), kind="stable")
+            yield self.fill(standing, rows[fails], AS_PLANNED, exempt)
+            yield self.fill(standing, rows, LATE, exempt)
+            yield self.fill(standing, rows, EARLY, exempt)
 
     def _fails(self, standing: Plans, rows: IntArray) -> IntArray:
         """(n,) 0: the plan of this row holds if all that it takes is free; 1: it does not; 2: none does.
@@ -124,12 +157,17 @@ class PromisePlanner:
         return fails
 
     def fill(
-        self, standing: Plans, rows: IntArray, how: int | IntArray, is_late_served: bool = True
+        self,
+        standing: Plans,
+        rows: IntArray,
+        how: int | IntArray,
+        exempt: BoolArray,
+        is_late_served: bool = True,
     ) -> Promises:
         """All of `rows`, in this order."""
         profile, plans = self.free.copy(), copy_of(standing)
-        profile.fill(self.takers, plans, rows, how, is_late_served)
-        return Promises(by_deadline(self.snapshot, rows), plans, profile)
+        profile.fill(self.takers, plans, rows, how, is_late_served, exempt=exempt)
+        return Promises(by_deadline(self.snapshot, rows), plans, profile, exempt)
 
     def with_newcomer(self, kept: Promises, newcomer: int, place: int) -> Promises | None:
         """The promises with the newcomer's among them; None if there is no way that keeps each as firmly.
@@ -149,15 +187,15 @@ class PromisePlanner:
         worst[newcomer] = MARGIN
         plans, profile = copy_of(kept.plans), kept.profile.copy()
         if profile.fill(self.takers, plans, rows[place : place + 1], LATE, worst=worst):
-            return Promises(rows, plans, profile)
-        if not self._is_possible(newcomer):
+            return Promises(rows, plans, profile, kept.exempt)
+        if not self._is_possible(newcomer) or self._is_over_quota(kept, newcomer):
             return None
         in_turn = np.full(len(rows), AS_PLANNED)
         for how in (in_turn, LATE, EARLY):
             plans, profile = copy_of(kept.plans), self.free.copy()
-            if profile.fill(self.takers, plans, rows, how, True, worst) < len(rows):
+            if profile.fill(self.takers, plans, rows, how, True, worst, kept.exempt) < len(rows):
                 continue
-            trial = Promises(rows, plans, profile)
+            trial = Promises(rows, plans, profile, kept.exempt)
             if not self._is_any_later(trial, kept):
                 return trial
         return None
@@ -172,6 +210,11 @@ class PromisePlanner:
         runs_s = np.maximum(takers.until_s[newcomer] - costs_s, 0.0)
         return bool((takers.rates[newcomer, :num] * runs_s).max() >= takers.work[newcomer, MARGIN] * 0.999)
 
+    def _is_over_quota(self, kept: Promises, newcomer: int) -> bool:
+        """Whether promises of its tenant need more than its quota: none of these makes way then."""
+        is_own = self.snapshot.tenant == self.snapshot.tenant[newcomer]
+        return bool((kept.exempt & is_own).any())
+
     def _is_any_later(self, trial: Promises, kept: Promises) -> bool:
         late = kept.rows[(kept.grade[kept.rows] == BROKEN) & (kept.plans.top[kept.rows] > 0)]
         return bool((trial.plans.end_s[late] > kept.plans.end_s[late] + NO_LATER_S).any())
@@ -183,6 +226,12 @@ def _is_other(plans: Plans, standing: Plans) -> BoolArray:
     is_other = (plans.levels != standing.levels) | (plans.starts_s != standing.starts_s)
     other: BoolArray = (plans.num != standing.num) | (is_other & is_segment).any(axis=1)
     return other
+
+
+def _weaker(promises: Promises, standing: Plans, rows: IntArray) -> BoolArray:
+    """(n,) promises that are less firm than in the standing plans."""
+    is_weaker: BoolArray = promises.grade[rows] > np.maximum(standing.grade[rows], MARGIN)
+    return is_weaker
 
 
 def _weakness(promises: Promises) -> tuple[int, int]:

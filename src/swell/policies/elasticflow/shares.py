@@ -11,8 +11,9 @@ from swell.arrays import FloatArray, IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.levels import Levels
-from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.marginal import Own, boost, raise_within
+from swell.solvers.filling import no_plans
+from swell.solvers.grouped import GroupedProfile
+from swell.solvers.marginal import Groups, Own, boost, raise_within
 from swell.solvers.profile import BROKEN, Plans
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
@@ -42,7 +43,7 @@ class Shares:
     level: IntArray  #: (J,) level given
     #: (J,) of promised jobs that go to another level than their plan says, where that would not hold then
     after_change: Plans
-    left: FreeProfile  #: what is free beyond those plans and these
+    left: GroupedProfile  #: what is free beyond those plans and these
 
 
 def share(
@@ -77,7 +78,7 @@ def share(
         num_levels[unpaid] = np.where(is_growth, np.maximum(held, now), now)
 
 
-def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> FreeProfile:
+def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: IntArray) -> GroupedProfile:
     """A job that would be stopped, and started again sooner than a start takes, keeps what it has until then.
 
     If that is free. Writes these levels to `least`; returns what is free beyond them and all promises.
@@ -88,7 +89,7 @@ def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: In
     level, until_s = takers.held[rows], plans.change_s[rows]
     is_short = until_s <= takers.start_s[rows, level - 1]
     rows, level, until_s = rows[is_short], level[is_short], until_s[is_short]
-    stays = profile.take_what_is_free(levels.devices[rows, level - 1], until_s)
+    stays = profile.take_what_is_free(levels.devices[rows, level - 1], until_s, rows)
     least[rows[stays]] = level[stays]
     return profile
 
@@ -105,13 +106,13 @@ def _wished(
     level = least.copy()
     num_taken = int(levels.devices_at(level).sum())
     left, own_left = snapshot.num_devices - num_taken, snapshot.num_owned - num_taken
-    needs_owned = snapshot.needs_owned
+    needs_owned, groups = snapshot.needs_owned, _groups(snapshot, levels, level)
 
     def give(rows: IntArray, most: int | IntArray) -> None:
         nonlocal left, own_left
         if len(rows) and left > 0:
             own = Own(own_left, needs_owned)
-            left, own_left = raise_within(level, levels.devices, num_levels, rows, most, left, own)
+            left, own_left = raise_within(level, levels.devices, num_levels, rows, most, left, own, groups)
 
     if left <= 0:
         return level
@@ -135,6 +136,7 @@ def _wished(
             snapshot.arrival_rank,
             left,
             Own(own_left, needs_owned),
+            groups,
         )
         own_left = min(left, snapshot.num_owned - int(levels.devices_at(level)[needs_owned].sum()))
         if not len(queue.late):
@@ -155,6 +157,15 @@ def _unpaid(
     return unpaid
 
 
+def _groups(snapshot: Snapshot, levels: Levels, level: IntArray) -> Groups | None:
+    """What the quota of each tenant leaves at these levels (J,); None: no tenant has one."""
+    if snapshot.quota_devices is None:
+        return None
+    tenants = len(snapshot.quota_devices)
+    taken = np.bincount(snapshot.tenant, weights=levels.devices_at(level), minlength=tenants)
+    return Groups(snapshot.quota_devices - taken.astype(np.int64), snapshot.tenant)
+
+
 def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares) -> IntArray:
     """Jobs without a promise that would still start, or change, when a promise needs their devices."""
     rows, level = queue.in_order[len(queue.promised) :], shares.level
@@ -162,7 +173,7 @@ def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares
     to = level[rows] - 1
     costs_s = np.where(levels.held[rows] > 0, levels.resize_s[rows, to], levels.start_s[rows, to])
     free = shares.left.raised(snapshot.num_borrowed)
-    is_free = free.take_what_is_free(levels.devices[rows, to], costs_s)
+    is_free = free.take_what_is_free(levels.devices[rows, to], costs_s, rows)
     in_the_way: IntArray = rows[~is_free]
     return in_the_way
 

@@ -1,0 +1,204 @@
+"""Quotas of tenants: how many devices their jobs may hold together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.examples import share_of_examples
+from tests.policies.snapshots import Job, best_effort, promised, snapshot, snapshots, soft, some_jobs, strict
+
+from swell.arrays import IntArray
+from swell.core.hysteresis import as_wished, steady
+from swell.core.within_quotas import decide_within_quotas
+from swell.model.plan import Allocation
+from swell.model.quota import NO_QUOTA, Quota
+from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
+from swell.policies.policy import Policy
+from swell.policies.registry import POLICIES
+
+KEEPERS = [make() for make in POLICIES.values()]
+KEEPERS = [one for one in KEEPERS if one.counts_quotas or not (one.makes_promises or one.domain.shares_cores)]
+every_keeper = pytest.mark.parametrize("policy", KEEPERS, ids=lambda policy: policy.name)
+counting = pytest.mark.parametrize(
+    "policy", [one for one in KEEPERS if one.counts_quotas], ids=lambda policy: policy.name
+)
+fewer = settings(max_examples=share_of_examples(0.4))
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+
+
+@st.composite
+def limited(draw: st.DrawFn) -> Snapshot:
+    """Some tenants have a quota."""
+    view = draw(snapshots(opens_batches=True))
+    pins = draw(st.lists(st.booleans(), min_size=view.num_jobs, max_size=view.num_jobs))
+    is_pinned = np.array(pins, dtype=bool) & (view.held_workers > 0)
+    idle_s = np.where(is_pinned, draw(st.sampled_from([0.0, 0.5])), 0.0)
+    view = replace(view, is_pinned=is_pinned, idle_s=idle_s)
+    num = int(view.tenant.max(initial=0)) + 1
+    quota = draw(st.lists(st.integers(1, 6) | st.just(NO_QUOTA), min_size=num, max_size=num))
+    return replace(view, quota_devices=np.array(quota, dtype=np.int64))
+
+
+def of_tenants(view: Snapshot, workers: IntArray) -> IntArray:
+    """(T,) devices."""
+    assert view.quota_devices is not None
+    num = np.bincount(view.tenant, workers * view.devices_per_worker, len(view.quota_devices))
+    return num.astype(np.int64)
+
+
+def what_must_be(view: Snapshot, allocation: Allocation) -> IntArray:
+    """(T,) devices of gangs that cannot change, and floors of others."""
+    is_bound = view.is_pinned & (view.held_workers > 0)
+    return of_tenants(
+        view, np.where(is_bound, np.maximum(view.held_workers, allocation.floor), allocation.floor)
+    )
+
+
+@every_keeper
+@fewer
+@given(view=limited())
+def test_no_tenant_has_more_than_its_quota(policy: Policy, view: Snapshot) -> None:
+    """But for what its promises need, and gangs that cannot change yet."""
+    seen, answer = decide_within_quotas(policy, view)
+    assert view.quota_devices is not None
+    most = np.maximum(view.quota_devices, what_must_be(seen, answer))
+    assert (of_tenants(view, answer.workers) <= most).all()
+
+
+@counting
+@given(view=limited(), data=st.data())
+def test_no_tenant_has_more_after_the_quota_has_changed(
+    policy: Policy, view: Snapshot, data: st.DataObject
+) -> None:
+    """Nor as time passes; and no promise is weaker for it."""
+    assert view.quota_devices is not None
+    seen, answer = decide_within_quotas(policy, view)
+    stays = np.array([row for row in range(view.num_jobs) if row not in answer.refusals], dtype=np.int64)
+    quota = data.draw(st.permutations(view.quota_devices.tolist()))
+    later = replace(
+        view.of_jobs(stays, view.num_devices),
+        now_s=view.now_s + data.draw(st.sampled_from([0.0, 0.5, 3.0])),
+        num_borrowed=view.num_borrowed,
+        held_workers=answer.workers[stays],
+        is_promised=view.needs_owned[stays],
+        is_undecided=np.zeros(len(stays), dtype=bool),
+        memory=answer.memory,
+        quota_devices=np.array(quota, dtype=np.int64),
+    )
+    seen, answer = decide_within_quotas(policy, later)
+    most = np.maximum(later.quota_devices, what_must_be(seen, answer))
+    assert (of_tenants(later, answer.workers) <= most).all()
+    unlimited = policy.decide(replace(later, quota_devices=None))
+    assert num_at_risk(answer) <= num_at_risk(unlimited)
+
+
+def num_at_risk(answer: Allocation) -> int:
+    return list(answer.account.codes).count("at_risk")
+
+
+@every_keeper
+@fewer
+@given(view=limited())
+def test_what_is_made_of_it_keeps_quotas_too(policy: Policy, view: Snapshot) -> None:
+    """A tenant that has more already, for its quota was lowered, gets no more."""
+    seen, answer = decide_within_quotas(policy, view)
+    assert view.quota_devices is not None
+    settle = as_wished if policy.weighs_changes else steady
+    needs_owned = seen.needs_owned if policy.makes_promises and seen.num_borrowed else None
+    final = settle(seen, answer, view.is_pinned, needs_owned).workers
+    must = of_tenants(seen, np.where(view.is_pinned, view.held_workers, answer.floor))
+    most = np.maximum(np.maximum(view.quota_devices, must), of_tenants(seen, view.held_workers))
+    assert (of_tenants(view, final) <= most).all()
+
+
+@every_keeper
+@fewer
+@given(view=snapshots(opens_batches=True))
+def test_a_quota_that_no_tenant_reaches_changes_nothing(policy: Policy, view: Snapshot) -> None:
+    plain = policy.decide(view)
+    quota = np.full(int(view.tenant.max(initial=0)) + 1, view.num_devices)
+    _, answer = decide_within_quotas(policy, replace(view, quota_devices=quota))
+    assert answer.workers.tolist() == plain.workers.tolist()
+    assert answer.refusals.keys() == plain.refusals.keys()
+    assert answer.wake_s == plain.wake_s
+
+
+def offers(answer: Allocation) -> dict[int, float | None]:
+    return {row: refusal.earliest_deadline_s for row, refusal in answer.refusals.items()}
+
+
+@pytest.mark.parametrize("policy", [ElasticFlowCount()], ids=lambda policy: policy.name)
+@given(jobs=some_jobs(), quota=st.integers(1, 8), more=st.integers(0, 8))
+def test_a_tenant_alone_is_answered_as_on_a_cluster_of_that_size(
+    policy: Policy, jobs: list[Job], quota: int, more: int
+) -> None:
+    """Promises, floors, sizes, and what those refused are offered."""
+    jobs = [replace(job, tenant=0) for job in jobs]
+    small = snapshot(jobs, quota)
+    large = replace(snapshot(jobs, quota + more), quota_devices=np.array([quota]))
+    assume(not (small.held_workers * small.devices_per_worker > quota).any())
+    _, expected = decide_within_quotas(policy, small)
+    _, answer = decide_within_quotas(policy, large)
+    assert answer.workers.tolist() == expected.workers.tolist()
+    assert answer.floor.tolist() == expected.floor.tolist()
+    offers = [
+        {row: one.earliest_deadline_s for row, one in each.refusals.items()} for each in (answer, expected)
+    ]
+    assert offers[0] == offers[1]
+
+
+def test_a_promise_counts_what_the_tenant_may_have() -> None:
+    jobs = [strict("a", LINEAR, 40.0, 10.5), strict("b", LINEAR, 40.0, 10.5, tenant=1)]
+    view = replace(snapshot(jobs, 8), quota_devices=np.array([2, NO_QUOTA]))
+    _, answer = decide_within_quotas(ElasticFlow(), view)
+    assert answer.refusals.keys() == {0}
+    assert "with 2 workers" in answer.refusals[0].text
+    assert "its tenant may have 2 devices at a time" in answer.refusals[0].text
+    offer_s = answer.refusals[0].earliest_deadline_s
+    assert offer_s is not None and 20.0 < offer_s - view.now_s < 23.0
+
+
+def test_promises_outlast_a_quota_that_is_lowered() -> None:
+    """And no other tenant's job waits for that."""
+    jobs = [promised("a", LINEAR, 40.0, 10.5, held=4), strict("b", LINEAR, 40.0, 10.5, tenant=1)]
+    view = replace(snapshot(jobs, 8), quota_devices=np.array([2, NO_QUOTA]))
+    _, answer = decide_within_quotas(ElasticFlow(), view)
+    assert not answer.refusals
+    assert answer.workers[0] == 4 and answer.floor[0] == 4
+    again = [*jobs, best_effort("c", LINEAR, 40.0), soft("d", LINEAR, 10.0, 100.0)]
+    _, answer = decide_within_quotas(
+        ElasticFlow(), replace(snapshot(again, 12), quota_devices=view.quota_devices)
+    )
+    assert answer.workers.tolist() == [4, 8, 0, 0]
+
+
+def test_what_one_tenant_may_not_have_goes_to_others() -> None:
+    jobs = [best_effort("a", LINEAR, 80.0), best_effort("b", LINEAR, 80.0, tenant=1)]
+    for policy in KEEPERS:
+        if policy.name == "fifo":
+            continue
+        view = replace(snapshot(jobs, 8), quota_devices=np.array([1, NO_QUOTA]))
+        _, answer = decide_within_quotas(policy, view)
+        assert answer.workers[0] <= 1
+        assert answer.workers[1] >= min(policy.decide(snapshot(jobs[1:], 7)).workers[0], 4), policy.name
+
+
+@pytest.mark.parametrize(
+    ("quota", "num_devices", "most"),
+    [
+        (Quota(devices=3), 8, 3),
+        (Quota(share=0.25), 8, 2),
+        (Quota(share=0.3), 10, 3),
+        (Quota(share=0.01), 8, 1),
+        (Quota(devices=1, share=0.5), 8, 1),
+        (Quota(), 8, NO_QUOTA),
+    ],
+)
+def test_a_share_is_of_the_devices_that_are_there(quota: Quota, num_devices: int, most: int) -> None:
+    assert quota.most_devices(num_devices) == most
