@@ -32,7 +32,8 @@ from swell.api.loop_compiler import LoopCompiler
 from swell.api.prometheus import Exposition
 from swell.assemble import new_core
 from swell.executors.local.devices import parse_devices
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
+from swell.live.site import Site
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -58,7 +59,7 @@ REPORTS_A_SUBMISSION = 5
 
 
 class ObedientMachine:
-    """Implements `live.platform.Executor`: everything succeeds at once."""
+    """Implements `live.ports.Executor`: everything succeeds at once."""
 
     lack = ""
 

@@ -24,10 +24,11 @@ from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.ray.options import RayOptions
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
 from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
 from swell.live.retention import PrunedJob, PruneRequest
+from swell.live.site import Site
 from swell.live.turn_feed import NO_TIME, Turn
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks

@@ -15,10 +15,10 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api.control import UnknownJob
 from swell.live.board import BoardChanges
+from swell.live.job_checks import check_room
 from swell.live.measures import Measures
 from swell.live.metrics import metric_history
 from swell.live.operator_tally import OperatorTally
-from swell.live.platform import check_room
 from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.submitter import uncounted
 from swell.model.calendar import Calendar

@@ -17,8 +17,9 @@ from swell.assemble import new_core
 from swell.live import platform as platform_module
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import LOOK_EVERY_S, Inbox
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
 from swell.live.recovery import Replay, compare, replay
+from swell.live.site import Site
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,

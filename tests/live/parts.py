@@ -14,7 +14,8 @@ from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
+from swell.live.site import Site
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (

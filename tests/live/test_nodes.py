@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
+from swell.live.site import Site
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidJob, NodeInUse, UnknownNode

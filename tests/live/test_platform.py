@@ -15,9 +15,10 @@ import pytest
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.live import platform as platform_module
-from swell.live.platform import Platform, Site
+from swell.live import folding
+from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
+from swell.live.site import Site
 from swell.model.cluster import Node
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import NodeJoined, Outcome
@@ -97,7 +98,7 @@ def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
 def test_stories_are_told_once_wherever_they_are_kept_and_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
-    monkeypatch.setattr(platform_module, "STORIES_TOGETHER", together)
+    monkeypatch.setattr(folding, "STORIES_TOGETHER", together)
     hands, folder, copy = Hands(), tmp_path / "site", tmp_path / "crashed"
     folder.mkdir()
     copy.mkdir()

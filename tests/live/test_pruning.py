@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
 from swell.live.pruning import prune
 from swell.live.retention import DAY_S, PrunedJob, PruneRequest, Retention, choose
+from swell.live.site import Site
 from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome
 from swell.model.job import Phase

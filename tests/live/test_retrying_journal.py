@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from swell.live import retrying_journal
-from swell.live.platform import Platform, Site
+from swell.live.platform import Platform
 from swell.live.retention import Retention
 from swell.live.retrying_journal import RetryingJournal
+from swell.live.site import Site
 from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import AnyEvent, Woke
 from swell.model.job import Phase

@@ -26,8 +26,8 @@ from swell.core.saved_kinds import SavedKind, read_kinds
 from swell.core.state import Saved
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
+from swell.live.job_checks import check_job, check_promisable
 from swell.live.kind_choice import with_kind
-from swell.live.platform import check_job, check_promisable
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, Phase

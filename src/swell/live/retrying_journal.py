@@ -49,6 +49,11 @@ class RetryingJournal:
         """From any thread: do not wait for ever."""
         self._is_stopping.set()
 
+    def refuse_while_stalled(self) -> None:
+        """Raises Unwritable: a request would wait until there is room."""
+        if self.why:
+            raise Unwritable(f"the platform stands still: {self.why}; jobs that run train on")
+
     def _note(self, why: str) -> None:
         if why != self.why:
             self.why = why

@@ -27,10 +27,10 @@ from tests.live.webhooks.receiver import Receiver, receiving
 from tests.store.views import job_view
 
 from swell.assemble import webhook_of
-from swell.live import platform as platform_module
-from swell.live import turn_feed
-from swell.live.platform import Platform, Site
+from swell.live import folding, turn_feed
+from swell.live.platform import Platform
 from swell.live.retention import PruneRequest
+from swell.live.site import Site
 from swell.live.webhooks import news_finder
 from swell.live.webhooks.message import WebhookMessage, message_id
 from swell.live.webhooks.news_finder import LOOK_EVERY_S, NewsFinder, WebhookChoice
@@ -445,7 +445,7 @@ def test_what_is_not_heard_yet_is_not_pruned(tmp_path: Path, monkeypatch: pytest
             hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
             until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
             with monkeypatch.context() as hurried:
-                hurried.setattr(platform_module, "PRUNABLE_WITHIN_S", 0.01)
+                hurried.setattr(folding, "PRUNABLE_WITHIN_S", 0.01)
                 with pytest.raises(Unavailable, match="try again"):
                     platform.prune(request)
             pruned = threads.submit(platform.prune, request)

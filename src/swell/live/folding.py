@@ -1,0 +1,94 @@
+"""When the batches of a journal are folded into one state, and what goes to the archive."""
+
+from __future__ import annotations
+
+import logging
+
+from swell.core.platform_core import PlatformCore
+from swell.live.board import ViewBoard
+from swell.live.head_questions import HeadQuestions
+from swell.live.ports import Store
+from swell.live.retrying_journal import RetryingJournal
+from swell.live.turn_feed import TurnFeed
+from swell.model.errors import Unavailable, Unwritable
+
+#: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
+#: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
+FOLD_AFTER = 500
+FOLD_AGAIN_AFTER = 50
+#: So many stories go to the archive together: those of a whole fold would hold the head up.
+STORIES_TOGETHER = 500
+#: A turn is heard within milliseconds; a fold, which takes tens of them, waits for that so long.
+HEARD_WITHIN_S = 0.5
+#: A request to prune waits for that so long, and the head does not.
+PRUNABLE_WITHIN_S = 10.0
+
+log = logging.getLogger("swell.platform")
+
+
+class JournalFolds:
+    """Of a platform that is up. Called by the head's thread, but for `archive_all`."""
+
+    def __init__(
+        self,
+        core: PlatformCore,
+        store: Store,
+        journal: RetryingJournal,
+        board: ViewBoard,
+        feed: TurnFeed,
+        questions: HeadQuestions,
+    ) -> None:
+        self._core, self._store, self._journal = core, store, journal
+        self._board, self._feed, self._questions = board, feed, questions
+        self._fold_at_seq = store.last_seq + FOLD_AFTER
+
+    def end_turn(self) -> None:
+        """Fold, or archive stories, where it is time."""
+        if self._store.last_seq >= self._fold_at_seq:
+            self._fold_if_heard()
+        elif self._board.num_stories >= STORIES_TOGETHER:
+            self._archive_stories()
+
+    def _fold_if_heard(self) -> bool:
+        """Of what is folded no listener could be told after a kill."""
+        is_heard = self._feed.is_heard_within(HEARD_WITHIN_S)
+        if is_heard:
+            self.fold()
+        else:
+            self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
+        return is_heard
+
+    def fold(self) -> None:
+        """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
+        ended, stories = self._board.drain()
+        try:
+            folded_seq = self._store.fold(self._core.save(), ended, stories)
+        except Unwritable as error:
+            log.warning("the journal is not folded: %s", error)
+            self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
+            return
+        self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
+        self._board.folded(ended)
+
+    def _archive_stories(self) -> None:
+        """Those that cannot be kept now wait for the next turn; a replay would tell them again."""
+        try:
+            self._store.add_stories(self._board.all_stories())
+        except Unwritable as error:
+            log.warning("stories are not archived: %s", error)
+        else:
+            self._board.forget_stories()
+
+    def archive_all(self) -> None:
+        """Jobs that have ended since the last fold go to the archive, if the journal can be written.
+
+        Called by any other thread. Raises Unavailable.
+        """
+        if self._journal.why:
+            return
+        # Waited for here first, so that there is little left for which the head waits.
+        if not (self._feed.is_heard_within(PRUNABLE_WITHIN_S) and self._questions.ask(self._fold_if_heard)):
+            raise Unavailable(
+                "no job is pruned: what lately became of jobs is not yet written down for webhooks, as on a "
+                "slow disk; try again"
+            )

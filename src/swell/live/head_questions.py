@@ -1,0 +1,39 @@
+"""What other threads ask of the head between two of its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+from swell.live.inbox import Inbox
+
+#: The head's state is handed out between two of its turns, which take milliseconds.
+STATE_TIMEOUT_S = 10.0
+
+_Answer = TypeVar("_Answer")
+
+
+class HeadQuestions:
+    """Asked by any thread, answered by the head's."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def ask(self, answer: Callable[[], _Answer]) -> _Answer:
+        """What the head's thread answers between two turns. Raises TimeoutError."""
+        asked: Future[_Answer] = Future()
+        self._asked.put(lambda: asked.set_result(answer()))
+        self._inbox.nudge()
+        return asked.result(STATE_TIMEOUT_S)
+
+    def answer_all(self) -> None:
+        """Do what other threads have asked for while the head stands."""
+        while True:
+            try:
+                answer = self._asked.get_nowait()
+            except Empty:
+                return
+            answer()

@@ -1,0 +1,212 @@
+"""The thread of the head of a platform: from where the journal ends until every job has left its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from swell.core.loop import run
+from swell.core.platform_core import PlatformCore
+from swell.live.board import ViewBoard
+from swell.live.clock import HeadClock
+from swell.live.clock_watch import ClockWatch
+from swell.live.command_digest import digest
+from swell.live.folding import JournalFolds
+from swell.live.head_questions import HeadQuestions
+from swell.live.inbox import Inbox
+from swell.live.job_folders import JobFolders
+from swell.live.operator_tally import OperatorTally
+from swell.live.ports import Executor, History, Store
+from swell.live.pruning import Pruner
+from swell.live.recovery import differences, explained_jobs, load, replay
+from swell.live.retrying_journal import RetryingJournal
+from swell.live.site import Site
+from swell.live.submitter import result_of
+from swell.live.turn_feed import NO_TIME, Turn, TurnFeed, TurnNews
+from swell.live.turn_times import TimedTurns
+from swell.live.webhooks.webhooks import Webhooks
+from swell.live.world import LiveWorld
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
+from swell.model.event import AnyEvent, DrainRequested, NodeWarned, Opened
+from swell.model.running import RunningWork
+from swell.model.view import JobView
+
+#: Open jobs from which on a head should have its loops compiled soon.
+CROWD = 32
+#: `down` waits so long for checkpoints before it ends the processes anyway.
+DRAIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadParts:
+    """What the head's thread shares with other threads."""
+
+    site: Site
+    core: PlatformCore
+    store: Store
+    executor: Executor
+    clock: HeadClock
+    watch: ClockWatch
+    inbox: Inbox
+    board: ViewBoard
+    folders: JobFolders
+    journal: RetryingJournal
+    tally: OperatorTally
+    feed: TurnFeed
+    webhooks: Webhooks | None
+    folds: JournalFolds
+    questions: HeadQuestions
+    pruner: Pruner
+
+
+class HeadThread:
+    """Ties the head to its world."""
+
+    def __init__(self, parts: HeadParts, on_crowd: Callable[[], None]) -> None:
+        """`on_crowd`: called after each turn while there are many open jobs."""
+        self._site, self._core, self._store = parts.site, parts.core, parts.store
+        self._clock, self._watch, self._inbox = parts.clock, parts.watch, parts.inbox
+        self._executor, self._board = parts.executor, parts.board
+        self._folders, self._journal, self._tally = parts.folders, parts.journal, parts.tally
+        self._feed, self._webhooks, self._pruner = parts.feed, parts.webhooks, parts.pruner
+        self._folds, self._questions = parts.folds, parts.questions
+        self._on_crowd = on_crowd
+        self.started_s = self._clock.now_s()  #: head time
+        self._is_stopping = False
+        self._is_open = False  #: the first turn is over, and so it is known that this platform is up
+        self._drain_until_s: float | None = None
+        self._world = LiveWorld(
+            self._inbox,
+            self._clock,
+            self._watch,
+            self._executor,
+            self._end_turn,
+            self._is_over,
+            lambda: self._drain_until_s,
+            self._questions.answer_all,
+        )
+        self._turns = TimedTurns(self._world, self._journal)
+
+    def recover(self, history: History) -> None:
+        """Bring the head to where the journal ends, and the clock to the time that has passed since."""
+        load(self._core, history.state)
+        told_seq = self._store.last_seq
+        if self._webhooks is not None:
+            told_seq = self._webhooks.begin(
+                self._board.open_jobs, self._clock.now_s, lambda: self._board.calendar, told_seq
+            )
+        for entry, _ in replay(self._core, history.entries):
+            news = self._post()
+            if self._webhooks is not None and entry.seq > told_seq:
+                self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
+        self._post()
+        self._note_open_jobs()
+        self._clock.go_on(self._core.calendar, self._core.now_s)
+        self._watch.begin(self._core.calendar.offset_s)
+        self.started_s = self._clock.now_s()
+        self._tally.begin(self._board.jobs(_is_open), self._core.calendar, self._board.warned)
+
+    def _note_open_jobs(self) -> None:
+        """A daemon that was killed, or one of an earlier version, may not have come to it.
+
+        A job whose folder tells of an end is open again: the journal is an older copy.
+        """
+        for view in self._board.jobs():
+            if view.phase.is_end:
+                continue
+            self._folders.forget_end(view.id)
+            if not self._folders.has_note(view.id) and (submission := self._store.submission(view.id)):
+                self._folders.note_submitted(submission)
+
+    def start(self) -> None:
+        """Attach to the machines, and put what is found there before the head: `run` is to follow."""
+        now_s = self._clock.now_s()
+        work = self._executor.start(self._hear)
+        self._inbox.put(self._opened())
+        for event in differences(self._core, self._site.nodes, work, now_s):
+            self._inbox.put(event)
+        self._repeat(work)
+
+    def _repeat(self, work: RunningWork) -> None:
+        """What was commanded and not answered; and the end of trial runs whose answer is of no use."""
+        commands, alive = self._core.under_way(), explained_jobs(self._core, work)
+        for command in commands:
+            if not isinstance(command, LaunchGang) or command.job_id in alive:
+                self._world.repeat(command)
+        awaited = {command.job_id for command in commands if isinstance(command, ProfileJob)}
+        for job_id in work.trials:
+            if job_id not in awaited:
+                self._world.repeat(StopGang(job_id=job_id, generation=0))
+
+    def run(self) -> None:
+        """Until the platform has been asked to stop and every job has left its devices."""
+        self._pruner.start(self._site.retention)
+        self._feed.start()
+        if self._webhooks is not None:
+            self._webhooks.start()
+        try:
+            run(self._turns, self._turns, self._core)
+        finally:
+            self._inbox.close()
+            self._pruner.stop()
+            self._feed.stop()
+            if self._webhooks is not None:
+                self._webhooks.stop()
+        self._folds.fold()
+
+    def _opened(self) -> Opened:
+        return Opened(
+            at_s=self.started_s,
+            policy=self._site.policy,
+            boot_id=self._clock.boot_id,
+            boot_offset_s=self._clock.boot_offset_s,
+            calendar_offset_s=self._watch.offset_s,
+        )
+
+    def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
+        """Show what came of the turn, and let go of what is now safe in the journal."""
+        self._is_open = True
+        self._store.note_commands(self._store.last_seq, digest(commands))
+        news = self._post()
+        self._inbox.settle(self._core.ignored)
+        self._executor.acknowledge()
+        if self._board.num_open >= CROWD:
+            self._on_crowd()
+        if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
+            self._drain_until_s = self._clock.now_s() + DRAIN_S
+        seq, took = self._store.last_seq, self._turns.took()
+        self._feed.put(Turn(seq=seq, batch=self._turns.batch, news=news, took=took))
+        self._folds.end_turn()
+
+    def _post(self) -> TurnNews:
+        news = self._board.post(self._core)
+        for view in news.ended:
+            self._folders.note_ended(view)
+        return news
+
+    def _is_over(self) -> bool:
+        if not (self._is_open and self._is_stopping and self._core.is_draining):
+            return False  # the journal of a platform killed while stopping still says that it drains
+        is_late = self._drain_until_s is not None and self._clock.now_s() >= self._drain_until_s
+        return self._core.is_idle or is_late
+
+    # ------------------------------------------------------------ any thread
+    def _hear(self, event: AnyEvent) -> None:
+        """Of an executor."""
+        event = msgspec.structs.replace(event, at_s=self._clock.of_boot_s(event.at_s))
+        if isinstance(event, NodeWarned) and event.until_s is not None:
+            event = msgspec.structs.replace(event, until_s=self._clock.of_boot_s(event.until_s))
+        self._inbox.put(event)
+
+    def stop(self) -> None:
+        """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
+        self._is_stopping = True
+        self._journal.stop()
+        receipt = self._inbox.request(DrainRequested(at_s=self._clock.now_s()))
+        result_of(receipt, "the platform may or may not stop")
+
+
+def _is_open(view: JobView) -> bool:
+    return not view.phase.is_end
