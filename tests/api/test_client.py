@@ -15,7 +15,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api import client as client_module
+from swell.api import transport
 from swell.api.client import Client, NoPlatform, PlatformSilent, Whose, has_verdict
 from swell.api.control import InvalidJob, UnknownJob
 from swell.api.server import create_app
@@ -206,7 +206,7 @@ def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeContro
 def test_a_platform_that_does_not_answer_is_not_called_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "HEALTH_WITHIN_S", 0.1)
+    monkeypatch.setattr(transport, "HEALTH_WITHIN_S", 0.1)
     folder = StateFolder(tmp_path)
     folder.ensure_token()
     with listen(folder.socket):

@@ -13,7 +13,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api import client as client_module
+from swell.api import job_calls
 from swell.api.client import Client
 from swell.api.pages import parse_query, query_words
 from swell.cli.selection import BY_IMPORTANCE, parse_phases, parse_since, select
@@ -41,7 +41,7 @@ def client(folder: StateFolder, control: FakeControl) -> Iterator[Client]:
 def test_pages_together_are_the_whole_list(
     client: Client, control: FakeControl, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "MAX_JOBS", page)
+    monkeypatch.setattr(job_calls, "MAX_JOBS", page)
     assert client.jobs() == control.jobs()
     assert client.jobs(limit=5) == control.jobs()[-5:]
     queued = [view for view in control.jobs() if view.phase is Phase.QUEUED]
@@ -66,13 +66,13 @@ def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeContro
 
 @pytest.mark.parametrize("words", ["phase=asleep", "limit=-1", "since=soon", "since=nan"])
 def test_a_bad_query_is_named(client: Client, folder: StateFolder, words: str) -> None:
-    answer = client._http.get(f"/v1/jobs?{words}")
+    answer = client._transport._http.get(f"/v1/jobs?{words}")
     assert answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY
     assert words.partition("=")[0] in answer.json()["error"]
 
 
 def test_a_page_before_a_job_that_is_not_there_is_refused(client: Client) -> None:
-    assert client._http.get("/v1/jobs?before=nothing").status_code == httpx.codes.NOT_FOUND
+    assert client._transport._http.get("/v1/jobs?before=nothing").status_code == httpx.codes.NOT_FOUND
 
 
 @settings(max_examples=50)

@@ -12,8 +12,9 @@ import pytest
 from tests.api.stage import Stage, on_stage
 from tests.live.test_platform import until
 
-from swell.api import client as client_module
-from swell.api.client import ApiError, InvalidJob, Unavailable
+from swell.api import job_calls
+from swell.api.client import ApiError, Client, InvalidJob, NoPlatform, Unavailable
+from swell.api.transport import Transport
 from swell.model.event import Outcome
 from swell.model.job import AfterRefusal, Phase
 
@@ -80,11 +81,11 @@ class Breaks(httpx.BaseTransport):
         return response
 
 
-def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> client_module.Client:
-    client = client_module.Client(stage.folder, stage.client.endpoint, stage.folder.read_token())
-    broken = httpx.Client(base_url=url_of(stage), headers=client._http.headers, transport=Breaks(times))
-    monkeypatch.setattr(client, "_http", broken)
-    return client
+def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> Client:
+    line = Transport(stage.folder, stage.client.endpoint, stage.folder.read_token())
+    broken = httpx.Client(base_url=url_of(stage), headers=line._http.headers, transport=Breaks(times))
+    monkeypatch.setattr(line, "_http", broken)
+    return Client(line)
 
 
 def test_a_client_whose_line_breaks_asks_again_and_has_one_job(
@@ -99,11 +100,11 @@ def test_a_client_whose_line_breaks_asks_again_and_has_one_job(
 def test_a_client_that_hears_nothing_says_how_to_ask_again(
     stage: Stage, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "RETRY_WITHIN_S", 0.0)
+    monkeypatch.setattr(job_calls, "RETRY_WITHIN_S", 0.0)
     with (
         _breaking(stage, 1, monkeypatch) as client,
         pytest.raises(
-            client_module.NoPlatform,
+            NoPlatform,
             match=r"unknown whether the job was submitted: submit it again with the key mine \(--key\)",
         ),
     ):
@@ -125,7 +126,7 @@ def test_a_job_file_has_a_key_for_each_job(stage: Stage, script: Path, tmp_path:
 def test_when_the_head_has_ended_a_submission_is_refused_as_such(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "RETRY_WITHIN_S", 0.0)
+    monkeypatch.setattr(job_calls, "RETRY_WITHIN_S", 0.0)
     with on_stage(tmp_path / "state") as stage, monkeypatch.context() as patch:
         patch.setattr(stage.platform._inbox, "_is_closed", True)
         with pytest.raises(Unavailable, match="takes no more requests"):

@@ -1,0 +1,272 @@
+"""What users ask of a platform from Python: to take jobs, what became of them, and why."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from swell.api.admission_status import has_verdict
+from swell.api.errors import NoPlatform, PlatformSilent
+from swell.api.fields import shown
+from swell.api.logs import LogChunk, Whose
+from swell.api.pages import MAX_JOBS, query_words
+from swell.api.submission import Submission, parse, request_key
+from swell.api.transport import Transport
+from swell.model.coding import decoder, encode
+from swell.model.errors import InvalidJob, Unavailable
+from swell.model.job import Phase
+from swell.model.job_query import JobQuery
+from swell.model.view import ClusterView, JobView, MetricHistory, Story, SubmitResult
+
+#: Seconds between two looks at a job that is waited for, and for an answer of the platform.
+LOOK_EVERY_S = 0.2
+#: A submission that heard no answer is sent again for so long: the daemon may be on its way up.
+RETRY_WITHIN_S = 10.0
+
+
+def has_ended(job: JobView) -> bool:
+    return job.phase.is_end
+
+
+class JobCalls:
+    """A part of `client.Client`."""
+
+    _transport: Transport
+
+    def submit(self, *, key: str | None = None, **fields: Any) -> str:
+        """Submit a job and return its id. Keywords are the fields of a job file; `job_class` is `class`.
+
+        Relative paths start at the current folder.
+
+        Args:
+            key: an idempotency key: however often a request with this key is made, by this process or by
+                another, there is one job. By default a new key for each call.
+
+        Raises:
+            InvalidJob: names the field, the rule and the remedy.
+            ApiError: the key was used for another request.
+            NoPlatform, Unavailable: no answer came; the text tells how to ask again.
+        """
+        given = {name: _plain(value) for name, value in fields.items() if value is not None}
+        if "job_class" in given:
+            given["class"] = given.pop("job_class")
+        return self._submit(parse(given).anchored(Path.cwd()), key)
+
+    def submit_file(self, path: str | os.PathLike[str], *, key: str | None = None) -> list[str]:
+        """Submit every job of a YAML file, or none if one of them is wrong; returns their ids.
+
+        Args:
+            key: as in `submit`; the jobs' own are `KEY/0`, `KEY/1`, ...
+
+        Raises:
+            InvalidJob: names the file, the line, the rule and the remedy.
+        """
+        from swell.api.job_file import load  # a reader of YAML, which other calls need not wait for
+
+        jobs, now_s = load(Path(path)), self._transport.get("/v1/cluster", ClusterView).now_s
+        for job in jobs:
+            job.to_spec(now_s)
+        return [
+            self._submit(job.submission.anchored(job.path.parent), key and f"{key}/{place}")
+            for place, job in enumerate(jobs)
+        ]
+
+    def retry(
+        self,
+        job_id: str,
+        *,
+        deadline: str | float | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """Submit a failed, cancelled or refused job again, from its beginning; returns the new id.
+
+        Args:
+            deadline: in place of the former one, which may have passed.
+            kind: of device, in place of the former one.
+            key: as in `submit`.
+
+        Raises:
+            UnknownJob, InvalidJob; ApiError: the job is not over, or has succeeded.
+        """
+        return self._resubmit(f"{_path(job_id)}/retry", deadline, kind, key)
+
+    def continue_job(
+        self,
+        job_id: str,
+        *,
+        deadline: str | float | None = None,
+        kind: str | None = None,
+        key: str | None = None,
+    ) -> str:
+        """As `retry`, from the last sound checkpoint of the job.
+
+        Raises:
+            UnknownJob, InvalidJob; ApiError: the job is not over, has succeeded, or has no checkpoint.
+        """
+        return self._resubmit(f"{_path(job_id)}/continue", deadline, kind, key)
+
+    def jobs(
+        self, phases: Iterable[Phase] = (), since_s: float | None = None, limit: int = 0
+    ) -> list[JobView]:
+        """Jobs, ended ones too, oldest first.
+
+        Args:
+            phases: only those; none: any.
+            since_s: seconds since 1970; those that ended before are left out.
+            limit: the newest so many; 0: all.
+        """
+        found: list[JobView] = []
+        while True:
+            num_wanted = min(MAX_JOBS, limit - len(found)) if limit else MAX_JOBS
+            query = JobQuery(phases=frozenset(phases), since_s=since_s, limit=num_wanted)
+            before = {"before": found[0].id} if found else {}
+            page = self._transport.get("/v1/jobs", list[JobView], {**query_words(query), **before})
+            found = page + found
+            if len(page) < num_wanted or len(found) == limit:
+                return found
+
+    def candidates(self, wanted: str) -> list[JobView]:
+        """The job of that id, else the newest of that name, else some whose ids begin so."""
+        return self._transport.get("/v1/jobs", list[JobView], {"match": wanted})
+
+    def count_jobs(self) -> dict[Phase, int]:
+        """All jobs, by phase."""
+        return self._transport.get("/v1/counts", dict[Phase, int])
+
+    def job(self, job_id: str) -> JobView:
+        """Raises UnknownJob."""
+        return self._transport.get(_path(job_id), JobView)
+
+    def cancel(self, job_id: str) -> None:
+        """Raises UnknownJob; no effect on a job that has ended."""
+        self._transport.call("POST", f"{_path(job_id)}/cancel")
+
+    def promise(
+        self, job_id: str, *, deadline: str | float, accept_until: str | float | None = None
+    ) -> JobView:
+        """Ask for another deadline of an open job, earlier or later; the job with what came of that.
+
+        Promised, `deadline_s` is the new one. Refused, the job keeps what it has, `refusal` says why, and
+        `counter_offer_s` which deadline could be promised. `asked_deadline_s` is set while it is undecided.
+
+        Args:
+            accept_until: take the counter-offer, if it is no later.
+
+        Raises:
+            UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+        wanted = {"deadline": deadline} | ({} if accept_until is None else {"accept_until": accept_until})
+        answered = self._transport.call("POST", f"{_path(job_id)}/promise", content=encode(wanted))
+        return decoder(JobView).decode(answered)
+
+    def stories(self, job_id: str) -> list[Story]:
+        """What happened to the job and why, oldest first. Raises UnknownJob."""
+        return self._transport.get(f"{_path(job_id)}/stories", list[Story])
+
+    def metrics(self, job_id: str, names: Iterable[str] = (), since_s: float | None = None) -> MetricHistory:
+        """What the job has reported, by step and time; of a job that runs: so far. Raises UnknownJob.
+
+        Args:
+            names: only these metrics, as `loss`; none: all.
+            since_s: seconds since 1970; what was reported before is left out.
+        """
+        query: dict[str, str | list[str]] = {"name": list(names)}
+        if since_s is not None:
+            query["since"] = repr(since_s)
+        return self._transport.get(f"{_path(job_id)}/metrics", MetricHistory, query)
+
+    def logs(
+        self,
+        job_id: str,
+        offsets: Mapping[int, int] | None = None,
+        worker: int | None = None,
+        whose: Whose | None = None,
+    ) -> list[LogChunk]:
+        """What a job printed, from byte `offsets[worker]` of each log on. Raises UnknownJob.
+
+        By default its leader's lines, or while it has had no worker of its own, those of its trial run.
+        """
+        if whose is not None or worker is not None:
+            return self._logs(job_id, offsets, worker, whose or Whose.WORKERS)
+        own = self._logs(job_id, offsets, None, Whose.LEADER)
+        return own or self._logs(job_id, offsets, None, Whose.TRIAL)
+
+    def _logs(
+        self, job_id: str, offsets: Mapping[int, int] | None, worker: int | None, whose: Whose
+    ) -> list[LogChunk]:
+        pairs = ",".join(f"{number}:{offset}" for number, offset in (offsets or {}).items())
+        query = {"offset": pairs, "whose": str(whose)}
+        if worker is not None:
+            query["worker"] = str(worker)
+        return self._transport.get(f"{_path(job_id)}/logs", list[LogChunk], query)
+
+    def wait_for_verdict(self, job_id: str, timeout_s: float | None = None) -> JobView:
+        """The job, as soon as its trial run is over and it is known what becomes of it.
+
+        A strict job is then promised its deadline (`is_promised`), refused (phase `rejected`), or, under a
+        policy that makes no promises, accepted without one. Any job may have failed in its trial run.
+
+        Raises:
+            TimeoutError: it is not after `timeout_s`.
+        """
+        return self.wait(job_id, has_verdict, timeout_s)
+
+    def wait(
+        self, job_id: str, until: Callable[[JobView], bool] = has_ended, timeout_s: float | None = None
+    ) -> JobView:
+        """The job, as soon as it has ended, or `until` is true of it.
+
+        Raises:
+            TimeoutError: it is not after `timeout_s`.
+        """
+        give_up_s = time.monotonic() + timeout_s if timeout_s is not None else float("inf")
+        while not until(job := self.job(job_id)):
+            if time.monotonic() >= give_up_s:
+                raise TimeoutError(f"job {job_id!r} is {job.phase} after {timeout_s:g} s; wait longer")
+            time.sleep(LOOK_EVERY_S)
+        return job
+
+    def _submit(self, submission: Submission, key: str | None) -> str:
+        try:
+            asked = encode(submission)
+        except UnicodeEncodeError as error:
+            raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
+        return self._send_once("/v1/jobs", asked, key)
+
+    def _resubmit(self, path: str, deadline: str | float | None, kind: str | None, key: str | None) -> str:
+        wish = {"deadline": deadline, "kind": kind}
+        return self._send_once(
+            path, encode({name: one for name, one in wish.items() if one is not None}), key
+        )
+
+    def _send_once(self, path: str, content: bytes, key: str | None) -> str:
+        """Ask again, under the same key, where no answer came: it is not known then what came of it."""
+        headers = {"Idempotency-Key": request_key(key) or secrets.token_hex(16)}
+        give_up_s = time.monotonic() + RETRY_WITHIN_S
+        while True:
+            try:
+                answered = self._transport.call("POST", path, content=content, headers=headers)
+                return decoder(SubmitResult).decode(answered).id
+            except (NoPlatform, PlatformSilent, Unavailable) as error:
+                if time.monotonic() >= give_up_s:
+                    raise type(error)(
+                        f"{error}; it is unknown whether the job was submitted: submit it "
+                        f"again with the key {headers['Idempotency-Key']} (--key), which "
+                        "creates it only once"
+                    ) from error
+                time.sleep(LOOK_EVERY_S)
+                self._transport.find_again()
+
+
+def _path(job_id: str) -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _plain(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
