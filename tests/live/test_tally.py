@@ -16,7 +16,6 @@ from tests.store.views import job_view
 from swell.live.finish_errors import FinishErrors
 from swell.live.histogram import Histogram
 from swell.live.job_tally import AfterNoPromise, JobTally
-from swell.live.measures import PromiseState, state_of_promise
 from swell.live.node_tally import NodeTally
 from swell.live.resize_tally import ResizeTally
 from swell.live.turn_feed import Turn, TurnFeed
@@ -144,19 +143,6 @@ def test_each_way_to_be_refused_is_counted() -> None:
     )
     assert tally.refused == dict.fromkeys(AfterNoPromise, 1)
     assert tally.ended[Phase.REJECTED, JobClass.SOFT] == 1
-
-
-@pytest.mark.parametrize(
-    ("now_s", "expected_s", "state"),
-    [
-        (50.0, 90.0, PromiseState.ON_TRACK),
-        (50.0, None, PromiseState.ON_TRACK),
-        (50.0, 101.0, PromiseState.AT_RISK),
-        (101.0, 101.0, PromiseState.LATE),
-    ],
-)
-def test_how_a_promise_stands(now_s: float, expected_s: float | None, state: PromiseState) -> None:
-    assert state_of_promise(promised(), now_s, expected_s) is state
 
 
 # ---------------------------------------------------------------- expected ends

@@ -48,7 +48,7 @@ def told(views: list[JobView]) -> dict[str, list[str]]:
             view.name,
             str(view.phase),
             str(view.workers) if view.workers else NOTHING,
-            SIGNS[standing(view)],
+            SIGNS[standing(view, time.time())],
         ]
         for view in views
     }

@@ -361,6 +361,8 @@ def test_a_story_is_told_once(tmp_path: Path) -> None:
         ({"estimated_finish_s": 1_800_000_190.0}, "at-risk"),
         ({"estimated_finish_s": 1_800_000_190.0, "is_promised": False}, "late"),
         ({"reason_code": "at_risk"}, "at-risk"),
+        ({"deadline_s": NOW_S - 0.1}, "overdue"),
+        ({"deadline_s": NOW_S - 0.1, "is_promised": False}, "overdue"),
         ({"reason_code": "profiling"}, "measuring"),
         ({"deadline_s": None, "job_class": JobClass.BEST_EFFORT, "is_promised": False}, "free"),
         ({"phase": Phase.SUCCEEDED, "kept": True}, "kept"),
@@ -376,6 +378,25 @@ def test_a_job_has_the_standing_that_its_view_tells(changes: dict[str, Any], sta
     row = job_row(job_view(**changes), NOW_S)
     assert row.standing == standing
     assert row.sign == SIGNS[standing]
+
+
+def test_a_deadline_that_passes_without_a_turn_is_said_to_be_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = {"now_s": NOW_S, "clock_s": 0.0}
+    control = FakeControl(tmp_path)
+    monkeypatch.setattr(control, "now_s", lambda: times["now_s"])
+    control.put(job_view(phase=Phase.QUEUED, deadline_s=NOW_S + 10.0, estimated_finish_s=NOW_S + 5.0))
+    feed = PageFeed(control, lambda: times["clock_s"])
+    page = Reading(feed)
+    assert page.jobs["digits-1"]["standing"] == "on-track"
+    for _ in range(3):
+        times["now_s"] += 10.0
+        times["clock_s"] += 10.0
+        feed.shown()
+    page.hear()
+    assert page.jobs["digits-1"]["standing"] == "overdue"
+    assert page.num_whole == 0
 
 
 def test_a_promise_without_slack_says_so() -> None:

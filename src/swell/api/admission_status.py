@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
+from swell.model.deadline_state import SAME_S, is_measured
 from swell.model.view import JobView
-
-#: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
-UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost")
-
-#: Calendar times of one deadline differ by no more, however they were worked out.
-SAME_S = 1e-3
-
-
-def is_measured(job: JobView) -> bool:
-    """Whether the job was measured and planned since."""
-    return job.reason_code not in UNMEASURED
 
 
 def has_verdict(job: JobView) -> bool:

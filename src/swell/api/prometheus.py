@@ -15,7 +15,8 @@ from prometheus_client.registry import Collector
 
 from swell.live.histogram import Histogram
 from swell.live.job_tally import AfterNoPromise
-from swell.live.measures import Measures, PromiseState, devices_by_use
+from swell.live.measures import Measures, devices_by_use
+from swell.model.deadline_state import DeadlineState
 from swell.model.event import AnyEvent
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Verdict
@@ -128,7 +129,7 @@ METRICS: Sequence[PlatformMetric] = (
         "swell_promises_open",
         "Promises to open jobs. `at_risk`: the job is expected to end after its deadline; `late`: its "
         "deadline is over.",
-        lambda m: _each(m.promises, PromiseState),
+        lambda m: _each(m.promises, DeadlineState),
         ("state",),
     ),
     Count(

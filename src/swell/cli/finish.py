@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swell.api.admission_status import is_measured
 from swell.cli.clock import Times
+from swell.model.deadline_state import is_measured
 from swell.model.lengths import relative
 
 if TYPE_CHECKING:

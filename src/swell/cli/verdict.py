@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from swell.api.admission_status import is_measured, took_offer
+from swell.api.admission_status import took_offer
 from swell.cli.clock import WallTimes, moment
 from swell.cli.finish import expectation, is_known
+from swell.model.deadline_state import DeadlineState, deadline_state, is_measured
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 
 #: Lines of a failed job's message that are shown: the end of a traceback.
 TAIL_LINES = 8
+#: What is said of a promise that may not be kept.
+DOUBTS = {
+    DeadlineState.ON_TRACK: "",
+    DeadlineState.AT_RISK: ", but at risk",
+    DeadlineState.LATE: ", but is late",
+}
 
 
 def verdict(view: JobView, policy: str, now_s: float) -> str:
@@ -59,13 +66,9 @@ def _kept(view: JobView) -> str:
 
 def _promise(view: JobView, now_s: float) -> str:
     """Never sounder than it is: a promise that is about to be broken, or is broken, is said to be so."""
-    deadline_s = view.deadline_s or 0.0
-    by = f"promised to finish by {moment(deadline_s, now_s)}"
-    if deadline_s < now_s:
-        return f"{by}, but is late{_expected(view, now_s)}"
-    if view.estimated_finish_s is not None and is_known(view) and view.estimated_finish_s > deadline_s:
-        return f"{by}, but at risk{_expected(view, now_s)}"
-    return f"{by}{_expected(view, now_s)}"
+    by = f"promised to finish by {moment(view.deadline_s or 0.0, now_s)}"
+    doubt = DOUBTS[deadline_state(view, now_s, view.estimated_finish_s)]
+    return f"{by}{doubt}{_expected(view, now_s)}"
 
 
 def _expected(view: JobView, now_s: float) -> str:

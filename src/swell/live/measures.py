@@ -8,16 +8,9 @@ from enum import StrEnum
 
 from swell.live.operator_tally import Counts
 from swell.live.webhooks.counts import WebhookCounts
+from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
-from swell.model.view import ClusterView, JobView, NodeView
-
-
-class PromiseState(StrEnum):
-    """How a promise to an open job stands."""
-
-    ON_TRACK = "on_track"
-    AT_RISK = "at_risk"  #: it is expected to end after its deadline
-    LATE = "late"  #: its deadline is over
+from swell.model.view import ClusterView, NodeView
 
 
 class Use(StrEnum):
@@ -34,23 +27,11 @@ class Measures:
 
     cluster: ClusterView
     jobs: Mapping[tuple[Phase, JobClass], int]  #: open ones
-    promises: Mapping[PromiseState, int]  #: to open jobs
+    promises: Mapping[DeadlineState, int]  #: to open jobs
     num_workers: int
     num_batches: int  #: in the journal, since the first
     counts: Counts
     webhooks: WebhookCounts = field(default_factory=WebhookCounts)
-
-
-def state_of_promise(view: JobView, now_s: float, expected_s: float | None) -> PromiseState:
-    """Of a job with a promise. All times are of one clock."""
-    deadline_s = view.deadline_s
-    if deadline_s is None:
-        return PromiseState.ON_TRACK
-    if deadline_s < now_s:
-        return PromiseState.LATE
-    return (
-        PromiseState.AT_RISK if expected_s is not None and expected_s > deadline_s else PromiseState.ON_TRACK
-    )
 
 
 def devices_by_use(nodes: Iterable[NodeView]) -> dict[tuple[str, bool, Use], int]:

@@ -10,13 +10,14 @@ from swell.live.board import ViewBoard
 from swell.live.clock import HeadClock
 from swell.live.clock_watch import ClockWatch, followed, suspected
 from swell.live.disk import space_of
-from swell.live.measures import Measures, state_of_promise
+from swell.live.measures import Measures
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Store
 from swell.live.site import Site
 from swell.live.site_nodes import SiteNodes
 from swell.live.webhooks.counts import WebhookCounts
+from swell.model.deadline_state import deadline_state
 from swell.model.view import ClusterView
 
 
@@ -80,7 +81,7 @@ class PlatformStatus:
         return Measures(
             cluster=self.cluster(),
             jobs=Counter((view.phase, view.job_class) for view, _ in open_jobs),
-            promises=Counter(state_of_promise(view, now_s, expected_s) for view, expected_s in promised),
+            promises=Counter(deadline_state(view, now_s, expected_s) for view, expected_s in promised),
             num_workers=sum(view.workers for view, _ in open_jobs),
             num_batches=self._store.last_seq,
             counts=self._tally.counts(),

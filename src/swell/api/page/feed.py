@@ -15,7 +15,15 @@ import msgspec
 from swell import __version__
 from swell.api.control import Control, UnknownJob
 from swell.api.page.event_ring import EventRing
-from swell.api.page.job_rows import HISTORY_S, JobRow, changed_fields, job_row, place_in_table, thinned
+from swell.api.page.job_rows import (
+    HISTORY_S,
+    OVERDUE,
+    JobRow,
+    changed_fields,
+    job_row,
+    place_in_table,
+    thinned,
+)
 from swell.api.page.platform_rows import NodeRow, StoryRow, Totals, node_rows, story_row, totals
 from swell.live.board import BoardChanges
 from swell.model.job import LOSS, Phase
@@ -148,6 +156,7 @@ class PageFeed:
             self._unrenewed |= dict.fromkeys(row.id for row in self._rows.values() if row.is_open)
         self._take_stories(found, delta)
         if found.views or self._now() - self._looked_s >= WARNINGS_S:
+            self._unrenewed |= dict.fromkeys(self._overdue(now_s))
             self._take_cluster(now_s, delta)
         if not is_sequel:
             self.ring.begin_anew()
@@ -206,6 +215,17 @@ class PageFeed:
             del self._rows[gone[-1]]
         parts = {"new": new, "jobs": changed, "gone": gone}
         delta |= {name: part for name, part in parts.items() if part}
+
+    def _overdue(self, now_s: float) -> list[str]:
+        """Open jobs whose deadlines have passed without a turn."""
+        return [
+            row.id
+            for row in self._rows.values()
+            if row.is_open
+            and row.standing != OVERDUE
+            and row.deadline_s is not None
+            and row.deadline_s + 1.0 < now_s  # which a row has to the second
+        ]
 
     def _losses(self, view: JobView) -> tuple[float, ...]:
         """Before the first look, of some jobs: to read the history of thousands takes long."""

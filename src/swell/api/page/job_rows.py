@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from swell.api.admission_status import is_measured
+from swell.model.deadline_state import DeadlineState, deadline_state, is_measured
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.policies.wording import NO_SLACK
@@ -19,17 +19,19 @@ HISTORY_S = 3600.0
 MOST_CHANGES = 400
 #: Latest values of the loss in a row.
 SPARK_LENGTH = 40
-#: An estimate this much later than the deadline may be rounding.
-GRACE_S = 1.0
 
 #: Stands where there is no value.
 NOTHING = "\N{EN DASH}"
+
+#: The standing of an open job whose deadline is over.
+OVERDUE = "overdue"
 
 SIGNS = {
     "on-track": "on track",
     "no-slack": "no slack",
     "at-risk": "at risk",
     "late": "expected late",
+    OVERDUE: "late",
     "measuring": "measuring",
     "free": "no deadline",
     "kept": "kept",
@@ -145,7 +147,7 @@ def job_row(
         cls=str(view.job_class),
         phase=str(view.phase),
         is_open=not view.phase.is_end,
-        standing=standing(view),
+        standing=standing(view, now_s),
         is_promised=view.is_promised,
         size=view.workers,
         wanted=_wanted(view),
@@ -167,16 +169,18 @@ def job_row(
     )
 
 
-def standing(view: JobView) -> str:
+def standing(view: JobView, now_s: float) -> str:
     """What is to be said of its deadline: a key of `SIGNS`."""
     if view.phase.is_end:
         return _final_standing(view)
+    state = deadline_state(view, now_s, view.estimated_finish_s)
+    if state is DeadlineState.LATE:
+        return OVERDUE
     if not is_measured(view):
         return "measuring"
     if view.deadline_s is None or view.estimated_finish_s is None:
         return "free"
-    late_s = view.estimated_finish_s - view.deadline_s
-    if view.reason_code == "at_risk" or late_s > GRACE_S:
+    if state is DeadlineState.AT_RISK:
         return "at-risk" if view.is_promised else "late"
     return "no-slack" if NO_SLACK in view.reason else "on-track"
 

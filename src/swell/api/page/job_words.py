@@ -7,9 +7,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swell.api.admission_status import is_change_refused, is_measured
+from swell.api.admission_status import is_change_refused
 from swell.api.durations import format_duration
 from swell.api.resize_words import seconds
+from swell.model.deadline_state import is_measured
 from swell.model.event import JobSubmitted
 from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import span
@@ -24,6 +25,7 @@ OF_PROMISES = {
     "on-track": "It is on track.",
     "no-slack": "It is on track, with no time to spare.",
     "at-risk": "The promise is at risk: the job is expected to finish later.",
+    "overdue": "The promise is not kept: the deadline is over.",
     "measuring": "When it will finish is not yet known.",
 }
 
@@ -91,6 +93,8 @@ def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
         yield "Its deadline is soft: finishing late still counts, and promises to other jobs come first."
         if standing == "late":
             yield "It is expected to be late."
+        elif standing == "overdue":
+            yield "Its deadline is over."
 
 
 def _other_deadline(view: JobView) -> Iterator[str]:

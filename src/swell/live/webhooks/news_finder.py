@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.live.measures import PromiseState, state_of_promise
 from swell.live.turn_feed import Turn
 from swell.live.webhooks.message import WebhookMessage, body_of, message_id
 from swell.live.webhooks.spool import WebhookProgress
 from swell.model.calendar import Calendar
+from swell.model.deadline_state import DeadlineState, deadline_state
 from swell.model.view import JobView
 from swell.model.webhook import Webhook, WebhookEvent
 
@@ -20,7 +20,7 @@ LOOK_EVERY_S = 5.0
 
 #: Time of the latest turn, and open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
 OpenJobs = Callable[[], tuple[float, list[tuple[JobView, float | None]]]]
-EVENTS = {PromiseState.AT_RISK: WebhookEvent.AT_RISK, PromiseState.LATE: WebhookEvent.MISSED}
+EVENTS = {DeadlineState.AT_RISK: WebhookEvent.AT_RISK, DeadlineState.LATE: WebhookEvent.MISSED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class NewsFinder:
         return [
             message
             for view, expected_s in open_jobs()[1]
-            if (event := EVENTS.get(state_of_promise(view, now_s, expected_s)))
+            if (event := EVENTS.get(deadline_state(view, now_s, expected_s)))
             for message in self._of_deadline(event, _expected(view, expected_s), calendar, now_s)
         ]
 

@@ -1,0 +1,47 @@
+"""How the deadline of an open job stands: one rule for commands, the page, metrics and webhooks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from swell.model.view import JobView
+
+#: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
+UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost")
+#: Of a promise that does not fit any more, by the latest plan, whatever end is expected.
+PLANNED_LATE = "at_risk"
+#: Calendar times of one deadline differ by no more, however they were worked out.
+SAME_S = 1e-3
+
+
+class DeadlineState(StrEnum):
+    """Of an open job."""
+
+    ON_TRACK = "on_track"
+    AT_RISK = "at_risk"  #: it is expected to end after its deadline
+    LATE = "late"  #: its deadline is over
+
+
+def is_measured(job: JobView) -> bool:
+    """Whether the job was measured and planned since."""
+    return job.reason_code not in UNMEASURED
+
+
+def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> DeadlineState:
+    """Whether an open job is expected to end by its deadline.
+
+    There is no grace: a promise is kept or missed without one, and nothing is to look sounder than it is.
+
+    Args:
+        now_s: on the clock of the view's times, as is `expected_s`.
+        expected_s: the latest estimate of its end; of a job that is not measured it counts for nothing.
+    """
+    deadline_s = view.deadline_s
+    if deadline_s is None:
+        return DeadlineState.ON_TRACK
+    if deadline_s < now_s:
+        return DeadlineState.LATE
+    is_expected_late = expected_s is not None and expected_s > deadline_s + SAME_S
+    if is_measured(view) and (is_expected_late or view.reason_code == PLANNED_LATE):
+        return DeadlineState.AT_RISK
+    return DeadlineState.ON_TRACK
