@@ -18,8 +18,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
 
 
-#: On PYTHONPATH: a fake platform behind `up` and `replay`.
-FAKES = os.pathsep.join((str(ROOT / "tests" / "cli" / "fake_site"), str(ROOT)))
+#: On PYTHONPATH: a fake platform behind `up` and `replay`, and the program of this tree, installed or not.
+FAKES = os.pathsep.join(map(str, (ROOT / "tests" / "cli" / "fake_site", ROOT, ROOT / "src")))
 
 
 def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -306,7 +306,7 @@ def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) 
 
 
 def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
-    environ = dict(os.environ, PYTHONPATH=f"{Path(__file__).parent}/fake_site:{Path(__file__).parents[2]}")
+    environ = dict(os.environ, PYTHONPATH=FAKES)
     daemon = subprocess.Popen(
         [sys.executable, "-m", "swell.cli.main", "up", "--foreground", "--state", str(state), *PACED],
         env=environ,

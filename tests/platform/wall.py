@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 SITE = Path(__file__).parent / "wall_site"
+#: On PYTHONPATH: that, and the program of this tree.
+SITE_AND_SOURCES = os.pathsep.join((str(SITE), str(Path(__file__).parents[2] / "src")))
 
 
 class WallClock:
@@ -12,7 +15,7 @@ class WallClock:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "ahead"
-        self.environ = {"PYTHONPATH": str(SITE), "WALL_AHEAD": str(self._file)}
+        self.environ = {"PYTHONPATH": SITE_AND_SOURCES, "WALL_AHEAD": str(self._file)}
 
     def set(self, ahead_s: float) -> None:
         """A step, at once and for all of them."""
