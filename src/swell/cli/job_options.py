@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+#: How a moment is written, in each option that takes one.
+MOMENT = "2030-01-31T18:00:00"
+
+
+def _moment(help_text: str) -> Any:
+    """An option that takes a moment: from now on, or of the calendar."""
+    return typer.Option(metavar="TIME", help=help_text, show_default=False)
+
 
 Words = Annotated[
     list[str] | None,
@@ -61,9 +70,12 @@ MetricGoes = Annotated[
     str | None,
     typer.Option(metavar="WHERE", help="Where learning takes the metric: down (default) or up."),
 ]
-Deadline = Annotated[
+_DEADLINE = _moment(f"When the job must have ended: now+3m or {MOMENT}.")
+Deadline = Annotated[str | None, _DEADLINE]
+RequiredDeadline = Annotated[str, _DEADLINE]
+OtherDeadline = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="When the job must have ended: now+3m or 2030-01-31T18:00:00."),
+    _moment(f"New deadline: now+3m or {MOMENT}. Default: as submitted; a relative one counts from now."),
 ]
 OrSoft = Annotated[
     bool | None,
@@ -74,10 +86,9 @@ OrSoft = Annotated[
 ]
 AcceptUntil = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME",
-        help="If the deadline is refused, take the earliest one that can be promised, if it is no later "
-        "than TIME: now+10m or 2030-01-31T18:00:00.",
+    _moment(
+        "If the deadline is refused, take the earliest one that can be promised, if it is no later than "
+        f"TIME: now+10m or {MOMENT}."
     ),
 ]
 Class = Annotated[

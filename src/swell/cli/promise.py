@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from swell.api.admission_status import is_change_refused
@@ -14,19 +12,10 @@ from swell.cli.resolve import find_job
 from swell.cli.submit import REFUSED
 from swell.cli.verdict import change_refused, verdict
 
-Deadline = Annotated[
-    str,
-    typer.Option(
-        metavar="TIME",
-        help="When the job must have ended: now+3m or 2030-01-31T18:00:00.",
-        show_default=False,
-    ),
-]
-
 
 def promise(
     job_name: JobName,
-    deadline: Deadline,
+    deadline: job.RequiredDeadline,
     accept_until: job.AcceptUntil = None,
     state: State = None,
     json: Json = False,

@@ -18,14 +18,6 @@ Jobs = Annotated[
         metavar="JOB", help="Job id, unique beginning of an id, or name (the newest job of that name)."
     ),
 ]
-Deadline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="New deadline: now+3m or 2030-01-31T18:00:00. Default: as submitted; a relative "
-        "one counts from now.",
-    ),
-]
 Kind = Annotated[
     str | None,
     typer.Option(metavar="KIND", help="Kind of the devices that it runs on. Default: as submitted."),
@@ -34,7 +26,7 @@ Kind = Annotated[
 
 def retry(
     jobs: Jobs,
-    deadline: Deadline = None,
+    deadline: job.OtherDeadline = None,
     kind: Kind = None,
     no_wait: job.NoWait = False,
     state: State = None,
@@ -51,7 +43,7 @@ def retry(
 
 def go_on(
     jobs: Jobs,
-    deadline: Deadline = None,
+    deadline: job.OtherDeadline = None,
     kind: Kind = None,
     no_wait: job.NoWait = False,
     state: State = None,

@@ -1,0 +1,35 @@
+"""Options that take a deadline have one shape, whichever command has them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import typer
+
+from swell.api import fields
+from swell.cli import job_options
+from swell.cli.main import app
+
+#: Commands about one job's deadline, and their options that take one.
+OPTIONS = [
+    ("submit", "deadline"),
+    ("submit", "accept_until"),
+    ("retry", "deadline"),
+    ("continue", "deadline"),
+    ("promise", "deadline"),
+    ("promise", "accept_until"),
+]
+
+
+@pytest.mark.parametrize(("command", "name"), OPTIONS)
+def test_an_option_that_takes_a_deadline_says_how_one_is_written(command: str, name: str) -> None:
+    program: Any = typer.main.get_command(app)
+    (option,) = [one for one in program.commands[command].params if one.name == name]
+    assert option.metavar == "TIME"
+    assert not option.show_default
+    relative, moment = re.search(rf"(now\+\S+) or ({job_options.MOMENT})\.", option.help).groups()
+    now_s = fields.deadline(moment, 0.0)
+    assert fields.deadline(relative, now_s) > now_s
+    assert option.required == ((command, name) == ("promise", "deadline"))
