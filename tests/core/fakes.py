@@ -114,6 +114,16 @@ class InTurns(Policy):
         return {int(row): Refusal(earliest_deadline_s=None, text="no") for row in np.flatnonzero(is_hopeless)}
 
 
+class Watching(InTurns):
+    """Remembers what it was shown last."""
+
+    shown: list[Snapshot] = []
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        self.shown = [snapshot]
+        return super().decide(snapshot)
+
+
 class Restless(Policy):
     """Wants other sizes each second, each chosen by arithmetic on the snapshot alone: gangs never rest."""
 

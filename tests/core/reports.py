@@ -29,6 +29,7 @@ from swell.model.event import (
     Opened,
     Outcome,
     ProfilingFailed,
+    QuotasSet,
     ResizeFailed,
     ScriptDistributed,
     StepsReported,
@@ -37,6 +38,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
+from swell.model.quota import Quota
 
 JOBS = st.sampled_from(["a", "b", "c"])
 GENERATIONS = st.integers(0, 8)
@@ -57,6 +59,12 @@ def _of_gang(kind: type, **fields: Any) -> st.SearchStrategy[Any]:
     return _of(kind, job_id=JOBS, generation=GENERATIONS, **fields)
 
 
+#: By tenant; those of some jobs here are among them.
+QUOTAS = st.dictionaries(
+    st.sampled_from(["", "a", "b", "c"]),
+    st.builds(Quota, devices=st.none() | st.integers(0, 9), share=st.none() | st.floats(0.05, 1.0)),
+    max_size=3,
+)
 ANYTHING = st.one_of(
     _of(JobSubmitted, job_id=JOBS, spec=SPECS),
     _of(JobProfiled, job_id=JOBS, profile=st.just(profile()), attempt=ATTEMPTS),
@@ -97,6 +105,7 @@ ANYTHING = st.one_of(
     _of(Opened),
     _of(Opened, boot_id=st.sampled_from(["", "b"]), calendar_offset_s=st.sampled_from([None, 0.0, 60.0])),
     _of(ClockStepped, calendar_offset_s=st.sampled_from([0.0, 0.5, -3600.0])),
+    _of(QuotasSet, quotas=QUOTAS),
 )
 
 

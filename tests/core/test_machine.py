@@ -23,9 +23,11 @@ from swell.model.event import (
     Opened,
     Outcome,
     ProfilingFailed,
+    QuotasSet,
     StepsReported,
 )
 from swell.model.job import Elasticity, JobSpec
+from swell.model.quota import Quota
 
 SPECS: list[JobSpec] = [
     spec(60),
@@ -80,6 +82,10 @@ class HostileWorld(RuleBasedStateMachine):
     @rule(offset_s=st.sampled_from([0.0, 0.5, -3600.0, 86_400.0]))
     def set_the_clock(self, offset_s: float) -> None:
         self.world.say(ClockStepped(at_s=self.world.now_s, calendar_offset_s=offset_s))
+
+    @rule(quotas=reports.QUOTAS)
+    def set_quotas(self, quotas: dict[str, Quota]) -> None:
+        self.world.say(QuotasSet(at_s=self.world.now_s, quotas=quotas))
 
     # ------------------------------------------------------------ machines
     @rule(name=NODES)

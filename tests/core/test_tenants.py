@@ -7,15 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import InTurns, core_of, node, spec
+from tests.core.fakes import Watching, core_of, node, spec
 
 from swell.core.core import Core
 from swell.core.tenants import MEMORY_S, Tenants
 from swell.model.coding import decoder, encode
 from swell.model.event import CancelRequested, JobSubmitted, NodeJoined
 from swell.model.job import Elasticity
-from swell.model.plan import Allocation
-from swell.model.snapshot import Snapshot
 
 JOBS = {"a1": "a", "b": "b", "no tenant's": "", "a2": "a"}
 OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
@@ -58,16 +56,6 @@ def test_numbers_are_used_again(num: int) -> None:
         tenants.forget(at_s)
         assert tenants.join(f"tenant-{number}") == 0
         tenants.leave(f"tenant-{number}", at_s)
-
-
-class Watching(InTurns):
-    """Remembers what it was shown last."""
-
-    shown: list[Snapshot] = []
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        self.shown = [snapshot]
-        return super().decide(snapshot)
 
 
 def test_a_policy_sees_whose_a_job_is_and_how_many_there_are() -> None:

@@ -45,6 +45,7 @@ from swell.model.event import (
     Opened,
     Outcome,
     ProfilingFailed,
+    QuotasSet,
     ResizeFailed,
     ScriptDistributed,
     StepsReported,
@@ -170,6 +171,11 @@ def _(event: Opened, state: HeadState) -> None:
 @_apply.register
 def _(event: ClockStepped, state: HeadState) -> None:
     follow(state, state.calendar.stepped(event.at_s, event.calendar_offset_s))
+
+
+@_apply.register
+def _(event: QuotasSet, state: HeadState) -> None:
+    state.quotas = dict(event.quotas)
 
 
 # ---------------------------------------------------------------- events about a gang of another journal

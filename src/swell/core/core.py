@@ -19,6 +19,7 @@ from swell.core.planner import Planner
 from swell.core.ports import Belief
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
+from swell.core.snapshot_columns import quota_devices
 from swell.core.state import HeadState, Words
 from swell.core.table import Lent
 from swell.core.whole_cores import Usable, WholeCores, is_crowded, is_promise_at_stake
@@ -37,6 +38,7 @@ from swell.model.event import AnyEvent, Event, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
+from swell.model.quota import Quotas
 from swell.model.snapshot import Snapshot
 from swell.model.view import JobView, Story
 
@@ -83,6 +85,7 @@ class Core:
         state, known = self._state, other._state
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
+        state.quotas = known.quotas
 
     def be_of_kind(self, kind: str) -> None:
         """Of these devices; empty: of none that others are of."""
@@ -331,6 +334,7 @@ class Core:
                 usable.num_borrowed if planner.policy.makes_promises else 0,
                 state.reclaims.per_node_s(state.now_s),
             ),
+            quota_devices(state.quotas, state.tenants.codes, usable.num_devices),
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
@@ -462,6 +466,11 @@ class Core:
     def makes_promises(self) -> bool:
         """The policy that decides promises deadlines."""
         return self._current_planner.policy.makes_promises
+
+    @property
+    def quotas(self) -> Quotas:
+        """By tenant, as the head was told last."""
+        return self._state.quotas
 
     @property
     def num_stale(self) -> int:

@@ -30,16 +30,18 @@ from swell.model.event import (
     NodeLost,
     NodeWarned,
     Opened,
+    QuotasSet,
     Woke,
 )
 from swell.model.job_query import place as place_in_lists
 from swell.model.options import Domain
+from swell.model.quota import Quotas
 from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
 FIRST = 0
 #: About all kinds.
-OF_PLATFORM = (Opened, DrainRequested, ClockStepped)
+OF_PLATFORM = (Opened, DrainRequested, ClockStepped, QuotasSet)
 
 #: Of a batch, by core.
 Parts = defaultdict[int, list[AnyEvent]]
@@ -260,6 +262,11 @@ class PlatformCore:
     def makes_promises(self) -> bool:
         """See `Core.makes_promises`."""
         return self._cores[FIRST].makes_promises
+
+    @property
+    def quotas(self) -> Quotas:
+        """See `Core.quotas`; they hold for each kind by itself."""
+        return self._cores[FIRST].quotas
 
     @property
     def num_stale(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -10,6 +11,7 @@ from swell.arrays import BoolArray, FloatArray, IntArray, read_only
 from swell.compiled import suited
 from swell.core.costs import ChangeCosts
 from swell.model.options import Options
+from swell.model.quota import NO_QUOTA, Quotas
 
 #: A change that is overdue is expected to take longer by this share of the time by which it is.
 OVERDUE_SHARE = 0.1
@@ -61,6 +63,22 @@ def as_written(rows: Rows) -> Written:
         "is_promised": read_only(ints["is_promised"] != 0),
         "is_undecided": read_only(ints["is_undecided"] != 0),
     }
+
+
+def quota_devices(quotas: Quotas, codes: Mapping[str, int], num_devices: int) -> IntArray | None:
+    """Most devices of each tenant by its number, NO_QUOTA for any; None if none of these has a quota.
+
+    Args:
+        codes: numbers of the tenants that there are.
+        num_devices: that are there.
+    """
+    limited = quotas.keys() & codes.keys()
+    if not limited:
+        return None
+    column = np.full(max(codes.values()) + 1, NO_QUOTA, dtype=np.int64)
+    for name in limited:
+        column[codes[name]] = quotas[name].most_devices(num_devices)
+    return read_only(column)
 
 
 class Advanced(TypedDict):

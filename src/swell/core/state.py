@@ -32,6 +32,7 @@ from swell.model.event import Event, NodeLost, NodeWarned
 from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
+from swell.model.quota import Quota
 
 
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
@@ -48,6 +49,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
     costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
+    quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not
     num_stale: int = 0  #: reports about a generation, or a job, that is no more
     wake_s: float | None = None
     is_draining: bool = False

@@ -182,6 +182,7 @@ class JobTable:
         num_tenants: int,
         policy: PolicyState,
         lent: Lent = NOTHING_LENT,
+        quota_devices: IntArray | None = None,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         options, largest = self._pack(num_devices, lent.num_unpromised)
@@ -200,6 +201,7 @@ class JobTable:
             option_resize_s=option_resize_s,
             margin_share=margin_share,
             min_hold_s=min_hold_s,
+            quota_devices=quota_devices,
             num_borrowed=lent.num_borrowed,
             reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,

@@ -12,6 +12,7 @@ import msgspec
 
 from swell.model.cluster import Node
 from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
+from swell.model.quota import Quota
 from swell.model.usage import GangUsage
 from swell.tally import Tally
 
@@ -260,6 +261,12 @@ class ClockStepped(Event, frozen=True, kw_only=True):
     calendar_offset_s: float  #: calendar less head time, from now on
 
 
+class QuotasSet(Event, frozen=True, kw_only=True):
+    """The operator has changed quotas: these hold from now on, in place of all earlier ones."""
+
+    quotas: dict[str, Quota]  #: by tenant; of others nothing is limited
+
+
 AnyEvent = (
     JobSubmitted
     | JobProfiled
@@ -286,4 +293,5 @@ AnyEvent = (
     | DrainRequested
     | Opened
     | ClockStepped
+    | QuotasSet
 )

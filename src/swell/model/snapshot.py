@@ -75,8 +75,8 @@ class Snapshot:
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
     margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
-    #: (T,) by `tenant`, devices that its jobs may hold together, `quota.NO_QUOTA`: any number; None:
-    #: no tenant has a quota
+    #: by tenant's number, up to the highest: devices that its jobs may hold together, `quota.NO_QUOTA` for
+    #: any number; None: no tenant that has jobs here has a quota
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     num_left_idle: int = (

@@ -1,0 +1,124 @@
+"""Quotas are in the journal: whatever befalls the head, policies see those that were set last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import Watching, core_of, node, spec
+from tests.core.head import Head
+from tests.core.reports import QUOTAS
+
+from swell.core.platform_core import PlatformCore
+from swell.core.tenants import MEMORY_S
+from swell.model.coding import decoder, encode
+from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, QuotasSet
+from swell.model.job import Elasticity
+from swell.model.quota import NO_QUOTA, Quota
+from swell.model.snapshot import Snapshot
+
+OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
+TENANTS = st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=6)
+
+
+def said(quotas: dict[str, Quota], at_s: float = 2.0) -> QuotasSet:
+    return QuotasSet(at_s=at_s, quotas=quotas)
+
+
+def submitted(name: str, tenant: str, at_s: float = 1.0, kind: str = "") -> JobSubmitted:
+    """A restart job: what a policy is to see of it is known without a trial run."""
+    job = spec(None, elasticity=Elasticity.RESTART, estimate_s=500.0, tenant=tenant, kind=kind)
+    return JobSubmitted(at_s=at_s, job_id=name, spec=job)
+
+
+def seen(snapshot: Snapshot) -> dict[str, int]:
+    """By job, what its tenant's may hold."""
+    column = snapshot.quota_devices
+    most = [NO_QUOTA if column is None else int(column[code]) for code in snapshot.tenant]
+    return dict(zip(snapshot.job_ids, most, strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(QUOTAS, TENANTS, st.integers(1, 9))
+def test_a_policy_sees_what_each_job_s_tenant_may_hold_of_the_devices_that_are_there(
+    quotas: dict[str, Quota], tenants: list[str], num_devices: int
+) -> None:
+    policy, whose = Watching(), {f"j{place}": tenant for place, tenant in enumerate(tenants)}
+    core = core_of(policy)
+    core.handle([NodeJoined(at_s=0.0, node=node(num_devices=num_devices))])
+    core.handle([*(submitted(job, tenant) for job, tenant in whose.items()), said(quotas)])
+    (shown,) = policy.shown
+    assert seen(shown) == {
+        job: quotas.get(tenant, Quota()).most_devices(num_devices) for job, tenant in whose.items()
+    }
+    assert (shown.quota_devices is None) == quotas.keys().isdisjoint(tenants)
+
+
+def test_a_share_is_of_the_devices_that_are_left() -> None:
+    policy = Watching()
+    core = core_of(policy)
+    core.handle([NodeJoined(at_s=0.0, node=node("n0", 4)), NodeJoined(at_s=0.0, node=node("n1", 4))])
+    core.handle([submitted("j", "a"), said({"a": Quota(share=0.5)})])
+    assert seen(policy.shown[0]) == {"j": 4}
+    core.handle([NodeJoined(at_s=3.0, node=node("n2", 2))])
+    assert seen(policy.shown[0]) == {"j": 5}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(QUOTAS | st.sampled_from(["fold", "die", "turn_and_die", "run"]), max_size=12))
+@example([{"a": Quota(share=0.3)}, "run", "fold", "die", {}, "turn_and_die"])
+def test_folds_and_replays_keep_the_quotas_that_were_set_last(steps: list[dict[str, Quota] | str]) -> None:
+    head, told = Head(core_of, DrivenWorld()), dict[str, Quota]()
+    head.world.join(node("n0", 4))
+    head.submit("j", spec(60, tenant="a"))
+    for step in steps:
+        if isinstance(step, str):
+            getattr(head, step)()
+        else:
+            head.world.say(said(step, head.world.now_s))
+            told = step
+            head.turn()
+        assert head.core.quotas == told
+
+
+@given(QUOTAS)
+def test_the_journal_keeps_them_as_they_were(quotas: dict[str, Quota]) -> None:
+    batch: list[AnyEvent] = [said(quotas)]
+    assert decoder(list[AnyEvent]).decode(encode(batch)) == batch
+
+
+def test_a_state_of_a_version_without_quotas_has_none() -> None:
+    core = PlatformCore(core_of)
+    core.load(OLD_STATE.read_bytes())
+    assert core.quotas == {}
+    core.handle([said({"a": Quota(devices=2)}, core.now_s)])
+    again = PlatformCore(core_of)
+    again.load(core.save())
+    assert again.quotas == {"a": Quota(devices=2)} and again.save() == core.save()
+
+
+def test_numbers_that_are_free_again_leave_no_gap_that_a_policy_could_fall_into() -> None:
+    policy = Watching()
+    core = core_of(policy)
+    core.handle([submitted("j1", "a"), submitted("j2", "b")])
+    core.handle([CancelRequested(at_s=2.0, job_id="j1"), said({"b": Quota(devices=3)})])
+    core.handle([NodeJoined(at_s=3.0 + MEMORY_S, node=node()), submitted("j3", "b", 3.0 + MEMORY_S)])
+    (shown,) = policy.shown
+    assert shown.num_tenants == 1 and seen(shown) == {"j2": 3, "j3": 3}
+
+
+def test_every_kind_knows_them_also_one_that_comes_later() -> None:
+    policy = Watching()
+    core = PlatformCore(lambda: core_of(policy))
+    slow, fast = (msgspec.structs.replace(node(kind, 4), kind=kind) for kind in ("slow", "fast"))
+    core.handle([NodeJoined(at_s=0.0, node=slow), submitted("j1", "a", kind="slow")])
+    core.handle([said({"a": Quota(share=0.5)}), submitted("j2", "a", 2.0, "fast")])
+    core.handle([NodeJoined(at_s=3.0, node=fast)])
+    assert seen(policy.shown[0]) == {"j2": 2}
+    core.handle([said({"a": Quota(devices=1)}, 4.0)])
+    for name in ("slow", "fast"):
+        core.handle([submitted(f"j-{name}", "a", 5.0, name)])
+        assert set(seen(policy.shown[0]).values()) == {1}
