@@ -88,13 +88,16 @@ def test_what_is_wrong_is_said(
         ["users", "add", "owner", "--role", "view"],
         ["tenants", "limit", "a b", "--per-hour", "1"],
         ["tenants", "limit", "vision", "--per-hour", "0"],
+        ["users", "remove", "ana"],
     ],
 )
 def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(
     here: Run, tmp_path: Path, words: list[str]
 ) -> None:
     fresh = tmp_path / "fresh"
+    fresh.mkdir()
     assert here(*words, "--state", fresh).returncode in (1, 2)
+    assert {path.name for path in fresh.iterdir()} <= {"jobs", "profiles"}
     added = here("users", "add", "ana", "--role", "view", "--state", fresh)
     assert added.returncode == 0, added.stderr
 

@@ -57,6 +57,17 @@ def test_a_folder_in_which_nothing_was_written_yet_can_be_used(tmp_path: Path) -
         folder.create()
 
 
+def test_a_lock_of_a_user_list_that_was_never_written_makes_no_folder_foreign(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path)
+    folder.users_lock.touch()
+    folder.create()
+    (tmp_path / "other").mkdir()
+    StateFolder(tmp_path / "other").users_lock.touch()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(StateError, match=r"holds other files \(thesis.tex"):
+        StateFolder(tmp_path / "other").create()
+
+
 @pytest.mark.parametrize("where", ["/proc/swell", "{tmp}/file", "{tmp}/file/below"])
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")

@@ -23,7 +23,6 @@ from swell.store.folder import StateFolder
 from swell.store.lock import exclusive
 from swell.wire.whole_files import sync, write_whole
 
-LOCK_FILE = "users.lock"
 #: Tells programs that look for secrets in repositories what they have found.
 TOKEN_PREFIX = "swu_"  # noqa: S105 - what all of them begin with
 TOKEN_BYTES = 32
@@ -72,8 +71,8 @@ class UserList:
     """Thread-safe; several processes may change the file."""
 
     def __init__(self, folder: Path, now_s: Callable[[], float] = time.time) -> None:
-        self._path = StateFolder(folder).users
-        self._lock = folder / LOCK_FILE
+        state = StateFolder(folder)
+        self._path, self._lock = state.users, state.users_lock
         self._now_s = now_s
         self._read: tuple[bytes, UserListContent] = (b"", UserListContent())
 
@@ -139,10 +138,9 @@ class UserList:
 
     def remove(self, name: str) -> None:
         """Its token and sessions are refused from now on. Raises UserListError, OSError."""
+        _refuse_unknown(name, self.users())  # nothing is written for that, not even the lock
         with self._changing() as content:
-            if name not in content.users:
-                known = ", ".join(sorted(content.users)) or "none"
-                raise UserListError(f"there is no user {name!r}; users are: {known}")
+            _refuse_unknown(name, content.users)
             users = {other: user for other, user in content.users.items() if other != name}
             self._write(msgspec.structs.replace(content, users=users))
 
@@ -189,6 +187,12 @@ class UserList:
     def _write(self, content: UserListContent) -> None:
         write_whole(self._path, msgspec.json.encode(content), mode=0o600, is_synced=True)
         sync(self._path.parent)
+
+
+def _refuse_unknown(name: str, users: Mapping[str, KnownUser]) -> None:
+    if name not in users:
+        known = ", ".join(sorted(users)) or "none"
+        raise UserListError(f"there is no user {name!r}; users are: {known}")
 
 
 def _about_tenant(role: Role) -> str:

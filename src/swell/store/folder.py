@@ -103,6 +103,7 @@ class StateFolder:
         self.agent = self.path / "agent.json"
         self.notice = self.path / "notice.json"
         self.users = self.path / "users.json"
+        self.users_lock = self.path / "users.lock"
         self.page = self.path / "page.json"
         self.jobs = self.path / "jobs"
         self.profiles = self.path / "profiles"
@@ -144,8 +145,11 @@ class StateFolder:
             )
 
     def _is_empty_part(self, path: Path) -> bool:
-        is_part = path in (self.jobs, self.profiles) and path.is_dir() and not path.is_symlink()
-        return is_part and not any(path.iterdir())
+        if path.is_symlink():
+            return False
+        if path == self.users_lock:
+            return path.is_file() and path.stat().st_size == 0
+        return path in (self.jobs, self.profiles) and path.is_dir() and not any(path.iterdir())
 
     def check_owner(self) -> None:
         """Refuse a folder in which another user has, or could have, put anything. Root is a user like others.
