@@ -32,6 +32,7 @@ from swell.live.site import Site
 from swell.live.turn_feed import NO_TIME, Turn
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks
+from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
 from swell.placement.best_fit import BestFitPlacer
@@ -93,10 +94,12 @@ def open_platform(
     options: PlatformOptions,
     on_crowd: Callable[[], None] = lambda: None,
     webhooks: Sequence[Webhook] = (),
+    read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
 ) -> Iterator[Platform]:
     """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
 
     `on_crowd` is called now and then while there are many open jobs. `webhooks` are told of all jobs.
+    `read_quotas` is asked every two seconds: see `live.quota_watch`.
 
     Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
 
@@ -144,7 +147,14 @@ def open_platform(
                 told = _webhooks(folder, journal, webhooks)
                 _fold_under_last_settings(folder, journal, options.settings, told)
                 platform = Platform(
-                    site, core, journal, executor, partial(_note, folder), on_crowd, webhooks=told
+                    site,
+                    core,
+                    journal,
+                    executor,
+                    partial(_note, folder),
+                    on_crowd,
+                    webhooks=told,
+                    read_quotas=read_quotas,
                 )
                 platform.recover(journal.history())
             yield platform

@@ -51,6 +51,7 @@ class FakeControl:
         self.stopped = threading.Event()
         self.started_s = time.time()
         self.num_devices = 8
+        self.policy = "elasticflow"
         self.cores: float | None = None  #: of its node
         self.warnings: dict[str, str] = {}
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
@@ -259,7 +260,7 @@ class FakeControl:
         )
         return ClusterView(
             version=__version__,
-            policy="elasticflow",
+            policy=self.policy,
             now_s=self.now_s(),
             started_s=self.started_s,
             nodes=(node, *self.joined),

@@ -19,6 +19,7 @@ from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.ray.options import RayOptions
 from swell.live.recovery import Replay
 from swell.model.job import Phase
+from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
 from swell.policies.registry import POLICIES, UnknownPolicy
@@ -63,7 +64,10 @@ def new_core(policy: str) -> None:
 
 @contextmanager
 def open_platform(
-    options: PlatformOptions, on_crowd: Callable[[], None] = lambda: None, webhooks: Sequence[Webhook] = ()
+    options: PlatformOptions,
+    on_crowd: Callable[[], None] = lambda: None,
+    webhooks: Sequence[Webhook] = (),
+    read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
 ) -> Iterator[FakePlatform]:
     check_sharing(options.sharing)
     parse_devices(options.devices, options.sharing.cores)

@@ -22,6 +22,7 @@ from tests.store.views import job_view
 
 from swell.api.client import connect
 from swell.api.serving import bind
+from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
@@ -154,6 +155,17 @@ def test_up_remembers_how_it_was_started(state: Path) -> None:
     third = up_and_down("--preload", "")
     assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
     assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
+
+
+def test_a_policy_that_cannot_keep_quotas_is_not_started_with_them(state: Path, up: Run) -> None:
+    folder = StateFolder(state)
+    folder.create()
+    UserList(state).limit("vision", TenantLimits(devices=4))
+    for how in ((), ("--foreground",)):
+        done = up(*PACED, "--policy", "flowcon", *how)
+        fails(done, 1, "policy flowcon cannot keep quotas", "divides cores", "fifo", "swell tenants limit")
+    assert up(*PACED, "--policy", "fifo").returncode == 0
+    end(state)
 
 
 def test_up_says_what_shares_cannot_do(state: Path) -> None:

@@ -88,6 +88,7 @@ def test_what_is_wrong_is_said(
         ["users", "add", "owner", "--role", "view"],
         ["tenants", "limit", "a b", "--per-hour", "1"],
         ["tenants", "limit", "vision", "--per-hour", "0"],
+        ["tenants", "limit", "vision", "--share", "0"],
         ["users", "remove", "ana"],
     ],
 )

@@ -18,6 +18,7 @@ from swell.live import platform as platform_module
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import LOOK_EVERY_S, Inbox
 from swell.live.platform import Platform
+from swell.live.quota_watch import UnknownQuotas
 from swell.live.recovery import Replay, compare, replay
 from swell.live.site import Site
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -34,6 +35,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import JobSpec
+from swell.model.quota import Quotas
 from swell.model.running import RunningWork
 from swell.model.view import JobView, Story
 
@@ -247,6 +249,7 @@ class DrivenPlatform:
         self.executor = TimedExecutor(self.machine, total_steps)
         self.journal = MemoryJournal()
         self.begun_s = self.machine.boot_s
+        self.quotas: Quotas | None = {}  #: that the operator has set; None: what says so is damaged
         self._folder = folder
         monkeypatch.setattr(platform_module, "Inbox", lambda clock: DrivenInbox(clock, self.executor))
         self.platform = self.open()
@@ -255,9 +258,21 @@ class DrivenPlatform:
         """What the next `swell up` begins with."""
         site = Site(jobs_dir=self._folder, policy="elasticflow", nodes=(NODE,))
         clocks = self.machine.clocks()
-        platform = Platform(site, new_core(), self.journal, self.executor, system_clocks=clocks)
+        platform = Platform(
+            site,
+            new_core(),
+            self.journal,
+            self.executor,
+            system_clocks=clocks,
+            read_quotas=self._read_quotas,
+        )
         platform.recover(self.journal.history())
         return platform
+
+    def _read_quotas(self) -> Quotas:
+        if self.quotas is None:
+            raise UnknownQuotas("quotas of tenants stay as they were: the list is damaged")
+        return self.quotas
 
     def after(self, passed_s: float, happen: Callable[[], None]) -> None:
         """So many seconds after the beginning of this boot's part of the test."""

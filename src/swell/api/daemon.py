@@ -18,17 +18,19 @@ from swell.api.metrics_app import create_metrics_app
 from swell.api.page.door import PageDoor
 from swell.api.page.page import Page
 from swell.api.page.sessions import Sessions
+from swell.api.quotas import HOW_TO_END, refuse_unkept, set_quotas
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
+from swell.api.user_list import UserList, UserListError
 from swell.api.webhook_file import load_webhooks
 from swell.assemble import PlatformOptions, open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.limiter import LimitError
 from swell.live.platform import Platform
-from swell.model.errors import Unavailable
+from swell.model.errors import InvalidInput, Unavailable
 from swell.model.webhook import Webhook
 from swell.policies.registry import UnknownPolicy
 from swell.settings import InvalidSetting
@@ -126,13 +128,25 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None) -> Itera
 def _opened(
     options: PlatformOptions, on_crowd: Callable[[], None], webhooks: Sequence[Webhook]
 ) -> Iterator[Platform]:
+    users = UserList(options.state_dir)
     try:
-        with open_platform(options, on_crowd, webhooks) as platform:
+        _refuse_unkept_quotas(options.policy, users)
+        with open_platform(options, on_crowd, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
     except (DeviceError, InvalidSetting, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
+
+
+def _refuse_unkept_quotas(policy: str, users: UserList) -> None:
+    """Of a list that cannot be read the platform will warn. Raises UnknownPolicy, InvalidOption."""
+    try:
+        refuse_unkept([policy], users.quotas(), HOW_TO_END)
+    except UserListError:
+        return
+    except InvalidInput as error:
+        raise InvalidOption(str(error)) from error
 
 
 def _log_deliveries() -> None:

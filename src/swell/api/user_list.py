@@ -1,4 +1,4 @@
-"""Users beside the owner of a platform, and limits of tenants: one file in the state folder.
+"""Users beside the owner of a platform, and limits and quotas of tenants: one file in the state folder.
 
 Of each token only a digest is kept. Commands change the file while a platform runs. Each request reads it, so
 a change holds from the next request on.
@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from swell.api.caller import OWNER, Caller, Role
+from swell.model.quota import Quota, Quotas
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.lock import exclusive
@@ -55,6 +57,14 @@ class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     open_jobs: int | None = None
     submissions_per_hour: int | None = None
+    devices: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None  #: of the devices that are there
+
+    @property
+    def quota(self) -> Quota | None:
+        """Of devices; None: it has none."""
+        is_any = self.devices is None and self.share is None
+        return None if is_any else Quota(devices=self.devices, share=self.share)
 
 
 NO_LIMITS = TenantLimits()
@@ -112,6 +122,11 @@ class UserList:
     def tenants(self) -> Mapping[str, TenantLimits]:
         """Those that have limits. Raises UserListError."""
         return self._content().tenants
+
+    def quotas(self) -> Quotas:
+        """Of devices, by tenant that has one. Raises UserListError."""
+        limits = self.tenants().items()
+        return {name: quota for name, limit in limits if (quota := limit.quota) is not None}
 
     def add(self, name: str, role: Role, tenant: str = "", lasts_s: float | None = None) -> str:
         """A new user's token, which is kept nowhere else. Raises UserListError, OSError."""

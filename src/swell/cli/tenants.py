@@ -2,41 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import msgspec
 import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.users import note_access, own_folder
 
+if TYPE_CHECKING:
+    from swell.api.user_list import TenantLimits
+    from swell.live.tenant_devices import TenantDevices
+    from swell.model.quota import Quota
+    from swell.store.folder import StateFolder
+
 app = typer.Typer(name="tenants", rich_markup_mode=None, add_completion=False)
+
+HEADINGS = ("TENANT", "OPEN JOBS", "PER HOUR", "DEVICES", "SHARE", "HOLDS")
+
+#: By kind of device, of one tenant.
+Held = Mapping[str, "TenantDevices"]
+T = TypeVar("T")
 
 
 @app.callback(invoke_without_command=True)
 def list_tenants(context: typer.Context, state: State = None, json: Json = False) -> None:
-    """List the tenants that have limits."""
+    """List the tenants that have limits, and what those with quotas hold while the platform is up."""
     if context.invoked_subcommand is not None:
         if state is not None or json:
             raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
         return
     from swell.api.user_list import UserList
 
-    tenants = UserList(own_folder(state).path).tenants()
+    folder = own_folder(state)
+    tenants = UserList(folder.path).tenants()
+    held = _held(folder, tenants)
     if json:
-        print_json(tenants)
+        print_json({name: _as_told(limits, held.get(name)) for name, limits in tenants.items()})
     elif tenants:
-        rows = [
-            (name, _shown(limits.open_jobs), _shown(limits.submissions_per_hour))
-            for name, limits in tenants.items()
-        ]
-        print_table(("TENANT", "OPEN JOBS", "SUBMISSIONS PER HOUR"), rows)
+        print_table(HEADINGS, [_row(name, limits, held.get(name)) for name, limits in tenants.items()])
     else:
         print("no tenant has limits; give some with `swell tenants limit TENANT --open-jobs N`")
 
 
-def _shown(limit: int | None) -> str:
-    return "any" if limit is None else str(limit)
+def _held(folder: StateFolder, tenants: Mapping[str, TenantLimits]) -> Mapping[str, Held]:
+    """By tenant that has a quota; empty if no platform answers."""
+    from swell.api.client import connect_as_owner
+    from swell.api.errors import ApiError, NoPlatform
+    from swell.live.tenant_devices import devices_of_tenants
+    from swell.model.job import Phase
+
+    quotas = {name: quota for name, limits in tenants.items() if (quota := limits.quota) is not None}
+    if not quotas:
+        return {}
+    try:
+        with connect_as_owner(folder.path) as client:
+            nodes = client.cluster().nodes
+            open_jobs = client.jobs([phase for phase in Phase if phase.holds_devices])
+    except (ApiError, NoPlatform):
+        return {}
+    found: dict[str, dict[str, TenantDevices]] = {}
+    for (tenant, kind), devices in devices_of_tenants(quotas, nodes, open_jobs).items():
+        found.setdefault(tenant, {})[kind] = devices
+    return found
+
+
+def _as_told(limits: TenantLimits, held: Held | None) -> dict[str, object]:
+    told = msgspec.to_builtins(limits)
+    if held is not None:
+        told["held"] = {kind: {"devices": found.num_held, "most": found.most} for kind, found in held.items()}
+    return dict(told)
+
+
+def _row(name: str, limits: TenantLimits, held: Held | None) -> tuple[str, ...]:
+    from swell.model.quota_words import told_share
+
+    return (
+        name,
+        _shown(limits.open_jobs),
+        _shown(limits.submissions_per_hour),
+        _shown(limits.devices),
+        _shown(limits.share, told_share),
+        _shown_held(held),
+    )
+
+
+def _shown_held(held: Held | None) -> str:
+    if not held:
+        return "-"
+    told = {kind: f"{found.num_held} of {found.most}" for kind, found in held.items()}
+    return ", ".join(told.values() if len(told) == 1 else (f"{kind} {text}" for kind, text in told.items()))
+
+
+def _shown(limit: T | None, told: Callable[[T], str] = str) -> str:
+    return "any" if limit is None else told(limit)
 
 
 @app.command()
@@ -50,39 +112,99 @@ def limit(
         str | None,
         typer.Option(metavar="N", help="Most submissions in any hour; any: no limit. Default: as before."),
     ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Most devices that its jobs hold together, of each kind; any: no limit. Default: as before.",
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENTAGE",
+            help="The same as a share of the devices that are there, as 25%; any: no limit. Default: as "
+            "before.",
+        ),
+    ] = None,
     state: State = None,
 ) -> None:
-    """Limit what a tenant submits, from the next submission on. Jobs that it has go on."""
-    from swell.api.fields import tenant as checked_tenant
-    from swell.api.user_list import TenantLimits, UserList
+    """Limit what a tenant submits, from the next submission on, and how many devices its jobs hold.
 
-    if open_jobs is None and per_hour is None:
-        raise typer.BadParameter("give --open-jobs or --per-hour")
+    Jobs that it has go on. A quota of devices holds within seconds; promised deadlines come first.
+    """
+    from swell.api.fields import tenant as checked_tenant
+    from swell.api.quotas import parse_devices, parse_share
+    from swell.api.user_list import TenantLimits, UserList
+    from swell.model.quota_words import told_share
+
+    if (open_jobs, per_hour, devices, share) == (None, None, None, None):
+        raise typer.BadParameter("give --open-jobs, --per-hour, --devices or --share")
     folder, name = own_folder(state), checked_tenant(tenant)
     users = UserList(folder.path)
     before = users.limits_of(name)
     limits = TenantLimits(
-        open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, 0),
-        submissions_per_hour=_parsed("--per-hour", per_hour, before.submissions_per_hour, 1),
+        open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, _number_from(0)),
+        submissions_per_hour=_parsed("--per-hour", per_hour, before.submissions_per_hour, _number_from(1)),
+        devices=_parsed("--devices", devices, before.devices, parse_devices),
+        share=_parsed("--share", share, before.share, parse_share),
     )
+    if limits.quota is not None and limits.quota != before.quota:
+        _check_kept(folder, name, limits.quota)
     folder.create()
     users.limit(name, limits)
     note_access(folder, "tenants limit", name)
     print(
-        f"tenant {name}: {_shown(limits.open_jobs)} open jobs, "
-        f"{_shown(limits.submissions_per_hour)} submissions per hour"
+        f"tenant {name}: {_shown(limits.open_jobs)} open jobs, {_shown(limits.submissions_per_hour)} "
+        f"submissions per hour, {_shown(limits.devices)} devices, {_shown(limits.share, told_share)} share"
     )
+
+
+def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
+    """Refuses what the platform would not keep; of one that is down, says that it would not start so."""
+    from swell.api.client import connect_as_owner
+    from swell.api.errors import InvalidOption, NoPlatform
+    from swell.model.quota_words import told_quota
+    from swell.policies.registry import UnknownPolicy, why_no_quotas
+
+    try:
+        with connect_as_owner(folder.path) as client:
+            why = why_no_quotas(client.cluster().policy)
+        remedy = "`swell down`, then `swell up --policy NAME`"
+    except NoPlatform:
+        pass
+    else:
+        if why:
+            raise InvalidOption(f"tenant {name} gets no quota of {told_quota(quota)}: {why} ({remedy})")
+        return
+    options = folder.read_options()
+    try:
+        why = "" if options is None else why_no_quotas(options.policy)
+    except UnknownPolicy:
+        return  # `swell up` says so
+    if why:
+        print(f"note: as it was last up, the platform does not start with this quota: {why}", file=sys.stderr)
 
 
 #: More would be no limit, and its submissions of an hour are remembered.
 MOST = 100_000
 
 
-def _parsed(option: str, text: str | None, before: int | None, least: int) -> int | None:
+def _number_from(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= MOST:
+            raise ValueError(f"{text!r} is not a number from {least} to {MOST}, nor `any`")
+        return int(text)
+
+    return parse
+
+
+def _parsed(option: str, text: str | None, before: T | None, parse: Callable[[str], T]) -> T | None:
     if text is None:
         return before
     if text == "any":
         return None
-    if not text.isdecimal() or not least <= int(text) <= MOST:
-        raise typer.BadParameter(f"{option}: {text!r} is not a number from {least} to {MOST}, nor `any`")
-    return int(text)
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from None

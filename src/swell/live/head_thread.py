@@ -20,6 +20,7 @@ from swell.live.job_folders import JobFolders
 from swell.live.operator_tally import OperatorTally
 from swell.live.ports import Executor, History, Store
 from swell.live.pruning import Pruner
+from swell.live.quota_watch import QuotaWatch
 from swell.live.recovery import differences, explained_jobs, load, replay
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
@@ -29,7 +30,7 @@ from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.webhooks import Webhooks
 from swell.live.world import LiveWorld
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
-from swell.model.event import AnyEvent, DrainRequested, NodeWarned, Opened
+from swell.model.event import AnyEvent, DrainRequested, NodeWarned, Opened, QuotasSet
 from swell.model.running import RunningWork
 from swell.model.view import JobView
 
@@ -49,6 +50,7 @@ class HeadParts:
     executor: Executor
     clock: HeadClock
     watch: ClockWatch
+    quotas: QuotaWatch
     inbox: Inbox
     board: ViewBoard
     folders: JobFolders
@@ -68,7 +70,7 @@ class HeadThread:
         """`on_crowd`: called after each turn while there are many open jobs."""
         self._site, self._core, self._store = parts.site, parts.core, parts.store
         self._clock, self._watch, self._inbox = parts.clock, parts.watch, parts.inbox
-        self._executor, self._board = parts.executor, parts.board
+        self._executor, self._board, self._quotas = parts.executor, parts.board, parts.quotas
         self._folders, self._journal, self._tally = parts.folders, parts.journal, parts.tally
         self._feed, self._webhooks, self._pruner = parts.feed, parts.webhooks, parts.pruner
         self._folds, self._questions = parts.folds, parts.questions
@@ -86,6 +88,7 @@ class HeadThread:
             self._is_over,
             lambda: self._drain_until_s,
             self._questions.answer_all,
+            self._look_at_quotas,
         )
         self._turns = TimedTurns(self._world, self._journal)
 
@@ -185,6 +188,9 @@ class HeadThread:
         for view in news.ended:
             self._folders.note_ended(view)
         return news
+
+    def _look_at_quotas(self) -> QuotasSet | None:
+        return self._quotas.look(self._core.quotas, self._clock.now_s())
 
     def _is_over(self) -> bool:
         if not (self._is_open and self._is_stopping and self._core.is_draining):

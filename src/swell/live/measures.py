@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from swell.live.operator_tally import Counts
+from swell.live.tenant_devices import TenantDevices
 from swell.live.webhooks.counts import WebhookCounts
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
@@ -32,6 +33,8 @@ class Measures:
     num_batches: int  #: in the journal, since the first
     counts: Counts
     webhooks: WebhookCounts = field(default_factory=WebhookCounts)
+    #: By tenant that has a quota, and kind of device.
+    tenants: Mapping[tuple[str, str], TenantDevices] = field(default_factory=dict)
 
 
 def devices_by_use(nodes: Iterable[NodeView]) -> dict[tuple[str, bool, Use], int]:

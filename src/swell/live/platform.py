@@ -23,6 +23,7 @@ from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Executor, History, Store
 from swell.live.pruning import Pruner
+from swell.live.quota_watch import QuotaWatch
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
@@ -36,6 +37,7 @@ from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import JobHistory
+from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -52,15 +54,18 @@ class Platform:
         on_crowd: Callable[[], None] = lambda: None,
         system_clocks: SystemClocks | None = None,
         webhooks: Webhooks | None = None,
+        read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
     ) -> None:
         """Args:
         tell: hears why the platform stands still, and an empty text when it goes on.
         on_crowd: called after each turn while there are many open jobs.
         webhooks: None: nothing is told to any address.
+        read_quotas: see `QuotaWatch`.
         """
         self._core, self._store, self._jobs_dir = core, store, site.jobs_dir
         self._clock, self._board = HeadClock(system_clocks), ViewBoard()
         self._watch, self._tally = ClockWatch(self._clock), OperatorTally()
+        self._quotas = QuotaWatch(read_quotas)
         self._inbox = Inbox(self._clock)
         self._journal = RetryingJournal(store, tell)
         self._folders = JobFolders(site.jobs_dir)
@@ -95,6 +100,7 @@ class Platform:
             executor=executor,
             clock=self._clock,
             watch=self._watch,
+            quotas=self._quotas,
             inbox=self._inbox,
             board=self._board,
             folders=self._folders,
@@ -115,9 +121,10 @@ class Platform:
             self._clock,
             self._watch,
             self._nodes,
-            PlatformWarnings(site, self._core, self._store, self._journal, executor),
+            PlatformWarnings(site, self._core, self._store, self._journal, executor, self._quotas),
             self._tally,
             lambda: WebhookCounts() if webhooks is None else webhooks.counts,
+            lambda: self._core.quotas,
             lambda: self._head.started_s,
         )
 

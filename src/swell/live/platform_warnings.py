@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from swell.core.platform_core import PlatformCore
 from swell.live.ports import Executor, Store
+from swell.live.quota_watch import ABOUT_QUOTAS, QuotaWatch
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
@@ -18,10 +19,16 @@ class PlatformWarnings:
     """Each has what it is about. Calls come from any thread."""
 
     def __init__(
-        self, site: Site, core: PlatformCore, store: Store, journal: RetryingJournal, executor: Executor
+        self,
+        site: Site,
+        core: PlatformCore,
+        store: Store,
+        journal: RetryingJournal,
+        executor: Executor,
+        quotas: QuotaWatch,
     ) -> None:
         self._site, self._core, self._store = site, core, store
-        self._journal, self._executor = journal, executor
+        self._journal, self._executor, self._quotas = journal, executor, quotas
 
     def now(self, free_bytes: int, nodes: Sequence[NodeView]) -> dict[str, str]:
         """By what they are about.
@@ -34,6 +41,8 @@ class PlatformWarnings:
             warnings[ABOUT_SHARES] = "; ".join(lacks)
         if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):
             warnings[ABOUT_PROMISES] = _told_of_whole_cores(self._site.policy, crowded)
+        if self._quotas.why:
+            warnings[ABOUT_QUOTAS] = self._quotas.why
         if notices := self._store.notices:
             warnings["journal file"] = "; ".join(notices)
         if self._journal.why:

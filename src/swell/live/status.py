@@ -16,8 +16,10 @@ from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Store
 from swell.live.site import Site
 from swell.live.site_nodes import SiteNodes
+from swell.live.tenant_devices import devices_of_tenants
 from swell.live.webhooks.counts import WebhookCounts
 from swell.model.deadline_state import deadline_state
+from swell.model.quota import Quotas
 from swell.model.view import ClusterView
 
 
@@ -35,12 +37,16 @@ class PlatformStatus:
         warnings: PlatformWarnings,
         tally: OperatorTally,
         webhook_counts: Callable[[], WebhookCounts],
+        quotas: Callable[[], Quotas],
         started_s: Callable[[], float],
     ) -> None:
-        """`started_s`: when the platform has begun, in head time."""
+        """Args:
+        quotas: that hold now.
+        started_s: when the platform has begun, in head time.
+        """
         self._site, self._store, self._board, self._nodes = site, store, board, nodes
         self._clock, self._watch, self._warnings, self._tally = clock, watch, warnings, tally
-        self._webhook_counts, self._started_s = webhook_counts, started_s
+        self._webhook_counts, self._quotas, self._started_s = webhook_counts, quotas, started_s
 
     def now_s(self) -> float:
         """By the calendar, as the platform has it."""
@@ -86,6 +92,7 @@ class PlatformStatus:
             num_batches=self._store.last_seq,
             counts=self._tally.counts(),
             webhooks=self._webhook_counts(),
+            tenants=devices_of_tenants(self._quotas(), self._nodes.views(), (view for view, _ in open_jobs)),
         )
 
     def _clock_note(self) -> str:

@@ -27,6 +27,8 @@ class LiveWorld:
         is_over: whether the world ends now.
         deadline_s: when a wait ends without an event, beside the head's own timer.
         between: called before each wait, while the head stands still: who would see it whole may look then.
+        look: what else the head is to hear, if anything: asked after each wait, so once in LOOK_EVERY_S at
+            least.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class LiveWorld:
         is_over: Callable[[], bool],
         deadline_s: Callable[[], float | None],
         between: Callable[[], None] = lambda: None,
+        look: Callable[[], AnyEvent | None] = lambda: None,
     ) -> None:
         self._inbox = inbox
         self._clock = clock
@@ -48,6 +51,7 @@ class LiveWorld:
         self._is_over = is_over
         self._deadline_s = deadline_s
         self._between = between
+        self._look = look
         self._wake_s: float | None = None
         self._is_in_turn = False
         self._commanded: list[AnyCommand] = []
@@ -67,6 +71,8 @@ class LiveWorld:
                 batch.append(Woke(at_s=now_s))
             if (stepped := self._watch.look()) is not None:
                 batch.append(stepped)
+            if (news := self._look()) is not None:
+                batch.append(news)
             if batch:
                 self._is_in_turn, self._commanded = True, []
                 return batch

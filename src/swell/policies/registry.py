@@ -60,6 +60,28 @@ def new_policy(name: str, parameters: Mapping[str, float] | None = None) -> Poli
     return msgspec.convert(parameters or {}, POLICIES[name], strict=False)
 
 
+def keeps_quotas(policy: type[Policy] | Policy) -> bool:
+    """Whether the jobs of a tenant can be held to a quota of devices under it.
+
+    It must count what tenants hold where it promises deadlines, and give devices, not shares of their cores.
+    """
+    counts_where_it_promises = not policy.makes_promises or getattr(policy, "counts_quotas", False)
+    return counts_where_it_promises and not policy.domain.shares_cores
+
+
+def why_no_quotas(name: str) -> str:
+    """The rule that a policy breaks, and those that keep quotas; empty: it does. Raises UnknownPolicy."""
+    if name not in POLICIES:
+        raise UnknownPolicy(name)
+    policy = POLICIES[name]
+    if keeps_quotas(policy):
+        return ""
+    shares = policy.domain.shares_cores
+    rule = "it divides cores, not devices" if shares else "it promises deadlines whatever a tenant holds"
+    able = ", ".join(sorted(other for other, known in POLICIES.items() if keeps_quotas(known)))
+    return f"policy {name} cannot keep quotas of tenants, for {rule}; choose one of {able}"
+
+
 def check_parameter(name: str, parameter: str, value: float) -> None:
     """Raises UnknownPolicy, InvalidParameter."""
     if name not in POLICIES:

@@ -1,0 +1,89 @@
+"""Quotas as people write them, and policies that cannot keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.api.quotas import InvalidQuota, parse_quotas, parse_share, refuse_unkept, set_quotas
+from swell.api.user_list import TenantLimits, UserList
+from swell.live.quota_watch import UnknownQuotas
+from swell.model.errors import InvalidInput
+from swell.model.quota import Quota
+from swell.model.quota_words import told_quota, told_quotas, told_share
+from swell.policies.registry import POLICIES, UnknownPolicy, keeps_quotas, why_no_quotas
+
+
+@given(st.integers(1, 100_000_000))
+def test_a_share_is_told_as_it_was_written(millionths: int) -> None:
+    text = f"{millionths / 1_000_000:f}".rstrip("0").rstrip(".") + "%"
+    share = parse_share(text)
+    assert 0.0 < share <= 1.0 and parse_share(told_share(share)) == pytest.approx(share, abs=1e-9)
+
+
+def test_quotas_are_parsed_together() -> None:
+    assert parse_quotas([]) == {}
+    texts = ["ana=8", "ben=12.5%", "a=b=3", "=1", "ana=50%", "eve=any"]
+    assert parse_quotas(texts) == {
+        "ana": Quota(devices=8, share=0.5),
+        "ben": Quota(share=0.125),
+        "a=b": Quota(devices=3),
+        "": Quota(devices=1),
+        "eve": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        *(["ana"], ["ana="], ["ana=x"], ["ana=0"], ["ana=-1"], ["ana=0%"], ["ana=101%"], ["ana=²"]),
+        *(["ana=1", "ana=2"], ["ana=1%", "ana=2%"], ["ana=any", "ana=2"], ["ana=2", "ana=any"]),
+    ],
+)
+def test_what_is_no_quota_is_named(texts: list[str]) -> None:
+    with pytest.raises(InvalidQuota, match=f"--quota {texts[-1]!r}"):
+        parse_quotas(texts)
+
+
+def test_quotas_in_words() -> None:
+    assert told_quota(Quota(devices=1)) == "1 device"
+    quotas = {"ben": Quota(share=0.25), "": Quota(devices=2, share=0.5)}
+    assert told_quotas(quotas) == "(no tenant) 2 devices and 50% of the devices, ben 25% of the devices"
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_policy_that_cannot_keep_quotas_is_refused_with_some_that_can(name: str) -> None:
+    quotas = {"ana": Quota(devices=1)}
+    refuse_unkept([name], {}, "leave them out")
+    if keeps_quotas(POLICIES[name]):
+        assert why_no_quotas(name) == ""
+        refuse_unkept([name], quotas, "leave them out")
+        return
+    with pytest.raises(InvalidInput, match=rf"policy {name} cannot .*, or leave them out$") as raised:
+        refuse_unkept(["fifo", name], quotas, "leave them out")
+    named = str(raised.value).partition("choose one of ")[2].rpartition(", or")[0].split(", ")
+    assert "fifo" in named and all(keeps_quotas(POLICIES[other]) for other in named)
+
+
+def test_policies_that_divide_cores_keep_none_and_there_must_be_such_a_policy() -> None:
+    assert not keeps_quotas(POLICIES["flowcon"]) and "divides cores" in why_no_quotas("flowcon")
+    with pytest.raises(UnknownPolicy):
+        why_no_quotas("best")
+
+
+def test_what_a_platform_reads_of_the_list(tmp_path: Path) -> None:
+    users = UserList(tmp_path)
+    under_fifo, under_flowcon = set_quotas(users, "fifo"), set_quotas(users, "flowcon")
+    assert under_fifo() == under_flowcon() == {}
+    users.limit("ana", TenantLimits(open_jobs=1))
+    assert under_fifo() == under_flowcon() == {}
+    users.limit("ana", TenantLimits(share=0.3))
+    assert under_fifo() == {"ana": Quota(share=0.3)}
+    with pytest.raises(UnknownQuotas, match="do not hold: policy flowcon"):
+        under_flowcon()
+    (tmp_path / "users.json").write_text("{")
+    with pytest.raises(UnknownQuotas, match=r"stay as they were: .* is damaged"):
+        under_fifo()
