@@ -10,11 +10,13 @@ from tests.api.stage import Stage, journal_bytes, on_stage
 from tests.live.test_platform import until
 
 from swell.api.errors import NoPlatform
+from swell.api.user_list import TenantLimits, UserList
 from swell.api.what_if import Wish, what_if
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.event import NodeJoined
 from swell.model.job import JobClass, Phase
+from swell.model.quota import Quota
 
 ONE = {"workers": "1"}  #: such a job wants no more than it has: the head has nothing to wake for
 
@@ -124,6 +126,18 @@ def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> N
     assert not found.is_up and [job.id for job in found.jobs] == [job_id]
     assert found.jobs[0].then.phase is Phase.SUCCEEDED
     assert journal_bytes(stage.folder) == before
+
+
+def test_a_platform_that_is_down_has_the_quotas_that_it_would_hear_of(tmp_path: Path, script: Path) -> None:
+    with on_stage(tmp_path / "state") as stage:
+        stage.run(script, tenant="ana", **ONE)
+    UserList(stage.folder.path).limit("ana", TenantLimits(share=0.5))
+    found = what_if(stage.folder.path, Wish(policy="fifo", quotas=(("ana", Quota(devices=2)),)))
+    assert found.quotas_now == {"ana": Quota(share=0.5)} and found.quotas_then == {"ana": Quota(devices=2)}
+    with pytest.raises(InvalidInput, match=r"flowcon cannot keep quotas .*--quota TENANT=any"):
+        what_if(stage.folder.path, Wish(policy="flowcon"))
+    freed = what_if(stage.folder.path, Wish(policy="flowcon", quotas=(("ana", None),)))
+    assert freed.quotas_then == {}
 
 
 def test_what_cannot_be_is_named_with_the_remedy(stage: Stage, script: Path, tmp_path: Path) -> None:

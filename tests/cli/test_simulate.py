@@ -91,6 +91,30 @@ def test_where_a_log_tells_whose_jobs_are_it_is_said_how_tenants_fared(swell: Ru
     assert sum(group["jobs"] for group in result["metrics"]["by_size"]) == 22
 
 
+def test_quotas_are_told_to_the_head_and_named_in_what_it_prints(swell: Run) -> None:
+    rows = [f"{600 * number},1,3600,{name}" for number, name in enumerate(["ana", "ben"] * 3)]
+    Path("shared.csv").write_text("\n".join(["submit_s,num_devices,duration_s,tenant", *rows]))
+    words = ("shared.csv", *TWO_ON_ONE_NODE[1:], "--policy", "fifo")
+    done = swell(*words, "--quota", "ana=3", "--quota", "ana=50%", "--quota", "ben=any", "--json", "out.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].strip() == "quotas: ana 3 devices and 50% of the devices"
+    (result,) = json.loads(Path("out.json").read_text())
+    assert result["truth"]["quotas"] == {"ana": {"devices": 3, "share": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--quota", "eve=1"), "no job of log.csv is of tenant 'eve'; tenants there are (no tenant)"),
+        (("--quota", "=150%"), "up to 100%"),
+        (("--quota", "=1", "--policy", "fifo,flowcon"), "policy flowcon cannot keep quotas"),
+    ],
+)
+def test_quotas_that_cannot_be_are_named(swell: Run, words: tuple[str, ...], rule: str) -> None:
+    done = swell(*TWO_ON_ONE_NODE, *(("--policy", "fifo") if "--policy" not in words else ()), *words)
+    assert done.returncode == 1 and rule in done.stderr and done.stdout == ""
+
+
 def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
     title = (
         "resize cost none, noise 0.1, profile error 0.2, 2 s after every 1,500 steps, "

@@ -16,6 +16,7 @@ from swell.core.saved_kinds import read_one_kind
 from swell.model.cluster import Node
 from swell.model.event import DrainRequested
 from swell.model.job import Phase
+from swell.model.quota import Quota, Quotas
 from swell.model.view import JobView
 from swell.policies import registry
 from swell.sim.job import SimJob
@@ -62,9 +63,13 @@ class Half:
         return Standing(now_s=self.cut_s, saved=read_one_kind(self.state), jobs=known)
 
     def if_(
-        self, policy: str = "", nodes: tuple[Node, ...] = (), jobs: tuple[SimJob, ...] = ()
+        self,
+        policy: str = "",
+        nodes: tuple[Node, ...] = (),
+        jobs: tuple[SimJob, ...] = (),
+        quotas: Quotas | None = None,
     ) -> dict[str, Fate]:
-        change = PlatformChange(policy=policy, nodes=nodes, jobs=jobs)
+        change = PlatformChange(policy=policy, nodes=nodes, jobs=jobs, quotas=quotas)
         return go_on(head(self.policy), self.standing, change)
 
 
@@ -171,3 +176,15 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
 
 def ends(told: dict[str, Fate]) -> list[str]:
     return sorted(told, key=lambda name: told[name].finish_s or math.inf)
+
+
+def test_the_head_that_goes_on_hears_of_other_quotas() -> None:
+    half, quotas = Half([job("a", steps=400)], 30.25, "fifo"), {"ana": Quota(devices=3)}
+    core = head("fifo")
+    go_on(core, half.standing, PlatformChange(quotas=quotas))
+    assert core.quotas == quotas
+    later = Standing(now_s=30.25, saved=read_one_kind(core.save()), jobs={})
+    for change, then in ((PlatformChange(), quotas), (PlatformChange(quotas={}), {})):
+        core = head("fifo")
+        go_on(core, later, change)
+        assert core.quotas == then

@@ -17,7 +17,9 @@ from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.promise_request import PromiseRequest
+from swell.api.quotas import refuse_unkept
 from swell.api.similar_jobs import Likenesses
+from swell.api.user_list import UserList
 from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
 from swell.core.job_progress import JobProgress
 from swell.core.platform_core import place_without_kind
@@ -32,6 +34,7 @@ from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.options import Sizes
+from swell.model.quota import Quota
 from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy
 from swell.settings import Settings
@@ -69,6 +72,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     num_devices_then: int
     jobs: tuple[Forecast, ...]  #: in order of submission, hypothetical ones last
     left_out: tuple[str, ...]  #: ids of open jobs of which nothing is known yet
+    quotas_now: dict[str, Quota] = {}  #: of devices, by tenant
+    quotas_then: dict[str, Quota] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +87,8 @@ class Wish:
     deadlines: tuple[tuple[str, str], ...] = ()  #: (job id, the deadline to ask for, as users write it)
     submit: Path | None = None  #: a job file
     text: str | None = None  #: of that file; None: it is read
+    #: Of tenants, each in place of the one that it has; None: any number of devices.
+    quotas: tuple[tuple[str, Quota | None], ...] = ()
 
 
 def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
@@ -129,6 +136,10 @@ class Scene:
         return self.kinds[0].saved.policy or DEFAULT_POLICY
 
     @property
+    def quotas(self) -> dict[str, Quota]:
+        return self.kinds[0].saved.quotas
+
+    @property
     def num_devices(self) -> int:
         return sum(kind.saved.cluster.num_devices for kind in self.kinds)
 
@@ -150,7 +161,8 @@ def _scene(folder: StateFolder) -> Scene:
     is_up, state, views = _stand(folder)
     ended = [view for view in views if view.phase.is_end]
     cache = ProfileCache(folder.path)
-    kinds = [_kind_scene(one, cache, ended) for one in read_kinds(state)]
+    quotas = None if is_up else dict(UserList(folder.path).quotas())  # as a platform hears when it starts
+    kinds = [_kind_scene(one, cache, ended, quotas) for one in read_kinds(state)]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
     clock.go_on(calendar, max(kind.saved.now_s for kind in kinds))
     return Scene(
@@ -162,8 +174,12 @@ def _scene(folder: StateFolder) -> Scene:
     )
 
 
-def _kind_scene(one: SavedKind, cache: ProfileCache, ended: Sequence[JobView]) -> KindScene:
+def _kind_scene(
+    one: SavedKind, cache: ProfileCache, ended: Sequence[JobView], quotas: dict[str, Quota] | None
+) -> KindScene:
+    """Args: quotas: that hold; None: those that its head knows."""
     saved, belief = one.saved, FittedBelief()
+    saved.quotas = saved.quotas if quotas is None else quotas
     belief.restore(saved.belief)
     likenesses = Likenesses(cache, saved.cluster, saved.records, ended)
     return KindScene(kind=one.kind, saved=saved, likenesses=likenesses, belief=belief)
@@ -185,8 +201,11 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     num_then = scene.num_devices + sum(len(node.devices) for node in nodes) - _num_lost(scene, wish.drain)
     policy = wish.policy or scene.policy
     _check_drained(scene, wish.drain)
+    quotas = _quotas(scene, wish)
+    refuse_unkept([policy], quotas, "take the quotas away with --quota TENANT=any")
     deadlines = _deadlines(scene, wish.deadlines)
     drafts = _drafts(scene, wish, nodes, new_policy(policy).domain.sizes)
+    _check_tenants(wish, [*scene.records, *drafts])
     told, left_out = dict[str, Forecast](), set[str]()
     unnamed = place_without_kind([kind.kind for kind in scene.kinds])
     for kind in scene.kinds:
@@ -198,6 +217,7 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
             nodes=added,
             drained=tuple(node.name for node in kind.saved.cluster.nodes if node.name in wish.drain),
             deadlines=tuple((job_id, at_s) for job_id, at_s in deadlines if job_id in ids),
+            quotas=quotas if wish.quotas else None,
         )
         forecasts, unknown = _forecasts(scene, kind, change, of_kind)
         told |= {forecast.id: forecast for forecast in forecasts}
@@ -212,7 +232,25 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
         num_devices_then=num_then,
         jobs=tuple(told[record.id] for record in (*records, *drafts) if record.id in told),
         left_out=tuple(record.id for record in records if record.id in left_out),
+        quotas_now=scene.quotas,
+        quotas_then=dict(quotas),
     )
+
+
+def _quotas(scene: Scene, wish: Wish) -> dict[str, Quota]:
+    """All that would hold."""
+    wanted = scene.quotas | dict(wish.quotas)
+    return {tenant: quota for tenant, quota in wanted.items() if quota is not None}
+
+
+def _check_tenants(wish: Wish, records: Sequence[JobRecord]) -> None:
+    """Raises InvalidInput: a quota of a tenant without jobs changes nothing."""
+    there = {record.spec.tenant for record in records}
+    for tenant, _ in wish.quotas:
+        if tenant not in there:
+            raise InvalidInput(
+                f"--quota: no open job is of tenant {tenant!r}; `swell jobs --tenant {tenant}` lists its jobs"
+            )
 
 
 def _forecasts(

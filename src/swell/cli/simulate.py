@@ -22,6 +22,7 @@ from swell.model.job import AfterRefusal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from swell.model.quota import Quota
     from swell.settings import Settings
     from swell.sim.epoch_ends import EpochEnds
     from swell.sim.outcome import SimOutcome
@@ -158,6 +159,15 @@ def simulate(
     ] = AfterRefusal.END,
     format: fill.Format = None,
     strict: fill.Strict = False,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TENANT=DEVICES|SHARE",
+            help="Most devices that jobs of a tenant hold together: ana=8, or ben=25% of those there are; "
+            "may be repeated. Default: any number.",
+            show_default=False,
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; may be repeated."),
@@ -214,6 +224,7 @@ def simulate(
     The scheduler is the one that runs live. Two runs with the same options, files and version print the same
     results.
     """
+    from swell.api.quotas import refuse_unkept
     from swell.sim.report_data import SimulatedLog
     from swell.sim.stage import truth_of
 
@@ -237,8 +248,10 @@ def simulate(
         cores,
         core_options.core_sharing(cpu_shares, interference),
         report_every,
+        _quotas(quota or []),
     )
     names = policy_names(policy)
+    refuse_unkept(names, conditions.quotas, "leave --quota out")
     inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
     check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs, "--html": html}, inputs)
     is_logged = jobs is not None or stories is not None
@@ -328,6 +341,7 @@ def _conditions(
     cores: float | None,
     sharing: CoreDivision,
     report_every: str | None,
+    quotas: dict[str, Quota],
 ) -> Conditions:
     from swell.sim.injected_faults import parse_fault_rates
     from swell.sim.stage import MAX_NOISE, Conditions
@@ -353,7 +367,15 @@ def _conditions(
         cores=cores,
         sharing=sharing,
         report_s=None if report_every is None else _seconds("report-every", report_every),
+        quotas=quotas,
     )
+
+
+def _quotas(texts: Sequence[str]) -> dict[str, Quota]:
+    """Raises InvalidInput."""
+    from swell.api.quotas import parse_quotas
+
+    return {tenant: quota for tenant, quota in parse_quotas(texts).items() if quota is not None}
 
 
 def _epoch_ends(text: str) -> EpochEnds:

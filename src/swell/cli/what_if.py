@@ -47,6 +47,14 @@ def what_if(
             "times.",
         ),
     ] = None,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TENANT=DEVICES|SHARE|any",
+            help="Give a tenant this quota of devices in place of the one it has: ana=8, ben=25% of those "
+            "there are, or ana=any. May be given several times.",
+        ),
+    ] = None,
     submit: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Submit the jobs of this file.")
     ] = None,
@@ -58,6 +66,7 @@ def what_if(
     A copy of the live scheduler's state is simulated, with its estimated speeds of the jobs. Options can be
     combined. Works with the platform up or down.
     """
+    from swell.api.quotas import parse_quotas
     from swell.api.what_if import Wish
     from swell.api.what_if import what_if as ask
 
@@ -68,11 +77,12 @@ def what_if(
         drain=tuple(drain or ()),
         deadlines=_deadlines(deadline or []),
         submit=submit,
+        quotas=tuple(parse_quotas(quota or []).items()),
     )
     if wish == Wish(kind=kind):
         raise typer.BadParameter(
             "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --deadline JOB=TIME, "
-            "--submit FILE.yaml"
+            "--quota TENANT=DEVICES, --submit FILE.yaml"
         )
     answer = ask(state, wish)
     if json:
@@ -110,9 +120,21 @@ def _differences(answer: WhatIf) -> Iterator[str]:
         yield f"policy {answer.policy_then} instead of {answer.policy_now}"
     if answer.num_devices_then != answer.num_devices_now:
         yield f"{answer.num_devices_then} devices instead of {answer.num_devices_now}"
+    yield from _changed_quotas(answer)
     num_new = sum(job.is_hypothetical for job in answer.jobs)
     if num_new:
         yield "1 more job" if num_new == 1 else f"{num_new} more jobs"
+
+
+def _changed_quotas(answer: WhatIf) -> Iterator[str]:
+    from swell.model.quota_words import told_quota, told_tenant
+
+    now, then = answer.quotas_now, answer.quotas_then
+    for tenant in sorted(now.keys() | then.keys()):
+        if now.get(tenant) != then.get(tenant):
+            quota = told_quota(then[tenant]) if tenant in then else "any number of devices"
+            before = f" instead of {told_quota(now[tenant])}" if tenant in now else ""
+            yield f"{told_tenant(tenant)} may hold {quota}{before}"
 
 
 def _row(job: Forecast, at_s: float) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from swell.model.lengths import span
+from swell.model.quota_words import told_quotas
 from swell.sim.comparison import best_policies, differences
 from swell.sim.report import Truth
 from swell.sim.report_data import SimulatedLog, report_data
@@ -87,6 +88,8 @@ def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:
     for name in ("resize_cost", "noise", "profile_error", "refused", "pool", "cores"):
         if told[name] is not None:
             yield name.replace("_", " "), told[name]
+    if truth.quotas:
+        yield "quotas", told_quotas(truth.quotas)
     if truth.node_mtbf_s is not None:
         yield "mean time between failures of a node", span(truth.node_mtbf_s)
     settings = ", ".join(f"{name}={value:g}" for name, value in sorted(truth.settings.items()))

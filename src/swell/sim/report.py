@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swell.model.job import AfterRefusal
+from swell.model.quota import Quota
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.metrics import Metrics, Timing
@@ -53,6 +54,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
     sharing: CoreDivision | None = None  #: how they did
     report_s: float | None = None  #: between two reports of a job, if somebody chose it
+    quotas: dict[str, Quota] = {}  #: of devices, by tenant
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

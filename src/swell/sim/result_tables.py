@@ -8,6 +8,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from swell.model.lengths import span
+from swell.model.quota_words import told_quotas
 from swell.sim.groups import Fairness
 from swell.sim.metrics import Timing
 from swell.sim.report import PolicyResult, Truth
@@ -56,6 +57,7 @@ def conditions(results: Sequence[PolicyResult]) -> list[str]:
     return [
         f"{truth.trace}: {plural(truth.jobs, 'job')} on {machines(results[0])} ({truth.profiles}), "
         f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}",
+        *([f"quotas: {told_quotas(truth.quotas)}"] if truth.quotas else []),
         *(f"filled: {line}" for line in truth.filled),
     ]
 

@@ -11,14 +11,17 @@ import msgspec
 from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
+from swell.model.event import QuotasSet
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
+from swell.model.quota import Quota
+from swell.model.quota_words import told_tenant
 from swell.sim.change_cost import change_cost
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.jobs import jobs_of
-from swell.sim.occurrence import Occurrence
+from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.report import Shape, Truth
@@ -39,6 +42,8 @@ MAX_INTERFERENCE = 10.0
 MAX_NOISE = 2.0
 #: More failures than one a second are no nodes.
 LEAST_MEAN_S = 1.0
+#: Tenants that an error about another one names.
+MOST_NAMED = 8
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +64,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     cores: float | None = None  #: of each owned node, which jobs on it share; None: each device has its own
     sharing: CoreDivision = BY_WEIGHT  #: how they do
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
+    quotas: dict[str, Quota] = {}  #: of devices, by tenant
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
@@ -129,11 +135,14 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     kind = profiles.name
     nodes = cluster(conditions.nodes, conditions.devices_per_node, kind, conditions.cores)
     others: list[tuple[float, Occurrence]] = []
+    if conditions.quotas:
+        _check_tenants(workload, conditions.quotas)
+        others.append((0.0, EventArrives(QuotasSet(at_s=0.0, quotas=conditions.quotas))))
     if conditions.node_mtbf_s is not None:
         last_s, longest_s = 0.0, 0.0
         for job in workload.jobs:
             last_s, longest_s = max(last_s, job.submit_s), max(longest_s, job.duration_s)
-        others = node_failures(
+        others += node_failures(
             nodes, conditions.node_mtbf_s, conditions.node_mttr_s, last_s + longest_s, conditions.seed
         )
     return Scenario(
@@ -155,6 +164,17 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         pool=_pool_beside(nodes, conditions.pool, kind),
         sharing=conditions.sharing,
     )
+
+
+def _check_tenants(workload: Workload, quotas: Mapping[str, Quota]) -> None:
+    """Raises InvalidInput: what is limited is nothing."""
+    there = {job.tenant or "" for job in workload.jobs}
+    for name in quotas:
+        if name not in there:
+            some = ", ".join(sorted(map(told_tenant, there))[:MOST_NAMED])
+            raise InvalidInput(
+                f"--quota: no job of {workload.source} is of tenant {name!r}; tenants there are {some}"
+            )
 
 
 def _report_s(workload: Workload, conditions: Conditions) -> float:
@@ -209,6 +229,7 @@ def truth_of(
         cores=conditions.cores,
         sharing=None if conditions.cores is None else conditions.sharing,
         report_s=conditions.report_s,
+        quotas=conditions.quotas,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -12,8 +12,9 @@ from swell.core.costs import ChangeCosts
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.coding import encode
-from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened
+from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened, QuotasSet
 from swell.model.job import Phase
+from swell.model.quota import Quotas
 from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
@@ -36,6 +37,7 @@ class PlatformChange:
     drained: tuple[str, ...] = ()  #: names of nodes that take no more work, and that jobs leave
     deadlines: tuple[tuple[str, float], ...] = ()  #: (job id, s) that are asked for, as in a `JobSpec`
     jobs: tuple[SimJob, ...] = ()  #: that are submitted
+    quotas: Quotas | None = None  #: all that hold; None: the same
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +101,8 @@ def _events(standing: Standing, change: PlatformChange) -> list[tuple[float, Occ
     now_s, happening = standing.now_s, list[Occurrence]()
     if change.policy or standing.saved.is_draining:
         happening.append(EventArrives(Opened(at_s=now_s, policy=change.policy)))
+    if change.quotas is not None:
+        happening.append(EventArrives(QuotasSet(at_s=now_s, quotas=dict(change.quotas))))
     happening += [NodeReturns(node) for node in change.nodes]
     happening += [EventArrives(NodeWarned(at_s=now_s, name=name, why="what if")) for name in change.drained]
     happening += [
