@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from tests.core.checked_world import CheckedWorld
@@ -40,7 +41,7 @@ class Head:
         self._saved: bytes | None = None
         self._journal: list[Sequence[AnyEvent]] = []
         self._generations: dict[str, int] = {}
-        self._issued: list[AnyCommand] = []
+        self._issued: defaultdict[str, list[object]] = defaultdict(list)  #: by job
         self._held: dict[str, tuple[str, ...]] = {}  #: by job, after the turn before
 
     # ------------------------------------------------------------ users
@@ -158,22 +159,23 @@ class Head:
 
     # ------------------------------------------------------------ laws
     def _check_turn(self, commands: list[AnyCommand]) -> None:
-        for view in self.core.ended_views():
+        ended, views = self.core.ended_views(), self.core.views()
+        for view in ended:
             assert view.id not in self.ended, f"{view.id} ended twice"
             assert not (view.is_promised and view.phase is Phase.REJECTED)
             assert view.devices == () and view.finished_s is not None
             self.ended[view.id] = view
-        assert not self.ended.keys() & {view.id for view in self.core.views()}, "an ended job came back"
-        for view in [*self.core.views(), *self.core.ended_views()]:
+        assert not self.ended.keys() & {view.id for view in views}, "an ended job came back"
+        for view in [*views, *ended]:
             _check_history(view)
         self._check_generations(commands)
         self._check_under_way(commands)
-        self._check_places(commands)
-        held = [device for view in self.core.views() for device in view.devices]
+        self._check_places(commands, views)
+        held = [device for view in views for device in view.devices]
         assert len(held) == len(set(held))
-        self._check_board()
+        self._check_board(views)
 
-    def _check_places(self, commands: list[AnyCommand]) -> None:
+    def _check_places(self, commands: list[AnyCommand], views: Sequence[JobView]) -> None:
         """No gang gets a device of a node that is gone or to be left; it may keep one that it had."""
         nodes = [node for node in self.core.cluster.nodes if node.name not in self.core.warned]
         usable = {device for node in nodes for device in node.devices}
@@ -181,12 +183,12 @@ class Head:
             if isinstance(command, LaunchGang | Reconfigure):
                 own = self._held.get(command.job_id, ()) if isinstance(command, Reconfigure) else ()
                 assert usable.union(own).issuperset(command.target.devices), (command, usable)
-        self._held = {view.id: view.devices for view in self.core.views()}
+        self._held = {view.id: view.devices for view in views}
 
-    def _check_board(self) -> None:
+    def _check_board(self, views: Sequence[JobView]) -> None:
         """What was posted change by change is what is."""
         shown = {view.id: view for view in self._board.jobs() if not view.phase.is_end}
-        assert shown == {view.id: view for view in self.core.views()}
+        assert shown == {view.id: view for view in views}
         assert all(self._board.job(job_id) == view for job_id, view in shown.items())
 
     def _check_generations(self, commands: list[AnyCommand]) -> None:
@@ -200,12 +202,13 @@ class Head:
 
     def _check_under_way(self, commands: list[AnyCommand]) -> None:
         """What was just said is out, but for ends of unwanted trial runs; what is out was said."""
-        self._issued += commands
-        under_way = [_without_sizes(command) for command in self.core.under_way()]
-        issued = [_without_sizes(command) for command in self._issued]
-        awaited = [command for command in commands if getattr(command, "job_id", None) not in self.ended]
+        for command in commands:
+            self._issued[_job_of(command)].append(_without_sizes(command))
+        out = self.core.under_way()
+        under_way = [_without_sizes(command) for command in out]
+        awaited = [command for command in commands if _job_of(command) not in self.ended]
         assert all(_without_sizes(command) in under_way for command in awaited)
-        assert all(command in issued for command in under_way)
+        assert all(_without_sizes(command) in self._issued[_job_of(command)] for command in out)
 
     def _check_world(self) -> None:
         """Every device that may have a process on it is one that the head holds for this very job."""
@@ -213,6 +216,11 @@ class Head:
         held |= self.core.unknown_owner
         for device, job_id in self.port.occupied.items():
             assert held.get(device) == job_id, f"{device} is busy with {job_id}, the head says {held}"
+
+
+def _job_of(command: AnyCommand) -> str:
+    """Empty for a timer, which is of no job."""
+    return "" if isinstance(command, WakeAt) else command.job_id
 
 
 def _without_sizes(command: AnyCommand) -> object:
