@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from swell.arrays import FloatArray, IntArray
 from swell.solvers.horizon.pricing import Pricing, plans_within
@@ -58,6 +56,10 @@ class _Among(NamedTuple):
 
 def _best_among(of: Pricing, prices: FloatArray, num_devices: int, loss: float, max_nodes: int) -> _Among:
     """Of plans that each lose at most `loss` at `prices`."""
+    # Imported when it is first asked: it takes a third of a second, and most platforms never ask.
+    from scipy import sparse
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     best = np.zeros((len(of.num), len(of.weights)), dtype=np.int64)
     plans = plans_within(of, prices, loss, MAX_PLANS)
     if plans is None:
