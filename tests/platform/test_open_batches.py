@@ -16,6 +16,7 @@ from tests.platform.program import DEVICES, SCRIPTS, Program, eventually, job_id
 from swell.model.view import JobView
 
 EPOCHS = 30  #: of jobs of the long test
+ENDLESS = 600  #: epochs of a job that ends when it is told to
 VISITS = SCRIPTS / "visits.py"
 NUM_SAMPLES, EACH = 1000, 32  #: of the script
 RANGE, FIXED = "32:256", (32, 64, 128, 192, 256)
@@ -55,18 +56,18 @@ class Ride:
         return self.ids[name]
 
     def diary(self, name: str) -> list[tuple[int, ...]]:
-        """(steps, pid of the leader, workers, batch) of each step so far."""
+        """(steps, pid of the leader, workers, batch, epoch) of each step so far."""
         path = self._folder / name / "diary"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [tuple(map(int, line.split())) for line in lines if line.endswith("\n")]
 
     def ways(self, name: str) -> list[tuple[int, ...]]:
         """(workers, batch) that it has trained with, without repetitions."""
-        return [way for way, _ in groupby(entry[2:] for entry in self.diary(name))]
+        return [way for way, _ in groupby(entry[2:4] for entry in self.diary(name))]
 
     def await_way(self, name: str, is_it: Callable[[int, int], bool], what: str) -> None:
         begun = len(self.diary(name))
-        eventually(lambda: any(is_it(*entry[2:]) for entry in self.diary(name)[begun:]), f"{name}: {what}")
+        eventually(lambda: any(is_it(*entry[2:4]) for entry in self.diary(name)[begun:]), f"{name}: {what}")
 
     def await_victim(self, chance: Random) -> JobView | None:
         """A job that trains; None once all have ended."""
@@ -85,6 +86,13 @@ class Ride:
             lambda: len(self.diary(name)) >= num_steps or self.swell.job(self.ids[name]).phase.is_end,
             f"{num_steps} steps of {name}",
         )
+
+    def end(self, name: str) -> None:
+        """Before the next epoch but one, at whose beginning all workers know it."""
+        self._epochs[name] = self.diary(name)[-1][4] + 2
+        draft = self._folder / name / "draft"
+        draft.write_text(str(self._epochs[name]))
+        draft.rename(self._folder / name / "before")
 
     def check(self, name: str) -> float:
         """It has ended well, and every sample was seen once an epoch. Returns its final loss."""
@@ -124,7 +132,7 @@ def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_poll
     ride: Ride,
 ) -> None:
     swell = ride.swell
-    first = ride.submit("first", 60, "--batch", RANGE)
+    first = ride.submit("first", ENDLESS, "--batch", RANGE)
     ride.await_way("first", lambda workers, batch: workers == 4 and batch > 96, "a batch for four workers")
     ride.submit("second", 12, "--batch", RANGE, "--global-batch", 64)
     ride.await_way("first", lambda workers, batch: workers < 4, "room for another")
@@ -140,6 +148,10 @@ def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_poll
     assert "workers_lost" in told and any(
         "samples in a step" in s["text"] for s in swell.json("explain", first)
     )
+    ride.await_way(
+        "first", lambda workers, batch: workers == 4 and batch > 96, "a worker in place of the lost"
+    )
+    ride.end("first")
     ride.check("first")
     assert {batch for _, batch in ride.ways("first")} >= {32, 128}
     check_replay(swell)
@@ -148,12 +160,14 @@ def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_poll
 def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) -> None:
     swell = ride.swell
     change_policy(swell, "elasticflow")
-    first = ride.submit("first", 60, "--batch-per-worker", EACH)
+    first = ride.submit("first", ENDLESS, "--batch-per-worker", EACH)
     ride.await_way("first", lambda workers, _: workers == 4, "four workers")
     kill(swell.job(first).live_pids[2])
     ride.await_way("first", lambda workers, _: workers == 3, "the survivors")
     ride.submit("second", 5, "--batch-per-worker", EACH)
     ride.check("second")
+    ride.await_way("first", lambda workers, _: workers == 4, "all devices once more")
+    ride.end("first")
     ride.check("first")
     for name in ("first", "second"):
         assert all(batch == EACH * workers for workers, batch in ride.ways(name)), ride.ways(name)

@@ -2,7 +2,7 @@
 
 A step takes a worker as long with one sample as with 32, and beyond that longer and longer, as one whose
 cache is too small: so the best batch is 32 for each worker. Keeps a diary in the current folder, a line a
-step: steps, pid of the leader, workers, batch.
+step: steps, pid of the leader, workers, batch, epoch. Ends before the epoch that a file `before` names.
 
 Arguments outside of Swell: epochs, and a batch that stays; its rate is by the same rule, and no step waits.
 """
@@ -53,7 +53,9 @@ optimizer = CountingSgd(groups, lr=RATE * (batch / OWN_BATCH) ** 0.5)
 loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=batch, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=epochs, rate_rule="square_root")
 with open("diary", "a") as diary:
-    for _ in run.epochs():
+    for epoch in run.epochs():
+        if Path("before").exists() and epoch >= int(Path("before").read_text()):
+            break
         for (index,) in run.batches():
             optimizer.zero_grad()
             loss = seen(index).mean() + torch.nn.functional.mse_loss(line(x[index]), y[index])
@@ -63,7 +65,7 @@ with open("diary", "a") as diary:
             before = run.steps
             run.step(loss)
             if run.is_leader and run.steps > before:
-                diary.write(f"{run.steps} {os.getpid()} {run.num_workers} {run.global_batch}\n")
+                diary.write(f"{run.steps} {os.getpid()} {run.num_workers} {run.global_batch} {epoch}\n")
                 diary.flush()
 if run.is_leader:
     visits = seen.weight.detach()
