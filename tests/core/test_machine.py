@@ -183,6 +183,7 @@ class HostileWorld(RuleBasedStateMachine):
         self.world.join(node("n0", 4))
         self.world.clear_node("n0")
         self.world.say(Opened(at_s=self.world.now_s, policy="in_turns"))
+        self.world.say(QuotasSet(at_s=self.world.now_s, quotas={}))
         self.head.run()
         assert len(self.head.ended) == self.num_jobs, self.head.story()
         assert self.head.core.is_idle and not self.head.port.occupied

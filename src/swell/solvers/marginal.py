@@ -19,16 +19,16 @@ class Own(NamedTuple):
     is_bound: BoolArray  #: (J,) takers that may have this part only
 
 
-class Groups(NamedTuple):
+class TakerGroups(NamedTuple):
     """Takers that may have only so much together, whatever else is left."""
 
     left: IntArray  #: (G,) for each group; less than nothing where it has more than that already
     of: IntArray  #: (J,) the group of each taker
 
 
-def one_group(num_takers: int) -> Groups:
+def one_group(num_takers: int) -> TakerGroups:
     """All may have all."""
-    return Groups(np.full(1, ENDLESS), np.zeros(num_takers, dtype=np.int64))
+    return TakerGroups(np.full(1, ENDLESS), np.zeros(num_takers, dtype=np.int64))
 
 
 #: Devices that no takers use up.
@@ -47,7 +47,7 @@ def boost(
     rank: IntArray,
     left: int,
     own: Own | None = None,
-    groups: Groups | None = None,
+    groups: TakerGroups | None = None,
 ) -> tuple[IntArray, int]:
     """Raise takers one level at a time, the largest return per device first, while `left` lasts.
 
@@ -154,7 +154,7 @@ def raise_within(
     most: int | IntArray,
     left: int,
     own: Own,
-    groups: Groups | None = None,
+    groups: TakerGroups | None = None,
 ) -> tuple[int, int]:
     """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""
     rows = np.asarray(rows, dtype=np.int64)

@@ -13,7 +13,7 @@ from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.levels import Levels
 from swell.solvers.filling import no_plans
 from swell.solvers.grouped import GroupedProfile
-from swell.solvers.marginal import Groups, Own, boost, raise_within
+from swell.solvers.marginal import Own, TakerGroups, boost, raise_within
 from swell.solvers.profile import BROKEN, Plans
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
@@ -157,13 +157,13 @@ def _unpaid(
     return unpaid
 
 
-def _groups(snapshot: Snapshot, levels: Levels, level: IntArray) -> Groups | None:
+def _groups(snapshot: Snapshot, levels: Levels, level: IntArray) -> TakerGroups | None:
     """What the quota of each tenant leaves at these levels (J,); None: no tenant has one."""
     if snapshot.quota_devices is None:
         return None
     tenants = len(snapshot.quota_devices)
     taken = np.bincount(snapshot.tenant, weights=levels.devices_at(level), minlength=tenants)
-    return Groups(snapshot.quota_devices - taken.astype(np.int64), snapshot.tenant)
+    return TakerGroups(snapshot.quota_devices - taken.astype(np.int64), snapshot.tenant)
 
 
 def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares) -> IntArray:
