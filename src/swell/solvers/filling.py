@@ -16,10 +16,10 @@ from swell.solvers.profile import (
     Takers,
     fill_in_order,
     pay_in_order,
-    take_as_planned,
     take_beyond,
     take_now,
     take_what_is_free,
+    write_least,
 )
 
 #: No grade is too bad.
@@ -35,15 +35,15 @@ class FreeProfile:
 
     def __init__(self, num_devices: int, num_takers: int) -> None:
         """`num_takers`: about how many there will be; with many, the loops are compiled."""
-        self._num_takers = num_takers
-        self.columns = columns = _no_segments(4 + MOST_SEGMENTS + num_takers // 4)
+        self.num_takers = num_takers
+        self.columns = columns = no_segments(4 + MOST_SEGMENTS + num_takers // 4)
         columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
         columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
 
     def copy(self) -> FreeProfile:
         """The same capacity, to try something on."""
         twin = object.__new__(FreeProfile)
-        twin._num_takers = self._num_takers
+        twin.num_takers = self.num_takers
         twin.columns = FreeSegments._make(column.copy() for column in self.columns)
         return twin
 
@@ -59,17 +59,17 @@ class FreeProfile:
 
     def least_with(self, other: FreeProfile) -> FreeProfile:
         """What is free in both, to plan for a few takers."""
-        (own_s, own), (others_s, others) = self._segments(), other._segments()
-        starts_s = np.union1d(own_s, others_s)
-        free = np.minimum(
-            own[own_s.searchsorted(starts_s, side="right") - 1],
-            others[others_s.searchsorted(starts_s, side="right") - 1],
-        )
-        is_step = np.append(True, free[1:] != free[:-1])
+        num_segments = self._num_segments + other._num_segments
         twin = object.__new__(FreeProfile)
-        twin._num_takers = self._num_takers
-        twin.columns = _segments_of(starts_s[is_step], free[is_step])
+        twin.num_takers = self.num_takers
+        twin.columns = no_segments(num_segments // (WIDTH // 2) + 8 * MOST_SEGMENTS)
+        suited(write_least, self.num_takers)(self.columns, other.columns, twin.columns)
         return twin
+
+    @property
+    def _num_segments(self) -> int:
+        columns = self.columns
+        return int(columns.used[columns.order[: columns.num_blocks[0]]].sum())
 
     def _segments(self) -> tuple[FloatArray, IntArray]:
         """(S,) times from which on (S,) devices are free."""
@@ -91,12 +91,12 @@ class FreeProfile:
 
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
         """So many (n,) are not free from now until (n,) then."""
-        run = suited(take_now, self._num_takers)
+        run = suited(take_now, self.num_takers)
         self._serve_all(len(until_s), lambda rest: run(self.columns, num_devices[rest], until_s[rest]))
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
         """(n,) whether so many (n,) are free from now until (n,) then; if so, they are taken."""
-        is_free, run = np.zeros(len(num_devices), dtype=bool), suited(take_what_is_free, self._num_takers)
+        is_free, run = np.zeros(len(num_devices), dtype=bool), suited(take_what_is_free, self.num_takers)
         self._serve_all(
             len(is_free), lambda rest: run(self.columns, num_devices[rest], until_s[rest], is_free[rest])
         )
@@ -122,33 +122,28 @@ class FreeProfile:
         if worst is None:
             worst = ANY
         ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
-        num_served, run = 0, suited(fill_in_order, self._num_takers)
+        num_served, run = 0, suited(fill_in_order, self.num_takers)
         while num_served < len(rows):
             rest = slice(num_served, None)
             num_more = int(run(self.columns, takers, plans, rows[rest], ways[rest], worst, is_late_served))
             num_served += num_more
-            if num_served == len(rows) or self._has_room():
+            if num_served == len(rows) or self.has_room(MOST_SEGMENTS + 2):
                 break
             self._grow()
         return num_served
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
-        is_paid, run = np.zeros(len(rows), dtype=bool), suited(pay_in_order, self._num_takers)
+        is_paid, run = np.zeros(len(rows), dtype=bool), suited(pay_in_order, self.num_takers)
         self._serve_all(
             len(rows),
             lambda rest: run(self.columns, takers, plans, others, rows[rest], levels[rest], is_paid[rest]),
         )
         return is_paid
 
-    def take_as_planned(self, takers: Takers, plans: Plans, rows: IntArray) -> None:
-        """Each takes what its plan says, which another profile made."""
-        run = suited(take_as_planned, self._num_takers)
-        self._serve_all(len(rows), lambda rest: run(self.columns, takers, plans, rows[rest]))
-
     def take_beyond(self, takers: Takers, others: Plans, plans: Plans, rows: IntArray) -> None:
         """Each takes what its other plan needs beyond its own; see `pay`."""
-        run = suited(take_beyond, self._num_takers)
+        run = suited(take_beyond, self.num_takers)
         self._serve_all(len(rows), lambda rest: run(self.columns, takers, others, plans, rows[rest]))
 
     def _serve_all(self, num: int, serve: Callable[[slice], int]) -> None:
@@ -159,8 +154,18 @@ class FreeProfile:
             if done < num:
                 self._grow()
 
-    def _has_room(self) -> bool:
-        return int(self.columns.num_blocks[0]) + MOST_SEGMENTS + 2 <= len(self.columns.order)
+    def has_room(self, num_more: int) -> bool:
+        """For so many blocks more."""
+        return int(self.columns.num_blocks[0]) + num_more <= len(self.columns.order)
+
+    def make_room(self, num_more: int) -> None:
+        """For so many blocks more at least."""
+        self.grow_to(int(self.columns.num_blocks[0]) + num_more)
+
+    def grow_to(self, num_blocks: int) -> None:
+        """Have so many blocks at least, used or not."""
+        while len(self.columns.order) < num_blocks:
+            self._grow()
 
     def _grow(self) -> None:
         old, more = self.columns, len(self.columns.order)
@@ -175,7 +180,8 @@ class FreeProfile:
         )
 
 
-def _no_segments(num_blocks: int) -> FreeSegments:
+def no_segments(num_blocks: int) -> FreeSegments:
+    """Empty blocks."""
     return FreeSegments(
         starts_s=np.zeros((num_blocks, WIDTH)),
         free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
@@ -185,23 +191,6 @@ def _no_segments(num_blocks: int) -> FreeSegments:
         order=np.zeros(num_blocks, dtype=np.int64),
         num_blocks=np.zeros(1, dtype=np.int64),
     )
-
-
-def _segments_of(starts_s: FloatArray, free: IntArray) -> FreeSegments:
-    """In blocks that are half full, and with room for some takers."""
-    half = WIDTH // 2
-    num = -(-len(free) // half)
-    columns = _no_segments(num + 8 * MOST_SEGMENTS)
-    at = np.arange(len(free))
-    columns.starts_s[at // half, at % half] = starts_s
-    columns.free[at // half, at % half] = free
-    columns.used[:num] = np.bincount(at // half)
-    firsts = np.arange(num) * half
-    columns.least[:num] = np.minimum.reduceat(free, firsts)
-    columns.most[:num] = np.maximum.reduceat(free, firsts)
-    columns.order[:num] = np.arange(num)
-    columns.num_blocks[0] = num
-    return columns
 
 
 def no_plans(num_takers: int) -> Plans:

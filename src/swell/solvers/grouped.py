@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.solvers.filling import FreeProfile
-from swell.solvers.profile import Plans, Takers
+from swell.compiled import suited
+from swell.solvers.filling import ANY, FreeProfile, no_segments
+from swell.solvers.profile import ROOM, FreeSegments, Plans, Takers, fill_in_groups
 
 #: In a column of groups: of none.
 NO_GROUP = -1
+#: None is exempt.
+NOBODY: BoolArray = np.zeros(0, dtype=bool)
 
 
 class GroupedProfile:
@@ -23,24 +26,21 @@ class GroupedProfile:
     """
 
     def __init__(
-        self, everything: FreeProfile, group: IntArray | None = None, of_group: Mapping[int, FreeProfile] = {}
+        self, everything: FreeProfile, group: IntArray | None = None, of_group: Sequence[FreeProfile] = ()
     ) -> None:
-        """`group` (J,): of each taker, or NO_GROUP; its profiles are in `of_group`. None: there are none."""
+        """`group` (J,): where the profile of each taker's group is in `of_group`, or NO_GROUP; None: all."""
         self.everything = everything
-        self._of_group = dict(of_group)
+        self._of_group = list(of_group)
         self._group = group if of_group else None
 
     def copy(self) -> GroupedProfile:
         """The same capacity, to try something on."""
-        return self._with(self.everything.copy())
+        return GroupedProfile(self.everything.copy(), self._group, [one.copy() for one in self._of_group])
 
     def raised(self, num_devices: int) -> GroupedProfile:
         """A copy with so many more devices at all times, but none more for a group."""
-        return self._with(self.everything.raised(num_devices))
-
-    def _with(self, everything: FreeProfile) -> GroupedProfile:
-        of_group = {group: profile.copy() for group, profile in self._of_group.items()}
-        return GroupedProfile(everything, self._group, of_group)
+        everything = self.everything.raised(num_devices)
+        return GroupedProfile(everything, self._group, [one.copy() for one in self._of_group])
 
     @property
     def num_free_now(self) -> int:
@@ -61,10 +61,9 @@ class GroupedProfile:
     def take_now(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> None:
         """So many (n,) are not free from now until (n,) then, which these takers have."""
         self.everything.take_now(num_devices, until_s)
-        if self._group is not None:
-            for group, profile in self._of_group.items():
-                own = self._group[rows] == group
-                profile.take_now(num_devices[own], until_s[own])
+        for group, profile in enumerate(self._of_group):
+            is_own = self._group[rows] == group if self._group is not None else NOBODY
+            profile.take_now(num_devices[is_own], until_s[is_own])
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> BoolArray:
         """(n,) whether so many (n,) are free for each from now until (n,) then; if so, they are taken."""
@@ -72,12 +71,12 @@ class GroupedProfile:
         for run, profile in self._runs(rows):
             if profile is None:
                 is_free[run] = self.everything.take_what_is_free(num_devices[run], until_s[run])
-            else:
-                least = self.everything.least_with(profile)
-                is_free[run] = least.take_what_is_free(num_devices[run], until_s[run])
-                if is_free[run].all():
-                    self.everything.take_now(num_devices[run], until_s[run])
-                    profile.take_now(num_devices[run], until_s[run])
+                continue
+            least = self.everything.least_with(profile)
+            is_free[run] = least.take_what_is_free(num_devices[run], until_s[run])
+            if is_free[run].all():
+                self.everything.take_now(num_devices[run], until_s[run])
+                profile.take_now(num_devices[run], until_s[run])
         return is_free
 
     def fill(
@@ -95,21 +94,51 @@ class GroupedProfile:
         Args:
             exempt: (J,) takers that may have more than is free for their group; None: none.
         """
-        ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows))
-        num_served = 0
-        for run, profile in self._runs(rows):
-            own = rows[run]
-            is_bounded = profile is not None and not (exempt is not None and exempt[own].all())
-            free = self.everything.least_with(profile) if profile and is_bounded else self.everything
-            num_more = free.fill(takers, plans, own, ways[run], is_late_served, worst)
-            num_served += num_more
-            if num_more < len(own):
-                break
-            if profile is not None:
-                profile.take_as_planned(takers, plans, own)
-                if is_bounded:
-                    self.everything.take_as_planned(takers, plans, own)
-        return num_served
+        if self._group is None:
+            return self.everything.fill(takers, plans, rows, how, is_late_served, worst)
+        ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
+        worst, exempt = ANY if worst is None else worst, NOBODY if exempt is None else exempt
+        run, num_served = suited(fill_in_groups, self.everything.num_takers), 0
+        while True:
+            self._make_room()
+            everything, groups, rest = self.everything.columns, self._stacked(), slice(num_served, None)
+            least = no_segments(2 * (len(everything.order) + groups.order.shape[1]) + ROOM)
+            num_served += int(
+                run(
+                    everything,
+                    groups,
+                    self._group,
+                    least,
+                    takers,
+                    plans,
+                    rows[rest],
+                    ways[rest],
+                    worst,
+                    is_late_served,
+                    exempt,
+                )
+            )
+            if num_served == len(rows) or all(one.has_room(ROOM) for one in self._profiles):
+                return num_served
+
+    @property
+    def _profiles(self) -> list[FreeProfile]:
+        return [self.everything, *self._of_group]
+
+    def _make_room(self) -> None:
+        for profile in self._profiles:
+            profile.make_room(ROOM)
+
+    def _stacked(self) -> FreeSegments:
+        """The columns of all groups in one, of which those of each group are a part from now on."""
+        num_blocks = max(len(profile.columns.order) for profile in self._of_group)
+        for profile in self._of_group:
+            profile.grow_to(num_blocks)
+        all_columns = zip(*(profile.columns for profile in self._of_group), strict=True)
+        stacked = FreeSegments._make(np.stack(columns) for columns in all_columns)
+        for group, profile in enumerate(self._of_group):
+            profile.columns = FreeSegments._make(column[group] for column in stacked)
+        return stacked
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """As `FreeProfile.pay`."""
@@ -127,17 +156,11 @@ class GroupedProfile:
 
     def _runs(self, rows: IntArray) -> Iterator[tuple[slice, FreeProfile | None]]:
         """Neighbours that are in no group, together; others one by one, with the profile of the group."""
-        if self._group is None:
-            if len(rows):
-                yield slice(0, len(rows)), None
-            return
-        group, first = self._group[rows].tolist(), 0
+        groups = [NO_GROUP] * len(rows) if self._group is None else self._group[rows].tolist()
+        first = 0
         while first < len(rows):
             end = first + 1
-            if group[first] == NO_GROUP:
-                while end < len(rows) and group[end] == NO_GROUP:
-                    end += 1
-                yield slice(first, end), None
-            else:
-                yield slice(first, end), self._of_group[group[first]]
+            while groups[first] == NO_GROUP and end < len(rows) and groups[end] == NO_GROUP:
+                end += 1
+            yield slice(first, end), None if groups[first] == NO_GROUP else self._of_group[groups[first]]
             first = end

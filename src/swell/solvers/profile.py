@@ -85,6 +85,7 @@ class Plans(NamedTuple):
     change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
 
 
+@part
 def fill_in_order(
     profile: FreeSegments,
     takers: Takers,
@@ -131,6 +132,64 @@ def fill_in_order(
         _take(profile, takers, plans, row, 1)
         if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same
             _take_between(profile, 0.0, takers.idle_s[row], held_devices)
+    return len(rows)
+
+
+#: A row may need so many more blocks.
+ROOM = 2 * MOST_SEGMENTS + 4
+
+
+def fill_in_groups(
+    profile: FreeSegments,
+    groups: FreeSegments,
+    group: IntArray,
+    least: FreeSegments,
+    takers: Takers,
+    plans: Plans,
+    rows: IntArray,
+    how: IntArray,
+    worst: IntArray,
+    is_late_served: bool,
+    is_exempt: BoolArray,
+) -> int:
+    """`fill_in_order`, where some takers may only have what is free for their group, too.
+
+    Args:
+        groups: what is free for each group; its columns have the group as a first axis, (G, ...).
+        group: (J,) of each taker; below 0: none.
+        least: blocks to work with.
+        is_exempt: (J,) who may have more than that, and takes it of the group all the same; empty: none.
+    """
+    for position in range(len(rows)):
+        row, one = rows[position], slice(position, position + 1)
+        number = group[row]
+        if number < 0:
+            if fill_in_order(profile, takers, plans, rows[one], how[one], worst, is_late_served) == 0:
+                return position
+            continue
+        own = FreeSegments(
+            groups.starts_s[number],
+            groups.free[number],
+            groups.used[number],
+            groups.least[number],
+            groups.most[number],
+            groups.order[number],
+            groups.num_blocks[number],
+        )
+        num_blocks = profile.num_blocks[0], own.num_blocks[0]
+        if num_blocks[0] + ROOM > len(profile.order) or num_blocks[1] + ROOM > len(own.order):
+            return position
+        if 2 * (num_blocks[0] + num_blocks[1]) + ROOM > len(least.order):
+            return position
+        if len(is_exempt) > 0 and is_exempt[row]:
+            if fill_in_order(profile, takers, plans, rows[one], how[one], worst, is_late_served) == 0:
+                return position
+        else:
+            write_least(profile, own, least)
+            if fill_in_order(least, takers, plans, rows[one], how[one], worst, is_late_served) == 0:
+                return position
+            take_as_planned(profile, takers, plans, rows[one])
+        take_as_planned(own, takers, plans, rows[one])
     return len(rows)
 
 
@@ -793,6 +852,7 @@ def pay_in_order(
     return len(rows)
 
 
+@part
 def take_as_planned(profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray) -> int:
     """Each takes what its plan says that was made elsewhere; returns of how many, as `fill_in_order` does."""
     for position in range(len(rows)):
@@ -901,6 +961,53 @@ def take_what_is_free(
 
 
 # Blocks
+
+
+@part
+def write_least(first: FreeSegments, second: FreeSegments, least: FreeSegments) -> None:
+    """Write what is free in both; `least` is empty, and has blocks for all segments of both, half full."""
+    places = np.zeros((2, 2), dtype=np.int64)  # of each: the block's position, the segment in it
+    at_s, block, used = 0.0, 0, 0
+    while at_s < np.inf:
+        free = min(
+            first.free[first.order[places[0, 0]], places[0, 1]],
+            second.free[second.order[places[1, 0]], places[1, 1]],
+        )
+        if used == WIDTH // 2:
+            _sum_up(least.free[block, :used], least.least, least.most, block)
+            block, used = block + 1, 0
+        least.order[block] = block
+        least.starts_s[block, used], least.free[block, used] = at_s, free
+        used += 1
+        least.used[block] = used
+        ends_s = _end_s(first, places[0]), _end_s(second, places[1])
+        at_s = min(ends_s[0], ends_s[1])
+        if at_s < np.inf and ends_s[0] == at_s:
+            _go_on(first, places[0])
+        if at_s < np.inf and ends_s[1] == at_s:
+            _go_on(second, places[1])
+    _sum_up(least.free[block, :used], least.least, least.most, block)
+    least.num_blocks[0] = block + 1
+
+
+@part
+def _end_s(profile: FreeSegments, place: IntArray) -> float:
+    """Of the segment at this (position of its block, segment in it)."""
+    block = profile.order[place[0]]
+    if place[1] + 1 < profile.used[block]:
+        return profile.starts_s[block, place[1] + 1]  # type: ignore[no-any-return]
+    if place[0] + 1 < profile.num_blocks[0]:
+        return profile.starts_s[profile.order[place[0] + 1], 0]  # type: ignore[no-any-return]
+    return np.inf
+
+
+@part
+def _go_on(profile: FreeSegments, place: IntArray) -> None:
+    """To the next segment."""
+    if place[1] + 1 < profile.used[profile.order[place[0]]]:
+        place[1] += 1
+    else:
+        place[0], place[1] = place[0] + 1, 0
 
 
 @part

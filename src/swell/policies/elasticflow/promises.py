@@ -78,15 +78,15 @@ def all_free(snapshot: Snapshot) -> GroupedProfile:
     return profile
 
 
-def _groups(snapshot: Snapshot) -> tuple[IntArray | None, dict[int, FreeProfile]]:
-    """(J,) the tenant of each job, if it has a quota; and what each of these tenants may have."""
-    if snapshot.quota_devices is None:
-        return None, {}
+def _groups(snapshot: Snapshot) -> tuple[IntArray | None, list[FreeProfile]]:
+    """(J,) the group of each job whose tenant has a quota; and what each of these may have."""
     quota = snapshot.quota_devices
+    if quota is None:
+        return None, []
     is_limited = quota[snapshot.tenant] < snapshot.num_devices
-    tenants = np.unique(snapshot.tenant[is_limited]).tolist()
-    group = np.where(is_limited, snapshot.tenant, NO_GROUP)
-    return group, {one: FreeProfile(int(quota[one]), snapshot.num_jobs) for one in tenants}
+    tenants = np.unique(snapshot.tenant[is_limited])
+    group = np.where(is_limited, tenants.searchsorted(snapshot.tenant), NO_GROUP)
+    return group, [FreeProfile(int(quota[one]), snapshot.num_jobs) for one in tenants.tolist()]
 
 
 @dataclass(frozen=True, slots=True)
