@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,18 @@ from hypothesis import strategies as st
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
+from swell.api.caller import Role
 from swell.api.doctor import examine, look_at_machine
 from swell.api.finding import Finding, Level
 from swell.api.machine_findings import machine_findings
 from swell.api.salvage import salvage
+from swell.api.user_list import TenantLimits, UserList
 from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED
 from swell.model.event import Outcome
 from swell.model.job import Phase
+from swell.model.quota import Quota
+from swell.store import sqlite
 from swell.store.backup import back_up, restore
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
@@ -343,10 +348,74 @@ def test_a_copy_is_made_while_jobs_are_submitted_and_goes_back(tmp_path: Path) -
         stage.run(script, name="second", workers=1)
         with pytest.raises(StateError, match="is there already"):
             back_up(stage.folder, copy)
-    kept = restore(stage.folder, copy)
-    assert kept is not None and "before-restore" in kept.name
+    restored = restore(stage.folder, copy)
+    assert restored.journal is not None and "before-restore" in restored.journal.name
+    assert not restored.has_users and restored.users is None
     assert [job.id for job in unended_jobs(stage.folder.path)] == [first]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["copy.db", "state", "train.py"]
+
+
+def listed(folder: StateFolder) -> tuple[list[str], dict[str, Quota]]:
+    users = UserList(folder.path)
+    return sorted(users.users()), dict(users.quotas())
+
+
+def test_a_copy_has_users_and_quotas_and_they_go_back(site: Site, tmp_path: Path) -> None:
+    copy, folder, users = tmp_path / "copy.db", site.folder, UserList(site.folder.path)
+    token = users.add("ana", Role.VIEW)
+    users.limit("vision", TenantLimits(devices=4, share=0.25, open_jobs=3))
+    back_up(folder, copy)
+    before = listed(folder)
+    users.remove("ana")
+    users.add("ben", Role.OPERATE)
+    users.limit("vision", TenantLimits(open_jobs=3))
+    restored = restore(folder, copy)
+    assert restored.has_users and restored.users is not None
+    assert listed(folder) == before == (["ana"], {"vision": Quota(devices=4, share=0.25)})
+    assert UserList(folder.path).find(token) is not None
+    assert stat.S_IMODE(folder.users.stat().st_mode) == 0o600
+    assert b"ben" in restored.users.read_bytes()
+    assert restore(folder, copy).users is None, "it is the same by now"
+    folder.users.unlink()
+    assert restore(folder, copy).has_users and listed(folder) == before
+    with sqlite3.connect(folder.journal) as raw:
+        tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master")}
+    raw.close()
+    assert "batches" in tables and "copied_files" not in tables
+
+
+def test_a_copy_without_users_leaves_those_that_there_are(site: Site, tmp_path: Path) -> None:
+    """Also one of an earlier version, which is a journal and nothing else."""
+    back_up(site.folder, tmp_path / "copy.db")
+    UserList(site.folder.path).add("ana", Role.VIEW)
+    sqlite.copy_file(site.folder.journal, tmp_path / "old.db")
+    for name in ("copy.db", "old.db"):
+        assert not restore(site.folder, tmp_path / name).has_users
+        assert listed(site.folder) == (["ana"], {})
+
+
+def test_a_copy_whose_list_of_users_is_damaged_goes_nowhere(site: Site, tmp_path: Path) -> None:
+    UserList(site.folder.path).add("ana", Role.VIEW)
+    back_up(site.folder, tmp_path / "copy.db")
+    with sqlite3.connect(tmp_path / "copy.db") as raw:
+        raw.execute("UPDATE copied_files SET content = replace(content, 'view', 'oper')")
+    raw.close()
+    before = site.folder.journal.read_bytes()
+    with pytest.raises(StateError, match=r"copy.db is no sound copy .*users.json is damaged"):
+        restore(site.folder, tmp_path / "copy.db")
+    assert site.folder.journal.read_bytes() == before and listed(site.folder)[0] == ["ana"]
+
+
+def test_a_salvage_leaves_users_and_quotas_as_they_are(site: Site) -> None:
+    users = UserList(site.folder.path)
+    users.add("ana", Role.VIEW)
+    users.limit("vision", TenantLimits(share=0.5))
+    before = site.folder.users.read_bytes()
+    with sqlite3.connect(site.folder.journal) as raw:
+        raw.execute("UPDATE folds SET state = '{}'")
+    raw.close()
+    salvage(site.folder.path)
+    assert site.folder.users.read_bytes() == before
 
 
 def test_of_a_damaged_journal_there_is_no_copy(site: Site, tmp_path: Path) -> None:

@@ -185,13 +185,17 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     state: State = None,
 ) -> None:
-    """Copy the journal; the platform may be running. Checkpoints and logs are not included."""
+    """Copy the journal and the list of users (roles, limits, quotas); the platform may be running.
+
+    Checkpoints and logs are not included.
+    """
     from swell.store.backup import back_up
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     size = back_up(folder, file)
-    print(f"copied the journal of {folder.path} to {file}: {size:,} bytes, every row checked")
+    users = " and users.json" if folder.users.exists() else ""
+    print(f"copied the journal{users} of {folder.path} to {file}: {size:,} bytes, every row checked")
     print(f"not included: {folder.jobs} (checkpoints, logs) and profiles; copy these as files")
     print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
@@ -200,7 +204,7 @@ def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy written by `swell backup`.")],
     state: State = None,
 ) -> None:
-    """Restore the journal from a copy. The platform must be down."""
+    """Restore the journal, and the list of users, from a copy. The platform must be down."""
     from swell.api.at_rest import at_rest
     from swell.store import backup as copies
     from swell.store.folder import StateFolder
@@ -209,11 +213,17 @@ def restore(
     copies.refuse_no_file(file)
     folder.create()
     with at_rest(folder):
-        kept = copies.restore(folder, file)
-    print(
-        f"{folder.journal} now is a copy of {file}" + (f"; the old one was moved to {kept}" if kept else "")
-    )
+        restored = copies.restore(folder, file)
+    print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
+    if restored.has_users:
+        print(f"{folder.users} is that of the copy{_moved(restored.users)}")
+    if restored.users is not None:
+        print("users that were removed since the copy was made are back: look at `swell users`")
     print(
         f"`swell doctor --state {folder.path}` lists the jobs that were submitted or ended "
         "since the copy was made"
     )
+
+
+def _moved(former: Path | None) -> str:
+    return "" if former is None else f"; the old one was moved to {former}"

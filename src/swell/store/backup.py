@@ -1,19 +1,34 @@
-"""Copies of the journal: made while it is in use, and put back while it is not."""
+"""Copies of the journal and the list of users: made while they are in use, put back while they are not."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from swell.store import sqlite
+from swell.store.copied_files import put_files, take_files
 from swell.store.database import dated
 from swell.store.errors import DamagedState, StateError, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
+from swell.store.lock import exclusive
+from swell.wire.whole_files import sync, write_whole
+
+
+class Restored(NamedTuple):
+    """What a copy has replaced."""
+
+    journal: Path | None  #: where the former journal is now; None: there was none
+    has_users: bool  #: the list of users is that of the copy, which has one
+    users: Path | None  #: where the former list is now; None: there was none, or it was the same
 
 
 def back_up(folder: StateFolder, file: Path) -> int:
-    """Write a consistent copy, checked row by row; returns its size in bytes.
+    """Write a consistent copy of the journal, checked row by row, and with it the list of users.
+
+    Returns its size in bytes.
 
     Raises:
         DamagedState: the journal is damaged; no copy is left.
@@ -33,6 +48,7 @@ def back_up(folder: StateFolder, file: Path) -> int:
         sqlite.copy_file(folder.journal, draft)
         if flaw := _flaw(draft):
             raise DamagedState(f"{folder.journal} cannot be copied ({flaw}): {remedy(folder.journal)}")
+        put_files(draft, [folder.users])
         draft.rename(file)
     except OSError as error:
         raise StateError(f"cannot write {file} ({error.strerror}); choose another file") from error
@@ -42,8 +58,8 @@ def back_up(folder: StateFolder, file: Path) -> int:
     return file.stat().st_size
 
 
-def restore(folder: StateFolder, file: Path) -> Path | None:
-    """Put a copy in the journal's place. Returns where the former journal is now; None: there was none.
+def restore(folder: StateFolder, file: Path) -> Restored:
+    """Put a copy in the place of the journal and of the list of users; of this one, if the copy has any.
 
     The platform must be down, and its lock be held.
 
@@ -58,14 +74,38 @@ def restore(folder: StateFolder, file: Path) -> Path | None:
         draft.chmod(0o600)
         if flaw := _flaw(draft):
             raise DamagedState(f"{file} is no sound copy of a journal ({flaw}); choose another")
+        files = _taken(draft, file)
         kept = set_aside(folder.journal, "before-restore")
         draft.rename(folder.journal)
+        users = files.get(folder.users.name)
+        former_users = None if users is None else _restore_users(folder, users)
     except OSError as error:
         raise StateError(f"cannot write {folder.journal} ({error.strerror})") from error
     finally:
         for left in (draft, *sqlite.companions(draft)):
             left.unlink(missing_ok=True)
-    return kept
+    return Restored(kept, users is not None, former_users)
+
+
+def _taken(draft: Path, file: Path) -> Mapping[str, bytes]:
+    try:
+        return take_files(draft)
+    except DamagedState as error:
+        raise DamagedState(f"{file} is no sound copy of a journal ({error}); choose another") from error
+
+
+def _restore_users(folder: StateFolder, content: bytes) -> Path | None:
+    """Where the former list is now; None: there was none, or it was the same. Raises OSError."""
+    with exclusive(folder.users_lock):
+        former = None
+        if folder.users.exists():
+            if folder.users.read_bytes() == content:
+                return None
+            former = dated(folder.users, "before-restore")
+            folder.users.rename(former)
+        write_whole(folder.users, content, is_synced=True)
+        sync(folder.path)
+    return former
 
 
 def refuse_no_file(file: Path) -> None:
