@@ -199,6 +199,18 @@ METRICS: Sequence[PlatformMetric] = (
         ("kind", "ownership", "state"),
     ),
     Gauge(
+        "swell_tenant_devices_held",
+        "Devices that jobs of a tenant hold, of each tenant that has a quota (`swell tenants`).",
+        lambda m: {key: devices.num_held for key, devices in m.tenants.items()},
+        ("tenant", "kind"),
+    ),
+    Gauge(
+        "swell_tenant_devices_quota",
+        "Devices that its quota allows them, of those that are there.",
+        lambda m: {key: devices.most for key, devices in m.tenants.items()},
+        ("tenant", "kind"),
+    ),
+    Gauge(
         "swell_nodes",
         "Nodes: `present`, or `leaving`, which get no more work.",
         _nodes,
