@@ -117,6 +117,8 @@ class InTurns(Policy):
 class Watching(InTurns):
     """Remembers what it was shown last."""
 
+    counts_quotas = True  # no more than others do; but it is asked once
+
     shown: list[Snapshot] = []
 
     def decide(self, snapshot: Snapshot) -> Allocation:

@@ -182,6 +182,7 @@ class HostileWorld(RuleBasedStateMachine):
         self.world.calm_down()
         self.world.join(node("n0", 4))
         self.world.clear_node("n0")
+        self.world.say(QuotasSet(at_s=self.world.now_s, quotas={}))
         self.world.say(Opened(at_s=self.world.now_s, policy="in_turns"))
         self.world.say(QuotasSet(at_s=self.world.now_s, quotas={}))
         self.head.run()

@@ -65,7 +65,7 @@ def keeps_quotas(policy: type[Policy] | Policy) -> bool:
 
     It must count what tenants hold where it promises deadlines, and give devices, not shares of their cores.
     """
-    counts_where_it_promises = not policy.makes_promises or getattr(policy, "counts_quotas", False)
+    counts_where_it_promises = policy.counts_quotas or not policy.makes_promises
     return counts_where_it_promises and not policy.domain.shares_cores
 
 
