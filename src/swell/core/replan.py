@@ -39,8 +39,9 @@ class Replan:
     """Whether a batch needs a new plan: hears each event before it is applied, and is asked once all are.
 
     JobProgress as believed needs none, nor does a change that is done as it was planned. If no job could use
-    more devices, those of a job that ends are no news either. A job that goes at another speed than believed,
-    or is elsewhere, needs one, but only now and then: other jobs will surprise, too.
+    more devices, and no quota keeps one from them, those of a job that ends are no news either. A job that
+    goes at another speed than believed, or is elsewhere, needs one, but only now and then: other jobs will
+    surprise, too.
 
     Args:
         least_s: between two plans for the sake of progress alone.
@@ -101,7 +102,9 @@ class Replan:
         if self._state.is_vacating:
             return False
         if isinstance(event, GangEnded):
-            return self._state.last_plan.is_sated and event.outcome in ENDS
+            # A quota keeps jobs from devices that they could use: others of the tenant may have these now.
+            is_sated = self._state.last_plan.is_sated and not self._state.quotas
+            return is_sated and event.outcome in ENDS
         if not isinstance(event, GangStarted | GangResized):
             return False
         if record is None or event.job_id in self._state.last_plan.revisit:
