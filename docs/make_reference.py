@@ -114,7 +114,7 @@ def settings_page() -> str:
         f"# Settings\n\n{NOTICE}\n",
         "Set with `swell up --set NAME=VALUE`, which may be repeated. Later starts keep the values; "
         "`--set ''` resets all of them. Names that end in `_s` are in seconds.\n",
-        "The first six and those named `code_...`, `user_...` and `access_...` take effect with that "
+        "The first seven and those named `code_...`, `user_...` and `access_...` take effect with that "
         "`swell up`. The others belong to the "
         "agent, which keeps the values it was started with: if it still runs because the daemon was killed, "
         "run `swell down` first. "

@@ -47,7 +47,9 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     changed = make_settings({field.name: value})
     parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.worker_settings)
     parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
-    parts |= {name: getattr(changed, name) for name in ("user_requests_per_s", "access_log_bytes")}
+    parts |= {
+        name: getattr(changed, name) for name in ("user_requests_per_s", "access_log_bytes", "slow_turn_s")
+    }
     parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | asdict(changed.code)
     assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == value
     assert changed.changed == {field.name: value}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
@@ -168,7 +169,7 @@ def up(
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
-        _note_lack()
+        _note_lacks()
         if foreground:
             _serve(made_of, port, metrics_port)
         else:
@@ -186,11 +187,12 @@ def _check_modules(modules: Iterable[str]) -> None:
             )
 
 
-def _note_lack() -> None:
-    """A note and no error, because jobs may name another interpreter."""
+def _note_lacks() -> None:
+    """No errors: jobs may name another interpreter, and the environment may be meant for other programs."""
     from swell.api.intake import lack_of_torch
+    from swell.live.tracing import choice
 
-    if lack := lack_of_torch():
+    for lack in filter(None, (lack_of_torch(), choice.lack(os.environ))):
         print(f"note: {lack}", file=sys.stderr)
 
 

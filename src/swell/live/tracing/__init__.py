@@ -1,0 +1,1 @@
+"""What became of jobs and turns, as spans for an OpenTelemetry collector."""
