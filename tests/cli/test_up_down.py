@@ -91,14 +91,19 @@ def wait_for_lock(state: Path) -> None:
     lock.release()
 
 
-def test_up_connects_as_the_owner_whatever_token_file_is_named(up: Run, state: Path, tmp_path: Path) -> None:
+def test_up_and_down_connect_as_the_owner_whatever_token_file_is_named(
+    up: Run, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "of-another-platform"
     file.touch(0o600)
     file.write_text("swu_" + "x" * 40)
     done = up(*PACED, SWELL_TOKEN_FILE=str(file))
     assert (done.returncode, done.stderr) == (0, "")
-    assert is_running(pid_of(state))
-    end(state)
+    pid = pid_of(state)
+    monkeypatch.setenv("SWELL_TOKEN_FILE", str(file))
+    assert main.run(["down", "--state", str(state)]) == 0
+    assert f"stopped the platform (pid {pid})" in capsys.readouterr().out
+    assert not is_running(pid)
 
 
 def test_up_serves_and_down_ends_it(state: Path) -> None:

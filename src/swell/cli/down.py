@@ -72,11 +72,11 @@ def down(
 
 def _stop_daemon(folder: StateFolder, force: bool) -> int | None:
     """The pid of the daemon that has ended; None if there was none."""
-    from swell.api.client import NoPlatform, PlatformSilent, connect
+    from swell.api.client import NoPlatform, PlatformSilent, connect_as_owner
     from swell.cli.force import kill_daemon
 
     try:
-        with connect(folder.path) as client:
+        with connect_as_owner(folder.path) as client:
             pid = client.endpoint.pid
             try:
                 _stop(client)
