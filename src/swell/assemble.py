@@ -30,6 +30,7 @@ from swell.live.recovery import Entry, Replay, ReplayError, compare, load, repla
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
 from swell.live.turn_feed import NO_TIME, Turn
+from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.quota import NO_QUOTAS, Quotas
@@ -170,7 +171,8 @@ def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Web
         key = key_of(folder.ensure_webhook_secret())
     except ValueError as error:
         raise StateError(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
-    return Webhooks(folder.webhooks, key, everywhere, partial(webhook_of, journal))
+    note = DeliveryNotes(folder.jobs).note
+    return Webhooks(folder.webhooks, key, everywhere, partial(webhook_of, journal), note)
 
 
 def webhook_of(journal: SqlJournal, job_id: str) -> Webhook | None:

@@ -12,6 +12,7 @@ from swell.live.calendar_times import shown_job, shown_story
 from swell.live.history import add_up
 from swell.live.metrics import metric_history
 from swell.live.ports import Store
+from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.model.calendar import Calendar
 from swell.model.errors import UnknownJob
 from swell.model.event import JobSubmitted
@@ -27,8 +28,8 @@ NUM_CANDIDATES = 6
 class JobLookup:
     """With times of the calendar. Calls come from any thread."""
 
-    def __init__(self, board: ViewBoard, store: Store) -> None:
-        self._board, self._store = board, store
+    def __init__(self, board: ViewBoard, store: Store, deliveries: DeliveryNotes) -> None:
+        self._board, self._store, self._deliveries = board, store, deliveries
 
     @property
     def _calendar(self) -> Calendar:
@@ -109,13 +110,15 @@ class JobLookup:
         return view
 
     def stories(self, job_id: str) -> list[Story]:
-        """The history of the job's decisions, oldest first. Raises UnknownJob."""
+        """Decisions about the job, and webhooks that failed, oldest first. Raises UnknownJob."""
         self.job(job_id)
         # The board first, for what leaves it is in the archive. A restart tells again what came after the
         # last fold, and some of that may be in the archive too.
         calendar, late = self._calendar, self._board.stories(job_id)
         told = dict.fromkeys([*self._store.stories(job_id), *late])
-        return [shown_story(story, calendar) for story in told]
+        shown = [shown_story(story, calendar) for story in told]
+        deliveries = self._deliveries.of(job_id)
+        return sorted([*shown, *deliveries], key=lambda story: story.at_s) if deliveries else shown
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         """What became of jobs after a turn, with calendar times; see `ViewBoard.changes`."""

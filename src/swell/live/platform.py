@@ -33,6 +33,7 @@ from swell.live.submitter import Submitter, uncounted
 from swell.live.tracing.tracer import Tracer
 from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
+from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
@@ -76,7 +77,7 @@ class Platform:
         folds = JournalFolds(core, store, self._journal, self._board, feed, self._questions)
         self._pruner = Pruner(store, site.jobs_dir, folds.archive_all, now_s)
         self._head = HeadThread(self._head_parts(site, executor, feed, webhooks, folds), on_crowd)
-        self._lookup = JobLookup(self._board, store)
+        self._lookup = JobLookup(self._board, store, DeliveryNotes(site.jobs_dir))
         self._requests = JobRequests(
             site,
             core,

@@ -32,6 +32,8 @@ from swell.live.platform import Platform
 from swell.live.retention import PruneRequest
 from swell.live.site import Site
 from swell.live.webhooks import news_finder
+from swell.live.webhooks import sender as sender_module
+from swell.live.webhooks.delivery_notes import FILE, DeliveryNotes
 from swell.live.webhooks.message import WebhookMessage, message_id
 from swell.live.webhooks.news_finder import LOOK_EVERY_S, NewsFinder, WebhookChoice
 from swell.live.webhooks.sender import FIRST_WAIT_S, KEPT_S, LONGEST_WAIT_S, Sender, wait_s
@@ -339,7 +341,8 @@ def test_how_far_it_was_is_not_known_where_the_file_is_garbled(tmp_path: Path) -
 @contextmanager
 def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> Iterator[Platform]:
     journal = SqlJournal(folder / "journal.db")
-    webhooks = Webhooks(folder / "webhooks", key_of(SECRET), everywhere, partial(webhook_of, journal))
+    note = DeliveryNotes(folder / "jobs").note
+    webhooks = Webhooks(folder / "webhooks", key_of(SECRET), everywhere, partial(webhook_of, journal), note)
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
     platform = Platform(site, new_core(), journal, hands, webhooks=webhooks)
     platform.recover(journal.history())
@@ -399,6 +402,7 @@ def test_nothing_is_lost_and_little_is_doubled_by_a_kill(tmp_path: Path, receive
         until(lambda: receiver.num_requests > 0)
         left, survivors = as_if_killed(tmp_path / "site", hands)
         shutil.copytree(tmp_path / "site" / "webhooks", left / "webhooks")
+        (left / "jobs" / ids[0]).mkdir(parents=True)
     unspooled = tmp_path / "unspooled"
     shutil.copytree(left, unspooled)
     shutil.rmtree(unspooled / "webhooks")
@@ -406,9 +410,70 @@ def test_nothing_is_lost_and_little_is_doubled_by_a_kill(tmp_path: Path, receive
     receiver.statuses = []
     for folder in (left, unspooled):
         receiver.bodies.clear()
-        with platform_with(folder, survivors.survivors(), everywhere):
+        with platform_with(folder, survivors.survivors(), everywhere) as platform:
             until(lambda: receiver.told() == [("a", "job.finished")])
+            until(lambda: deliveries(platform, ids[0]) != [])
+            assert deliveries(platform, ids[0]) == [
+                "finished, to an address of webhooks.yaml: delivered after a restart of the platform"
+            ]
     assert len(set(receiver.ids)) == 1, "the receiver can tell that both are the same"
+
+
+def is_running(platform: Platform, job_id: str) -> bool:
+    return platform.job(job_id).phase is Phase.RUNNING
+
+
+def has_sent(platform: Platform, number: int) -> bool:
+    """So many messages, and what is noted of them is noted."""
+    counts = platform.measures().webhooks
+    return counts.num_delivered + counts.num_dropped == number and counts.num_waiting == 0
+
+
+def deliveries(platform: Platform, job_id: str) -> list[str]:
+    """What the job's story says of them."""
+    return [story.text for story in platform.stories(job_id) if story.code == "webhook"]
+
+
+def test_a_job_s_story_tells_of_deliveries_that_failed_and_of_no_other(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender_module, "FIRST_WAIT_S", 0.001)
+    hands = Hands()
+    with platform_with(tmp_path, hands) as platform:
+        names = ("late", "unwanted", "at-once")
+        ids = {name: platform.submit(spec(name, webhook=hook(receiver.url))).id for name in names}
+        for number, (name, statuses) in enumerate(zip(names, ([503, 503], [410], []), strict=True), 1):
+            until(partial(is_running, platform, ids[name]))
+            receiver.statuses = statuses
+            hands.deliver(hands.ended(ids[name], Outcome.SUCCEEDED))
+            until(partial(has_sent, platform, number))
+        place = place_of(receiver.url)
+        assert deliveries(platform, ids["late"]) == [
+            f"finished, to {place}: delivered after 2 failed tries (status 503)"
+        ]
+        assert deliveries(platform, ids["unwanted"]) == [
+            f"finished, to {place}: given up: the address answered 410"
+        ]
+        assert deliveries(platform, ids["at-once"]) == []
+        at_s = [story.at_s for story in platform.stories(ids["late"])]
+        assert at_s == sorted(at_s)
+        platform.prune(PruneRequest(ended_before_s=2.0**40))
+    assert not list((tmp_path / "jobs").rglob(FILE))
+
+
+def test_a_note_of_a_delivery_that_was_cut_off_is_left_out_and_makes_no_folder(tmp_path: Path) -> None:
+    notes, sent = DeliveryNotes(tmp_path), message("http://ada:sesame@own/?token=sesame")
+    notes.note(sent, "given up", 1.0)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / sent.job_id).mkdir()
+    notes.note(sent, "given up", 1.0)
+    notes.note(msgspec.structs.replace(sent, is_of_job=True), "given up", 2.0)
+    file = tmp_path / sent.job_id / FILE
+    file.write_bytes(file.read_bytes() + b'{"at_s": 3.0, "co')
+    assert [story.text for story in notes.of(sent.job_id)] == [
+        "finished, to an address of webhooks.yaml: given up",
+        "finished, to http://own: given up",
+    ]
 
 
 def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, receiver: Receiver) -> None:

@@ -54,6 +54,7 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     body: str
     created_s: float  #: seconds since 1970
+    is_of_job: bool = False  #: the job's owner has named the address
 
 
 def message_id(job_id: str, key: str, url: str) -> str:

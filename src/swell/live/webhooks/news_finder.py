@@ -32,12 +32,12 @@ class WebhookChoice:
         [str], Webhook | None
     ]  #: of a job that has one; may take a millisecond, and never raises
 
-    def urls(self, view: JobView, event: WebhookEvent) -> list[str]:
-        """Each once."""
-        hooks = list(self.everywhere)
-        if view.webhook and (own := self.of_job(view.id)):
-            hooks.append(own)
-        return list(dict.fromkeys(hook.url for hook in hooks if event in hook.on))
+    def urls(self, view: JobView, event: WebhookEvent) -> dict[str, bool]:
+        """Each with whether the job's owner has named it."""
+        urls = {hook.url: False for hook in self.everywhere if event in hook.on}
+        if view.webhook and (own := self.of_job(view.id)) and event in own.on:
+            urls[own.url] = True
+        return urls
 
 
 class NewsFinder:
@@ -95,7 +95,7 @@ class NewsFinder:
     def _messages(
         self, event: WebhookEvent, view: JobView, key: str, calendar: Calendar, at_s: float
     ) -> Iterable[WebhookMessage]:
-        for url in self._choice.urls(view, event):
+        for url, is_of_job in self._choice.urls(view, event).items():
             yield WebhookMessage(
                 id=message_id(view.id, key, url),
                 url=url,
@@ -103,6 +103,7 @@ class NewsFinder:
                 job_id=view.id,
                 body=body_of(event, view, calendar, at_s),
                 created_s=self._wall_s(),
+                is_of_job=is_of_job,
             )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.message import WebhookMessage
 from swell.live.webhooks.signature import signature
 from swell.live.webhooks.spool import MOST, MOST_OF_ADDRESS, Spool
+from swell.model.lengths import span
 from swell.model.webhook import place_of
 
 #: An address that does not answer so soon has not taken the message.
@@ -30,6 +31,9 @@ KEPT_S = 3 * 86400.0
 #: The address wants no more of them.
 GONE = 410
 
+#: Of a message: what became of it, and when, in seconds since 1970.
+Note = Callable[[WebhookMessage, str, float], None]
+
 log = logging.getLogger("swell.webhooks")
 
 
@@ -42,6 +46,7 @@ class Sender:
     """An address has one request at a time. While it fails, all of its messages wait; others do not.
 
     Args:
+        note: hears of messages that were given up, or were not taken at once.
         sleep: waits for so many seconds.
     """
 
@@ -49,14 +54,18 @@ class Sender:
         self,
         spool: Spool,
         key: bytes,
+        note: Note = lambda message, what, at_s: None,
         wall_s: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._spool, self._key, self._wall_s = spool, key, wall_s
-        self._sleep = sleep
+        self._note, self._sleep = note, sleep
         self._counts, self._lock = WebhookCounts(), threading.Lock()
         self._waiting: dict[str, deque[WebhookMessage]] = {}  #: by address; only the loop's thread
         self._ids: set[str] = set()  #: of these
+        self._left: set[str] = set()  #: of messages that an earlier daemon has not delivered
+        self._failures: Counter[str] = Counter()  #: tries by this daemon, by id
+        self._faults: dict[str, str] = {}  #: the latest ones
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
@@ -66,8 +75,10 @@ class Sender:
     def start(self) -> None:
         """Also takes up what an earlier daemon has left."""
         self._http = _new_client()  # here, so that its failure is not that of a thread, unheard
+        left = self._spool.messages()
+        self._left = {message.id for message in left}
         self._thread.start()
-        for message in self._spool.messages():
+        for message in left:
             self.add(message)
 
     def add(self, message: WebhookMessage) -> None:
@@ -135,12 +146,17 @@ class Sender:
                 num_failures = 0
                 self._count(num_delivered=1)
                 log.info("delivered %s of job %s to %s", message.event, message.job_id, place_of(url))
+                self._note_delay(message)
                 self._forget(waiting.popleft())
             elif fault == str(GONE) or self._wall_s() > message.created_s + KEPT_S:
-                self._drop(message, f"the address answered {GONE}" if fault == str(GONE) else fault)
+                is_gone = fault == str(GONE)
+                why = f"the address answered {GONE}" if is_gone else f"{fault}, after {span(KEPT_S)}"
+                self._drop(message, why)
                 self._forget(waiting.popleft())
             else:
                 num_failures += 1
+                self._failures[message.id] += 1
+                self._faults[message.id] = fault
                 self._count(num_failed=1)
                 waiting.rotate(-1)
                 await self._wait(message, num_failures, fault)
@@ -181,6 +197,9 @@ class Sender:
     def _forget(self, message: WebhookMessage) -> None:
         self._remove(message)
         self._ids.discard(message.id)
+        self._left.discard(message.id)
+        self._failures.pop(message.id, None)
+        self._faults.pop(message.id, None)
         self._count(num_waiting=-1)
 
     def _remove(self, message: WebhookMessage) -> None:
@@ -198,6 +217,15 @@ class Sender:
         self._count(num_dropped=1)
         place = place_of(message.url)
         log.warning("%s of job %s is not sent to %s any more: %s", message.event, message.job_id, place, why)
+        self._note(message, f"given up: {why}", self._wall_s())
+
+    def _note_delay(self, message: WebhookMessage) -> None:
+        """Of a delivery, unless it was taken at once."""
+        causes = ["a restart of the platform"] if message.id in self._left else []
+        if num := self._failures[message.id]:
+            causes.append(f"{num} failed {'try' if num == 1 else 'tries'} ({self._faults[message.id]})")
+        if causes:
+            self._note(message, f"delivered after {' and '.join(causes)}", self._wall_s())
 
     def _count(self, **changes: int) -> None:
         with self._lock:

@@ -11,7 +11,7 @@ from swell.live.turn_feed import Turn
 from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.message import WebhookMessage
 from swell.live.webhooks.news_finder import NewsFinder, OpenJobs, WebhookChoice
-from swell.live.webhooks.sender import Sender
+from swell.live.webhooks.sender import Note, Sender
 from swell.live.webhooks.spool import Spool
 from swell.model.calendar import Calendar
 from swell.model.webhook import Webhook
@@ -31,9 +31,11 @@ class Webhooks:
         key: bytes,
         everywhere: Sequence[Webhook],
         of_job: Callable[[str], Webhook | None],
+        note: Note = lambda message, what, at_s: None,
     ) -> None:
+        """`note`: hears of deliveries that did not succeed at once; see `DeliveryNotes.note`."""
         self._spool = Spool(folder)
-        self._sender = Sender(self._spool, key)
+        self._sender = Sender(self._spool, key, note)
         self._finder = NewsFinder(WebhookChoice(everywhere, of_job), time.time)
         self._calendar: Callable[[], Calendar] = Calendar
         self._open_jobs: OpenJobs = lambda: (0.0, [])
