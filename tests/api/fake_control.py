@@ -317,6 +317,8 @@ class FakeControl:
             for job in chosen:
                 if not request.is_dry_run:
                     del self._jobs[job.job_id]
+                    self._turn += 1
+                    self._changed[job.job_id] = self._turn
         return chosen
 
     def head_state(self) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,7 +97,12 @@ def test_a_platform_prunes_what_has_just_ended_and_nothing_that_runs(tmp_path: P
         assert (tmp_path / "jobs" / ended).is_dir()
         with pytest.raises(UnknownJob, match="swell cancel"):
             platform.prune(PruneRequest(job_ids=(runs,)))
-        assert ids(platform.prune(PruneRequest(ended_before_s=platform.now_s() + 1))) == [ended]
+        request = PruneRequest(ended_before_s=platform.now_s() + 1)
+        assert ids(platform.prune(msgspec.structs.replace(request, is_dry_run=True))) == [ended]
+        seen = platform.changes(0).turn
+        assert platform.changes(seen).archived == []
+        assert ids(platform.prune(request)) == [ended]
+        assert platform.changes(seen).archived == [ended], "a reader is told to look for it"
         assert [view.id for view in platform.jobs()] == [runs]
         assert not (tmp_path / "jobs" / ended).exists()
         with pytest.raises(UnknownJob, match="was pruned"):

@@ -149,6 +149,36 @@ def test_a_job_that_was_pruned_while_no_page_was_open_is_gone(tmp_path: Path, tu
     assert set(page.jobs) == set(Reading(feed).jobs) == {"other"}
 
 
+@given(
+    st.lists(st.integers(0, 9), unique=True, min_size=1),
+    st.lists(st.integers(10, 80), max_size=70),
+    st.booleans(),
+)
+def test_a_job_that_is_pruned_leaves_the_open_pages(
+    pruned: list[int], later: list[int], is_dry_run: bool
+) -> None:
+    control = FakeControl(Path("unused"))
+    feed = PageFeed(control)
+    page = Reading(feed)
+    for number in range(10):
+        end(control, f"job-{number}")
+    feed.shown()
+    page.hear()
+    request = PruneRequest(job_ids=tuple(f"job-{number}" for number in pruned), is_dry_run=is_dry_run)
+    control.prune(request)
+    feed.shown()
+    page.hear()
+    kept = {f"job-{number}" for number in range(10) if is_dry_run or number not in pruned}
+    assert set(page.jobs) == kept
+    for number in later:  # others end, and push the oldest out
+        end(control, f"job-{number}")
+        feed.shown()
+    page.hear()
+    assert set(page.jobs) == set(Reading(feed).jobs)
+    assert len(page.jobs) == min(MAX_ENDED, len(kept) + len(set(later)))
+    assert page.num_whole == 0
+
+
 def test_jobs_that_were_folded_unseen_do_not_displace_later_ones(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
     control.turns_kept = 1

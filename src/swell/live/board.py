@@ -29,7 +29,7 @@ class BoardChanges(NamedTuple):
 
     turn: int  #: with which it asks next time
     views: list[JobView]  #: complete ones of jobs that changed or ended, in no order
-    archived: list[str]  #: jobs that ended and are in the archive only, for they were folded since
+    archived: list[str]  #: jobs that ended and were folded since, to the archive, or were pruned from there
     is_all: bool  #: the reader was away for too long: all views that there are, and `archived` is empty
     has_new_plan: bool  #: reasons and estimates of any open job may be others
     stories: list[tuple[str, Story]]  #: told since, by job, oldest first
@@ -70,7 +70,7 @@ class PostedPlan:
 
 
 class ViewBoard:
-    """Written by the head's thread, read by any.
+    """Written by the head's thread, but for `note_pruned`, and read by any.
 
     A turn writes what changed. What its plan says of each job is worked out by the thread that reads it.
     """
@@ -139,6 +139,12 @@ class ViewBoard:
             plan.up_s.clear()
         plan.explained |= changes.explained
         plan.up_s |= changes.up_s
+
+    def note_pruned(self, job_ids: Sequence[str]) -> None:
+        """Of ended jobs that were in the archive there is nothing any more. Called by any thread."""
+        with self._lock:
+            self._turn += 1
+            self._touched.append((self._turn, tuple(job_ids)))
 
     def job(self, job_id: str) -> JobView | None:
         """An open or recently ended job, with head times; None for any other job."""

@@ -75,7 +75,7 @@ class Platform:
         now_s = self._clock.now_s
         feed = _feed(self._tally, webhooks)
         folds = JournalFolds(core, store, self._journal, self._board, feed, self._questions)
-        self._pruner = Pruner(store, site.jobs_dir, folds.archive_all, now_s)
+        self._pruner = Pruner(store, site.jobs_dir, folds.archive_all, now_s, self._board.note_pruned)
         self._head = HeadThread(self._head_parts(site, executor, feed, webhooks, folds), on_crowd)
         self._lookup = JobLookup(self._board, store, DeliveryNotes(site.jobs_dir))
         self._requests = JobRequests(

@@ -67,12 +67,17 @@ class Pruner:
         jobs_dir: Path,
         archive_all: Callable[[], None],
         now_s: Callable[[], float],
+        note_pruned: Callable[[Sequence[str]], None] = lambda job_ids: None,
     ) -> None:
-        """`archive_all`: jobs that have ended lately go to the archive, or it raises Unavailable."""
+        """
+        Args:
+            archive_all: jobs that have ended lately go to the archive, or it raises Unavailable.
+            note_pruned: hears of jobs that are no more.
+        """
         self._store = store
         self._jobs_dir = jobs_dir
         self._archive_all = archive_all
-        self._now_s = now_s
+        self._now_s, self._note_pruned = now_s, note_pruned
         self._one_at_a_time = threading.Lock()
         self._is_over = threading.Event()
 
@@ -80,7 +85,10 @@ class Pruner:
         """See `prune`."""
         with self._one_at_a_time:
             self._archive_all()
-            return prune(self._store, self._jobs_dir, request, self._now_s())
+            pruned = prune(self._store, self._jobs_dir, request, self._now_s())
+        if pruned and not request.is_dry_run:
+            self._note_pruned([job.job_id for job in pruned])
+        return pruned
 
     def start(self, retention: Retention) -> None:
         """Look now and every hour, until `stop`; no effect without a limit."""

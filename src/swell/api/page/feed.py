@@ -180,8 +180,7 @@ class PageFeed:
         if not (found.archived or found.is_all):
             return found, []
         latest = {view.id: view for view in self._control.jobs(ENDED)}
-        followed = {row.id for row in self._rows.values() if row.is_open}
-        missing = {*latest, *followed}.difference(view.id for view in found.views)
+        missing = {*latest, *self._rows}.difference(view.id for view in found.views)
         if not found.is_all:
             missing.intersection_update(found.archived)
         views, pruned = [latest[job_id] for job_id in missing if job_id in latest], []
@@ -195,7 +194,8 @@ class PageFeed:
     def _take_jobs(self, found: BoardChanges, pruned: list[str], now_s: float, delta: dict[str, Any]) -> None:
         new, changed, gone = [], {}, pruned
         for job_id in pruned:
-            del self._rows[job_id]
+            if not self._rows.pop(job_id).is_open:
+                self._ended.remove(job_id)
         for view in sorted(found.views, key=lambda view: (view.submitted_s, view.id)):
             before = self._rows.get(view.id)
             losses = self._losses(view) if before is None else ()
