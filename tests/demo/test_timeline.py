@@ -4,11 +4,13 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from tests.demo.views import make_view
 
 from swell.demo.timeline import DeviceSpan, Watch, draw
 from swell.model.job import Phase
+from swell.sim.picture_style import colour
 
 DEVICES = ("d0", "d1", "d2")
 
@@ -55,4 +57,5 @@ def test_the_picture_shows_each_job_in_its_own_colour(tmp_path: Path) -> None:
     draw(DEVICES, spans, views, tmp_path / "timeline.png")
     pixels = (imread(tmp_path / "timeline.png")[..., :3] * 255).round().astype(int).reshape(-1, 3)
     seen = {tuple(pixel) for pixel in pixels.tolist()}
-    assert {(31, 119, 180), (255, 127, 14), (44, 160, 44)} <= seen
+    wanted = {tuple(round(255 * part) for part in to_rgb(colour(number))) for number in range(len(views))}
+    assert wanted <= seen

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.sim.picture_style import colour, plain_text
 from swell.sim.time_axis import shown_until
 
 #: A deadline so many times later than the last end is an arrow at the edge.
@@ -58,9 +58,13 @@ def draw(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[Jo
     Raises:
         OSError: the file cannot be written.
     """
+    with plain_text():
+        _figure(devices, spans, views).savefig(file, dpi=120)
+
+
+def _figure(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[JobView]) -> Figure:
     opened_s = min(view.submitted_s for view in views)
-    palette = mpl.colormaps["tab10"]
-    colours = {view.name: palette(number % 10) for number, view in enumerate(views)}
+    colours = {view.name: colour(number) for number, view in enumerate(views)}
     figure = Figure(figsize=(11, 5), layout="constrained")
     axes = figure.subplots()
     rows = {device: row for row, device in enumerate(devices)}
@@ -82,7 +86,7 @@ def draw(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[Jo
     else:
         axes.set_xlim(left=0.0)
     _legend(axes, views, colours)
-    figure.savefig(file, dpi=120)
+    return figure
 
 
 def _ends(spans: Sequence[DeviceSpan], opened_s: float) -> dict[str, float]:
@@ -97,7 +101,7 @@ def _mark(
     axes: Axes,
     opened_s: float,
     views: Sequence[JobView],
-    colours: Mapping[str, tuple[float, float, float, float]],
+    colours: Mapping[str, str],
     edge_s: float,
 ) -> None:
     """Deadlines as dashed lines; refusals as crosses above the devices; later ones as arrows at the edge."""
@@ -114,9 +118,7 @@ def _mark(
             axes.plot(after_s, top, "v", color=colours[view.name], markersize=9)
 
 
-def _legend(
-    axes: Axes, views: Sequence[JobView], colours: Mapping[str, tuple[float, float, float, float]]
-) -> None:
+def _legend(axes: Axes, views: Sequence[JobView], colours: Mapping[str, str]) -> None:
     for view in views:
         ending = "refused (x)" if view.phase is Phase.REJECTED else str(view.job_class)
         axes.plot([], [], "s", color=colours[view.name], markersize=9, label=f"{view.name}, {ending}")

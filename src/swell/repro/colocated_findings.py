@@ -232,7 +232,7 @@ def _chart(experiment: Contest, measured: Measured) -> Chart:
     table = _job_table(experiment, measured)
     labels = experiment.labels()
     series = [
-        Series(label, tuple(float(row[at]) for row in table.rows if row[at] is not None))  # type: ignore[arg-type]
+        Series(label, tuple(None if (value := row[at]) is None else float(value) for row in table.rows))
         for at, label in enumerate(labels, start=1)
     ]
     return Chart(
@@ -269,7 +269,7 @@ def _usage_chart(experiment: Contest, runs: Sequence[ColocatedRun]) -> Chart:
 def _cores(
     record: ColocatedJobRecord, grid: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> tuple[float | None, ...]:
-    """Of a job over the half second before each moment; None before it was submitted and after its end."""
+    """Of a job over the half seconds around each moment; None before it was submitted and after its end."""
     known = [(sample.at_s, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
     if not known:
         return tuple(None for _ in grid)

@@ -41,7 +41,10 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """Panels side by side, with the same axes. The picture's file has its `name`."""
+    """Panels with the same axes. The picture's file has its `name`.
+
+    The x of bars and lines are places. Those of steps are numbers that rise: a value holds until the next.
+    """
 
     name: str
     title: str

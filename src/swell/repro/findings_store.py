@@ -9,10 +9,12 @@ import msgspec
 
 from swell.model.errors import InvalidInput
 from swell.repro.experiment import Paper
-from swell.repro.findings import Findings, Table
+from swell.repro.findings import Chart, Findings, Table
 from swell.repro.pictures import draw
 from swell.repro.tables import markdown, write_csv
 
+#: What the pictures of a page are drawn from, in their folder: they can be drawn again without a run.
+CHARTS = "charts.json"
 #: Tables with more rows are left to the CSV.
 MAX_PAGE_ROWS = 80
 
@@ -45,9 +47,27 @@ def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> li
     for folder in (page.parent, images):
         folder.mkdir(parents=True, exist_ok=True)
     summary = [paper.summary(all_findings)] if paper.summary is not None and all_findings else []
-    pictures = [draw(chart, images) for findings in (*summary, *all_findings) for chart in findings.charts]
+    charts = [chart for findings in (*summary, *all_findings) for chart in findings.charts]
+    pictures = [draw(chart, images) for chart in charts]
     page.write_text(_page(paper, summary, all_findings), encoding="utf-8")
-    return [page, *pictures]
+    return [page, *pictures, write_charts(charts, images)]
+
+
+def write_charts(charts: Iterable[Chart], folder: Path) -> Path:
+    """One a line. Raises OSError."""
+    file = folder / CHARTS
+    file.write_bytes(b"[\n" + b",\n".join(map(msgspec.json.encode, charts)) + b"\n]\n")
+    return file
+
+
+def read_charts(file: Path) -> list[Chart]:
+    """Raises OSError, and InvalidInput for a file of another version."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=list[Chart])
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(
+            f"{file} cannot be read ({error}); write the page again with swell repro --docs"
+        ) from error
 
 
 def _page(paper: Paper, summary: Iterable[Findings], all_findings: Sequence[Findings]) -> str:

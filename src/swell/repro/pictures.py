@@ -5,48 +5,59 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from textwrap import fill, wrap
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from swell.repro.findings import Chart, Panel, Series
+from swell.repro.line_names import name_ends, shown_values
+from swell.sim.picture_style import colour, dashes, mark, plain_text, width
 from swell.sim.time_axis import shown_until
 
-Colour = tuple[float, float, float, float]
-
-#: Inches: of a picture, of each further panel in a row, of a row, and of a place where there are many.
-WIDTH, PANEL_WIDTH, HEIGHT, PLACE_WIDTH = 8.0, 4.0, 4.4, 0.3
-PANELS_A_ROW = 3
-LEGEND_COLUMNS = 4
-#: Lines that lie on each other are all seen: each further one is thinner, broken in a way of its own, has a
-#: mark of its own, and on a chart with places stands a little further right.
-DASHES = ("-", *((0, dashes) for dashes in ((5, 2), (1.5, 1.5), (6, 1.5, 1.5, 1.5), (3, 3), (9, 2), (1, 3))))
-MARKS = "os^DvPX"
+#: Inches. Pages show a picture some eight inches wide: a wider one would have smaller letters.
+WIDTH, HEIGHT = 8.0, 4.4
+TWO_PANELS_WIDTH = 10.0
+PANELS_A_ROW = 2
+LETTERS_AN_INCH = 12.0
+#: Points: of a title, of all other words, of names at ticks, of those of many ticks.
+TITLE, WORDS, TICKS, SMALL = 11, 9, 9, 7.5
+#: On a chart with places each further line stands a little further right.
 APART = 0.05
-#: Lines have their names beside their ends where there are no more than so many.
-MAX_NAMED = 8
-#: Share of an axis' height between two names.
-NAME_HEIGHT = 0.055
+#: Letters of a y label in a line.
+Y_LABEL_LETTERS = 40
 #: Bars have their values above them where there are no more than so many.
 MAX_TOLD = 24
+#: Letters below an axis by (are there names beside lines, are there two panels in a row); lines of a name at a
+#: tick; letters of the width that one aslant takes.
+PLACE_LETTERS = {(False, False): 100, (True, False): 84, (False, True): 62, (True, True): 46}
+MOST_LINES = 3
+LETTERS_ASLANT = 4.8
+#: Of a group's place, bars take this share.
+BARS_SHARE = 0.8
+#: Room below bars that hang from 0, and around lines, as a share of their height.
+MARGIN = 0.05
 
 
 def draw(chart: Chart, folder: Path) -> Path:
     """Write `NAME.png`. Raises OSError."""
     file = folder / f"{chart.name}.png"
-    figure_of(chart).savefig(file, dpi=110, metadata={"Software": None})
+    with plain_text():
+        figure_of(chart).savefig(file, dpi=110, metadata={"Software": None})
     return file
 
 
 def figure_of(chart: Chart) -> Figure:
     """Draw the chart; its panels share the y axis."""
+    with plain_text():
+        return _figure(chart)
+
+
+def _figure(chart: Chart) -> Figure:
     num_columns = min(len(chart.panels), PANELS_A_ROW)
     num_rows = math.ceil(len(chart.panels) / num_columns)
-    width = max(WIDTH, PLACE_WIDTH * len(chart.x)) if chart.kind != "steps" else WIDTH
-    size = (width + PANEL_WIDTH * (num_columns - 1), HEIGHT * (0.15 + 0.85 * num_rows))
+    size = (WIDTH if num_columns == 1 else TWO_PANELS_WIDTH, HEIGHT * (0.2 + 0.8 * num_rows))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(num_rows, num_columns, squeeze=False, sharey=True).ravel()
     for unused in grid[len(chart.panels) :]:
@@ -55,31 +66,41 @@ def figure_of(chart: Chart) -> Figure:
     for axes, panel in zip(all_axes, chart.panels, strict=True):
         _draw_panel(axes, chart, panel)
     _scale(all_axes[0], chart)  # once all panels are drawn, for they share it
-    for axes, panel in zip(all_axes, chart.panels, strict=True):
-        if chart.kind != "bars" and 1 < len(panel.series) <= MAX_NAMED:
-            _name_ends(axes, chart, panel)
+    if chart.kind != "bars":
+        for axes, panel in zip(all_axes, chart.panels, strict=True):
+            name_ends(axes, chart, panel)
     for axes in grid[::num_columns]:
-        axes.set_ylabel(chart.y_label, fontsize=8)
-    _add_legend(figure, all_axes)
-    figure.suptitle(chart.title, fontsize=10)
+        axes.set_ylabel(fill(chart.y_label, Y_LABEL_LETTERS), fontsize=WORDS)
+    _add_legend(figure, chart, all_axes)
+    figure.suptitle(chart.title, fontsize=TITLE)
     return figure
 
 
-def _add_legend(figure: Figure, all_axes: Iterable[Axes]) -> None:
+def _add_legend(figure: Figure, chart: Chart, all_axes: Iterable[Axes]) -> None:
+    """In the order of the series: in one line if they fit, else in columns."""
     handles = {
         label: handle
         for axes in all_axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    num_columns = min(len(handles), LEGEND_COLUMNS) or 1
+    labels = [label for label in dict.fromkeys(_labels(chart)) if label in handles]
+    lengths = [len(label) + (9 if chart.kind != "bars" else 6) for label in labels]
+    room = LETTERS_AN_INCH * figure.get_figwidth()
+    num_columns = len(labels) if sum(lengths) <= room else int(room / max(lengths))
     figure.legend(
-        handles.values(),
-        handles.keys(),
+        [handles[label] for label in labels],
+        labels,
         loc="outside lower center",
-        ncols=num_columns,
-        fontsize=8,
-        handlelength=4,
+        ncols=max(num_columns, 1),
+        fontsize=WORDS,
+        handlelength=4 if chart.kind != "bars" else 2,
     )
+
+
+def _labels(chart: Chart) -> Iterable[str]:
+    """Of all series; those of a longer panel keep their places among the others'."""
+    for panel in sorted(chart.panels, key=lambda panel: -len(panel.series)):
+        yield from (series.label for series in panel.series)
 
 
 def _scale(axes: Axes, chart: Chart) -> None:
@@ -89,8 +110,10 @@ def _scale(axes: Axes, chart: Chart) -> None:
         axes.set_yscale("log")
         axes.set_ylim(0.5 * min(value for value in values if value > 0.0), 1.5 * max(values))
         axes.yaxis.set_major_formatter("{x:g}")
-    elif chart.kind == "bars" or (chart.kind == "lines" and values and min(values) < 0.5 * max(values)):
-        axes.set_ylim(bottom=min([0.0, *values]))
+    elif values and (chart.kind != "lines" or min(values) < 0.5 * max(values)):
+        least, most = min([0.0, *values]), max([0.0, *values])
+        room = MARGIN * (most - least)
+        axes.set_ylim(least - (room if least < 0.0 else 0.0), (most + room) or 1.0)
 
 
 def _known(series: Series) -> list[float]:
@@ -98,122 +121,114 @@ def _known(series: Series) -> list[float]:
 
 
 def _draw_panel(axes: Axes, chart: Chart, panel: Panel) -> None:
+    axes.set_axisbelow(True)
     told = [series for series in panel.series if _known(series)]
-    numbers = {series.label: at for at, series in enumerate(panel.series)}
-    for at, series in enumerate(told):
-        number = numbers[series.label]
-        if chart.kind == "bars":
-            middle = (at - (len(told) - 1) / 2) / len(told)
-            _draw_bars(axes, series, middle, 1 / len(told), _colour(number))
-        else:
-            _draw_line(axes, chart, series, number, at - (len(told) - 1) / 2)
+    if chart.kind == "bars":
+        _draw_bars(axes, chart, panel, told)
+    else:
+        numbers = {label: number for number, label in enumerate(dict.fromkeys(_labels(chart)))}
+        for at, series in enumerate(told):
+            _draw_line(axes, chart, series, numbers[series.label], at - (len(told) - 1) / 2)
     if chart.kind == "steps":
         _end_axis(axes, chart, told)
     else:
-        _name_places(axes, [str(x) for x in chart.x])
-    if chart.needs_log and chart.kind == "bars" and len(told) * len(chart.x) <= MAX_TOLD:
-        for bars in axes.containers:
-            axes.bar_label(bars, fmt="%.3g", fontsize=7)  # type: ignore[arg-type]
-    axes.set_title(panel.title, fontsize=9)
-    axes.set_xlabel(chart.x_label)
+        axes.set_xlim(-0.6, len(chart.x) - 0.4)
+        _name_places(axes, chart)
+    axes.tick_params(axis="y", labelsize=TICKS)
+    axes.set_title(panel.title, fontsize=WORDS)
+    axes.set_xlabel(chart.x_label, fontsize=WORDS)
     axes.grid(axis="y", lw=0.3)
 
 
-def _colour(number: int) -> Colour:
-    return mpl.colormaps["tab10"](number % 10)
-
-
+# ---------------------------------------------------------------- lines
 def _draw_line(axes: Axes, chart: Chart, series: Series, number: int, middle: float) -> None:
-    dashes: Any = DASHES[number % len(DASHES)]
-    width = max(1.3, 2.8 - 0.3 * number)
+    """A value of steps holds until the next x. A line between places that are no numbers is thin."""
+    style = {"label": series.label, "color": colour(number), "ls": dashes(number), "lw": width(number)}
+    values = shown_values(series)
     if chart.kind == "steps":
-        x = list(map(float, chart.x))
-        axes.step(x, _numbers(series), label=series.label, color=_colour(number), lw=width, ls=dashes)
+        axes.step(list(map(float, chart.x)), values, where="post", **style)
         return
-    places = np.arange(len(series.values)) + APART * middle
-    mark = MARKS[number % len(MARKS)]
-    axes.plot(
-        places,
-        _numbers(series),
-        label=series.label,
-        color=_colour(number),
-        lw=width,
-        ls=dashes,
-        marker=mark,
-        ms=4,
-    )
+    places = np.arange(len(values)) + APART * middle
+    if not all(map(_is_number, chart.x)):
+        style |= {"lw": 0.7}
+    axes.plot(places, values, marker=mark(number), ms=5, **style)
 
 
-def _draw_bars(axes: Axes, series: Series, middle: float, width: float, colour: Colour) -> None:
-    """Eight tenths of the space between two groups are bars."""
-    at = np.arange(len(series.values)) + 0.8 * middle
-    axes.bar(at, _numbers(series), 0.8 * width, label=series.label, color=colour)
+def _is_number(x: str | float) -> bool:
+    """`10`, `10 %`, `2x`"""
+    try:
+        float(str(x).rstrip(" %x"))
+    except ValueError:
+        return False
+    return True
 
 
-def _name_places(axes: Axes, names: Sequence[str]) -> None:
-    longest = max(map(len, names))
-    rotation = 0 if longest <= 4 or longest * len(names) <= 60 else 45 if len(names) <= 20 else 90
-    anchor = "right" if rotation == 45 else "center"
-    axes.set_xticks(
-        range(len(names)), list(names), fontsize=8, rotation=rotation, ha=anchor, rotation_mode="anchor"
-    )
-    if rotation == 90:
-        axes.tick_params(axis="x", labelsize=7)
-        for label in axes.get_xticklabels():
-            label.set(ha="right", va="center")
-
-
-def _ends(chart: Chart, told: Iterable[Series]) -> dict[str, float]:
-    """x of each series' last value."""
-    return {
+def _end_axis(axes: Axes, chart: Chart, told: Sequence[Series]) -> None:
+    """One line that goes on for long does not squeeze the others: where it ends is written."""
+    ends = {
         series.label: max(
             float(x) for x, value in zip(chart.x, series.values, strict=True) if value is not None
         )
         for series in told
     }
-
-
-def _end_axis(axes: Axes, chart: Chart, told: Sequence[Series]) -> None:
-    """One line that goes on for long does not squeeze the others: where it ends is written."""
-    ends = _ends(chart, told)
     last = shown_until(ends.values())
     late = [f"{label} until {end:g}" for label, end in ends.items() if end > last]
+    first, last = float(chart.x[0]), last if late else float(chart.x[-1])
+    axes.set_xlim(first, max(last, first + 1e-9))
+    axes.tick_params(axis="x", labelsize=TICKS)
     if late:
-        axes.set_xlim(right=last)
         text = f"{', '.join(late)} →"
-        axes.annotate(text, (1.0, 0.02), xycoords="axes fraction", ha="right", fontsize=7)
+        axes.annotate(text, (0.99, 0.02), xycoords="axes fraction", ha="right", fontsize=SMALL)
 
 
-def _name_ends(axes: Axes, chart: Chart, panel: Panel) -> None:
-    """Names at the ends of lines; one for lines that end at the same value; none above another."""
-    least, most = axes.get_ylim()
-    last_x = axes.get_xlim()[1]
-    heights: dict[str, list[str]] = {}
-    for series in panel.series:
-        shown = [
-            value
-            for x, value in zip(_x(chart), series.values, strict=True)
-            if value is not None and x <= last_x
-        ]
-        if shown:
-            heights.setdefault(f"{(shown[-1] - least) / (most - least):.3f}", []).append(series.label)
-    free = 0.0
-    for height, labels in sorted(heights.items(), key=lambda item: float(item[0])):
-        at = max(free, float(height))
-        axes.annotate(
-            " = ".join(labels),
-            (1.01, at),
-            xycoords="axes fraction",
-            va="center",
-            fontsize=7,
-            annotation_clip=False,
-        )
-        free = at + NAME_HEIGHT
+# ---------------------------------------------------------------- bars
+def _draw_bars(axes: Axes, chart: Chart, panel: Panel, told: Sequence[Series]) -> None:
+    """At each place the bars that there are, side by side; a `0` for one without height."""
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(_labels(chart)))}
+    has_values = chart.needs_log and len(told) * len(chart.x) <= MAX_TOLD
+    wide = BARS_SHARE / max(len(told), 1)
+    for series in told:
+        places, values = [], []
+        for at, value in enumerate(series.values):
+            if value is not None:
+                here = [one for one in told if one.values[at] is not None]
+                places.append(at + wide * (here.index(series) - (len(here) - 1) / 2))
+                values.append(value)
+        bars = axes.bar(places, values, 0.96 * wide, label=series.label, color=colour(numbers[series.label]))
+        if has_values:
+            axes.bar_label(bars, fmt="%.3g", fontsize=SMALL)
+            continue
+        for place, value in zip(places, values, strict=True):
+            if value == 0.0:
+                axes.annotate("0", (place, 0.0), ha="center", va="bottom", fontsize=SMALL)
+    axes.axhline(0.0, color="black", lw=0.6)
 
 
-def _x(chart: Chart) -> Sequence[float]:
-    return list(map(float, chart.x)) if chart.kind == "steps" else list(map(float, range(len(chart.x))))
+def _name_places(axes: Axes, chart: Chart) -> None:
+    """Numbers as many as fit; names in lines where they fit, else aslant, or upright where there are many."""
+    names = [str(x) for x in chart.x]
+    letters = PLACE_LETTERS[chart.kind != "bars", len(chart.panels) > 1]
+    if all(map(_is_number, chart.x)):
+        every = math.ceil((max(map(len, names)) + 1) * len(names) / letters)
+        axes.set_xticks(range(0, len(names), every), names[::every], fontsize=TICKS)
+        return
+    per_name = letters // len(names) - 1
+    told = [_in_lines(name, max(per_name, 4)) for name in names]
+    if all(len(line) <= per_name for lines in told for line in lines) and max(map(len, told)) <= MOST_LINES:
+        axes.set_xticks(range(len(names)), ["\n".join(lines) for lines in told], fontsize=TICKS)
+        return
+    is_aslant = len(names) <= letters / LETTERS_ASLANT
+    axes.set_xticks(range(len(names)), names, fontsize=TICKS if is_aslant else SMALL)
+    for label in axes.get_xticklabels():
+        if is_aslant:
+            label.set(rotation=45, ha="right", rotation_mode="anchor")
+        else:
+            label.set(rotation=90, ha="center", va="top")
 
 
-def _numbers(series: Series) -> list[float]:
-    return [np.nan if value is None else value for value in series.values]
+def _in_lines(name: str, letters: int) -> list[str]:
+    """Of whole words, as few as there can be and as short as these can be."""
+    lines = wrap(name, letters, break_long_words=False)
+    while letters > 1 and len(shorter := wrap(name, letters - 1, break_long_words=False)) == len(lines):
+        lines, letters = shorter, letters - 1
+    return lines

@@ -129,7 +129,7 @@ def _chart(found: ReclaimComparison) -> Chart:
         name="reclaim",
         title="samples done by all jobs",
         kind="steps",
-        x=tuple(f"{one:g}" for one in at_s),
+        x=tuple(at_s),
         x_label="seconds",
         y_label="samples",
         panels=(

@@ -5,67 +5,93 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from swell.model.job import Phase
+from swell.sim.job_timeline import MAX_TIMELINE_JOBS, draw_timeline, has_run
 from swell.sim.outcome import JobOutcome, SimOutcome
-from swell.sim.time_axis import shown_until
+from swell.sim.picture_style import colour, dashes, plain_text, set_ticks, width
+from swell.sim.time_axis import ROOM, TimeUnit, linear_until, log_ticks, shown_until, spoken, unit_of
 
-Colour = tuple[float, float, float, float]
-Draw = Callable[[Axes, str, SimOutcome, Colour], None]
+#: Given the number of the policy among those that are compared.
+Draw = Callable[[Axes, str, SimOutcome, int], None]
 
-HOUR_S = 3600.0
-#: A timeline of more jobs than this is a smear.
-MAX_TIMELINE_JOBS = 60
+#: Shorter ones are drawn as so long, on an axis that knows no 0.
+LEAST_S = 1.0
 
 
 def draw_all(runs: Mapping[str, SimOutcome], title: str, folder: Path) -> list[Path]:
     """Write the pictures, and return their files. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = [
-        _devices(runs, title, folder / "devices.png"),
-        _drawn(folder / "admissions.png", title, runs, "jobs so far", _draw_admissions),
-        _drawn(folder / "completion.png", title, runs, "share of all jobs", _draw_completion),
-        _drawn(folder / "slack.png", title, runs, "share of all jobs with a deadline", _draw_slack),
-    ]
-    for policy, outcome in runs.items():
-        if sum(bool(job.sizes) for job in outcome.jobs) <= MAX_TIMELINE_JOBS:
-            files.append(_timeline(outcome, f"{title}, {policy}", folder / f"timeline-{policy}.png"))
+    with plain_text():
+        files = [
+            _devices(runs, title, folder / "devices.png"),
+            _admissions(runs, title, folder / "admissions.png"),
+            _completion(runs, title, folder / "completion.png"),
+            _slack(runs, title, folder / "slack.png"),
+        ]
+        for policy, outcome in runs.items():
+            if sum(map(has_run, outcome.jobs)) <= MAX_TIMELINE_JOBS:
+                file = folder / f"timeline-{policy}.png"
+                files.append(draw_timeline(outcome, f"{title}, {policy}", file))
     return files
 
 
-def _drawn(file: Path, title: str, runs: Mapping[str, SimOutcome], label: str, draw: Draw) -> Path:
+def _axes(title: str, label: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     axes = figure.subplots()
-    for number, (policy, outcome) in enumerate(runs.items()):
-        draw(axes, policy, outcome, mpl.colormaps["tab10"](number % 10))
     axes.set_title(title)
     axes.set_ylabel(label)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend()
+    axes.grid(axis="y", lw=0.3)
+    return figure, axes
+
+
+def _saved(figure: Figure, axes: Axes, file: Path) -> Path:
+    axes.legend(handlelength=4)
     figure.savefig(file, dpi=120, metadata={"Software": None})
     return file
 
 
+# ---------------------------------------------------------------- devices in use
 def _devices(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
     """A strip for each policy: on crowded clusters all lines run along the top."""
     figure = Figure(figsize=(9, 1.5 + 1.3 * len(runs)), layout="constrained")
     strips = figure.subplots(len(runs), sharex=True, sharey=True, squeeze=False)[:, 0]
+    last_s, cut = _shown(runs)
+    unit = unit_of(last_s)
     for number, (axes, (policy, outcome)) in enumerate(zip(strips, runs.items(), strict=True)):
-        usage, colour = outcome.usage, mpl.colormaps["tab10"](number % 10)
-        axes.fill_between(usage.at_s / HOUR_S, usage.used_devices, step="post", color=colour, lw=0)
+        usage = outcome.usage
+        at = usage.at_s / unit.seconds
+        axes.fill_between(at, usage.used_devices, step="post", color=colour(number), lw=0)
         axes.axhline(outcome.num_devices, color="grey", lw=0.5)
         axes.set_title(policy, fontsize=9, loc="left")
+        axes.set_ylim(bottom=0.0)
+    strips[-1].set_xlim(0.0, last_s / unit.seconds)
+    strips[-1].set_xlabel(unit.name + cut)
     figure.suptitle(title)
-    figure.supylabel("devices in use")
-    _end_axis(strips[-1], [job for outcome in runs.values() for job in outcome.jobs], "hours")
+    figure.supylabel("devices in use", fontsize=10)
     figure.savefig(file, dpi=120, metadata={"Software": None})
     return file
 
 
+def _shown(runs: Mapping[str, SimOutcome]) -> tuple[float, str]:
+    """Until when, and what is told of jobs that end later."""
+    ends = [
+        (outcome.end_s if job.end_s is None else job.end_s, policy)
+        for policy, outcome in runs.items()
+        for job in outcome.jobs
+        if has_run(job)
+    ]
+    last_s = shown_until(end_s for end_s, _ in ends)
+    end_s, policy = max(ends, default=(0.0, ""))
+    cut = f" (cut: {policy} has jobs until {spoken(end_s)})" if end_s > last_s else ""
+    return max(LEAST_S, last_s if cut else ROOM * last_s), cut
+
+
+# ---------------------------------------------------------------- admissions
 def answered_s(jobs: Sequence[JobOutcome]) -> tuple[list[float], list[float]]:
     """When jobs with a deadline were admitted, and when jobs were refused; as many as the metrics count.
 
@@ -87,87 +113,96 @@ def answered_s(jobs: Sequence[JobOutcome]) -> tuple[list[float], list[float]]:
     return sorted(admitted_s), sorted(refused_s)
 
 
-def _draw_admissions(axes: Axes, policy: str, outcome: SimOutcome, colour: Colour) -> None:
-    admitted_s, refused_s = answered_s(outcome.jobs)
-    last_s = max([*(job.submit_s for job in outcome.jobs), *refused_s], default=0.0)
-    for at_s, answer, line in ((admitted_s, "admitted", "-"), (refused_s, "refused", ":")):
-        if at_s:
-            hours = np.array([0.0, *at_s, last_s]) / HOUR_S
-            counts = np.array([*range(len(at_s) + 1), len(at_s)])
-            axes.step(hours, counts, where="post", label=f"{policy}, {answer}", color=colour, ls=line)
-    axes.set_xlabel("hours")
-
-
-def _draw_completion(axes: Axes, policy: str, outcome: SimOutcome, colour: Colour) -> None:
-    jcts_s = sorted(jct_s for job in outcome.jobs if (jct_s := job.jct_s) is not None)
-    _cumulative(axes, [max(jct_s, 1.0) / HOUR_S for jct_s in jcts_s], len(outcome.jobs), policy, colour)
-    axes.set_xscale("log")
-    axes.set_ylim(-0.05, 1.05)
-    axes.set_xlabel("hours from submission to end")
-
-
-def _draw_slack(axes: Axes, policy: str, outcome: SimOutcome, colour: Colour) -> None:
-    """Late jobs are left of 0; refused ones nowhere, so a curve ends below 1 by their share."""
-    num_jobs = sum(job.deadline_s is not None for job in outcome.jobs)
-    slacks_s = sorted(
-        job.deadline_s - job.end_s
-        for job in outcome.jobs
-        if job.deadline_s is not None and job.end_s is not None and job.phase is Phase.SUCCEEDED
+def _admissions(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
+    """Admitted above, refused below."""
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    answers = {policy: answered_s(outcome.jobs) for policy, outcome in runs.items()}
+    last_s = max(
+        [LEAST_S, *(job.submit_s for outcome in runs.values() for job in outcome.jobs)]
+        + [at_s for both in answers.values() for one in both for at_s in one]
     )
-    _cumulative(axes, [slack_s / HOUR_S for slack_s in slacks_s], num_jobs, policy, colour)
-    axes.axvline(0.0, color="grey", lw=0.5)
-    axes.set_xscale("symlog", linthresh=0.1)
-    axes.set_ylim(-0.05, 1.05)
-    axes.set_xlabel("hours from end to deadline")
-
-
-def _cumulative(axes: Axes, values: list[float], num_jobs: int, policy: str, colour: Colour) -> None:
-    if values:
-        shares = np.arange(1, len(values) + 1) / num_jobs
-        axes.step(values, shares, where="post", label=policy, color=colour)
-
-
-def _timeline(outcome: SimOutcome, title: str, file: Path) -> Path:
-    """Jobs x time; the thicker the bar, the more workers. Deadlines are red ticks."""
-    jobs = [job for job in outcome.jobs if job.sizes]
-    figure = Figure(figsize=(10, 1.5 + 0.16 * len(jobs)), layout="constrained")
-    axes = figure.subplots()
-    most = max((size for job in jobs for _, size in job.sizes), default=1)
-    for row, job in enumerate(jobs):
-        _draw_bar(axes, row, job, most, outcome.end_s)
-    axes.set_yticks(range(len(jobs)), [_name(job) for job in jobs], fontsize=6)
-    axes.invert_yaxis()
-    _end_axis(axes, jobs, "hours; the thicker a bar, the more workers; red: the deadline")
-    axes.set_title(title)
+    unit = unit_of(last_s)
+    parts = figure.subplots(2, sharex=True, sharey=True)
+    for which, (axes, label) in enumerate(zip(parts, ("admitted", "refused"), strict=True)):
+        axes.set_title(label, fontsize=9, loc="left")
+        axes.grid(axis="y", lw=0.3)
+        for number, (policy, both) in enumerate(answers.items()):
+            _count(axes, policy, both[which], number, unit, last_s)
+    parts[-1].set_ylim(bottom=0.0)
+    parts[-1].yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    parts[-1].set_xlabel(unit.name)
+    parts[0].legend(handlelength=4)
+    figure.suptitle(title)
+    figure.supylabel("jobs so far", fontsize=10)
     figure.savefig(file, dpi=120, metadata={"Software": None})
     return file
 
 
-def _end_axis(axes: Axes, jobs: Sequence[JobOutcome], label: str) -> None:
-    """A job that is much longer than the others is cut off, and told of instead."""
-    ends = {job.id: job.end_s / HOUR_S for job in jobs if job.end_s is not None and job.sizes}
-    last = shown_until(ends.values())
-    late = sorted((end, name) for name, end in ends.items() if end > last)
-    if late:
-        end, name = late[-1]
-        others = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        label += f" (cut: {name[:12]}{others} until {end:.1f} hours)"
-        axes.set_xlim(0.0, last)
-    else:
-        axes.set_xlim(left=0.0)
-    axes.set_xlabel(label)
+def _count(
+    axes: Axes, policy: str, at_s: Sequence[float], number: int, unit: TimeUnit, last_s: float
+) -> None:
+    """How many so far."""
+    at = np.array([0.0, *at_s, last_s]) / unit.seconds
+    counts = np.array([*range(len(at_s) + 1), len(at_s)])
+    style = {"color": colour(number), "ls": dashes(number), "lw": width(number)}
+    axes.step(at, counts, where="post", label=policy, **style)
 
 
-def _name(job: JobOutcome) -> str:
-    return f"{job.id[:12]}, refused" if job.phase is Phase.REJECTED else job.id[:12]
+# ---------------------------------------------------------------- distributions
+def _completion(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
+    figure, axes = _axes(title, "share of all jobs")
+    shown: list[float] = []
+    for number, (policy, outcome) in enumerate(runs.items()):
+        jcts_s = [max(jct_s, LEAST_S) for job in outcome.jobs if (jct_s := job.jct_s) is not None]
+        _cumulative(axes, sorted(jcts_s), len(outcome.jobs), policy, number)
+        shown += jcts_s
+    axes.set_xscale("log")
+    axes.set_xlabel("time from submission to end")
+    if shown:
+        least_s, most_s = min(shown) / 1.3, 1.3 * max(shown)
+        axes.set_xlim(least_s, most_s)
+        set_ticks(axes.xaxis, log_ticks(least_s, most_s))
+    return _saved(figure, axes, file)
 
 
-def _draw_bar(axes: Axes, row: int, job: JobOutcome, most: int, run_end_s: float) -> None:
-    ends_s = [*(at_s for at_s, _ in job.sizes[1:]), run_end_s if job.end_s is None else job.end_s]
-    colour = mpl.colormaps["tab10"](row % 10)
-    for (at_s, size), end_s in zip(job.sizes, ends_s, strict=True):
-        if size:
-            height = 0.15 + 0.75 * np.log2(1 + size) / np.log2(1 + most)
-            axes.barh(row, (end_s - at_s) / HOUR_S, left=at_s / HOUR_S, height=height, color=colour)
-    if job.deadline_s is not None:
-        axes.plot([job.deadline_s / HOUR_S] * 2, [row - 0.45, row + 0.45], color="red", lw=1)
+def _slack(runs: Mapping[str, SimOutcome], title: str, file: Path) -> Path:
+    """Late jobs are left of 0; refused ones nowhere, so a curve ends below 1 by their share."""
+    figure, axes = _axes(title, "share of all jobs with a deadline")
+    shown: list[float] = []
+    for number, (policy, outcome) in enumerate(runs.items()):
+        slacks_s = _slacks_s(outcome.jobs)
+        num_jobs = sum(job.deadline_s is not None for job in outcome.jobs)
+        _cumulative(axes, slacks_s, num_jobs, policy, number)
+        shown += slacks_s
+    axes.axvline(0.0, color="grey", lw=0.5)
+    axes.set_xlabel("time left from end to deadline; late jobs are left of 0")
+    if shown:
+        most_s = max(LEAST_S, *map(abs, shown))
+        linear_s = linear_until(most_s)
+        axes.set_xscale("symlog", linthresh=linear_s)
+        ticks = log_ticks(linear_s, most_s)
+        below = {-at_s: f"-{text}" for at_s, text in ticks.items() if -at_s >= min(shown)}
+        above = {at_s: text for at_s, text in ticks.items() if at_s <= max(shown)}
+        set_ticks(axes.xaxis, {0.0: "0", **below, **above})
+    return _saved(figure, axes, file)
+
+
+def _slacks_s(jobs: Sequence[JobOutcome]) -> list[float]:
+    """Ascending, of those that succeeded."""
+    return sorted(
+        job.deadline_s - job.end_s
+        for job in jobs
+        if job.deadline_s is not None and job.end_s is not None and job.phase is Phase.SUCCEEDED
+    )
+
+
+def _cumulative(axes: Axes, values: Sequence[float], num_jobs: int, policy: str, number: int) -> None:
+    """It rises from 0 at the least value, so that one job is a line, and ends with a dot."""
+    style = {"color": colour(number), "ls": dashes(number), "lw": width(number)}
+    axes.set_ylim(0.0, 1.05)
+    if not values:
+        axes.plot([], [], label=f"{policy}: no job", **style)
+        return
+    shares = np.arange(len(values) + 1) / num_jobs
+    axes.step([values[0], *values], shares, where="post", label=policy, **style)
+    axes.plot(values[-1], shares[-1], "o", color=colour(number), ms=4)

@@ -1,0 +1,157 @@
+"""What a chart's picture shows: all of its values, in words of a legible size."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.axes import Axes
+
+from swell.repro.findings import Chart, Panel, Series
+from swell.repro.line_names import spread
+from swell.repro.pictures import TWO_PANELS_WIDTH, Y_LABEL_LETTERS, figure_of
+
+Kind = Literal["bars", "lines", "steps"]
+
+
+def _chart(kind: Kind, *series: Series, may_be_log: bool = False) -> Chart:
+    return Chart(
+        name="c",
+        title="",
+        kind=kind,
+        x=tuple(float(at) for at in range(len(series[0].values))),
+        x_label="hours",
+        y_label="",
+        panels=(Panel("", series),),
+        may_be_log=may_be_log,
+    )
+
+
+def _axes(chart: Chart) -> Axes:
+    (axes,) = figure_of(chart).axes
+    return axes
+
+
+def test_all_panels_show_all_of_their_values() -> None:
+    """They share an axis: the first one's values must not be its end."""
+    low, high = (Series("a", (value, value)) for value in (1.0, 3.0))
+    chart = msgspec.structs.replace(
+        _chart("lines", low), panels=(Panel("low", (low,)), Panel("high", (high,)))
+    )
+    for panel in figure_of(chart).axes:
+        assert panel.get_ylim()[0] == 0.0 and panel.get_ylim()[1] >= 3.0
+
+
+# ---------------------------------------------------------------- lines
+@pytest.mark.parametrize("kind", ["lines", "steps"])
+def test_lines_of_the_same_values_are_drawn_apart_and_named_together(kind: Kind) -> None:
+    same = (1.0, 2.0, 1.5)
+    axes = _axes(_chart(kind, Series("a", same), Series("b", same)))
+    first, second = axes.lines
+    assert first.get_linewidth() > second.get_linewidth()
+    assert first.is_dashed() != second.is_dashed()
+    assert "a = b" in [text.get_text() for text in axes.texts]
+
+
+def test_a_value_of_steps_holds_until_the_next_x_as_in_the_report_of_a_browser() -> None:
+    (line,) = _axes(_chart("steps", Series("a", (1.0, 2.0)))).lines
+    assert line.get_drawstyle() == "steps-post"
+
+
+def test_one_line_that_goes_on_for_long_does_not_squeeze_the_others() -> None:
+    long, short = Series("long", (1.0,) * 100), Series("short", (*(2.0,) * 10, *(None,) * 90))
+    axes = _axes(_chart("steps", long, short))
+    assert axes.get_xlim()[1] < 12
+    assert "long until 99 →" in [text.get_text() for text in axes.texts]
+
+
+def test_long_names_do_not_take_the_room_of_lines() -> None:
+    name = "a name that is longer than most of them"
+    axes = _axes(_chart("lines", Series(name, (1.0, 2.0)), Series("b", (2.0, 3.0))))
+    assert [text.get_text() for text in axes.texts] == []
+
+
+MIDDLES = st.lists(st.tuples(st.floats(0.0, 1.0), st.sampled_from([0.04, 0.08])), max_size=8)
+
+
+@given(MIDDLES)
+def test_no_name_covers_another_and_names_that_have_room_stay(found: list[tuple[float, float]]) -> None:
+    found.sort()
+    middles, sizes = [one for one, _ in found], [one for _, one in found]
+    places = spread(middles, sizes)
+    gaps = np.diff(places) - (np.array(sizes[1:]) + np.array(sizes[:-1])) / 2
+    assert (gaps >= -1e-6).all()
+    if all(np.diff(middles) >= 0.08):
+        assert places == pytest.approx(middles)
+
+
+# ---------------------------------------------------------------- bars
+def test_a_log_axis_is_used_only_where_bars_would_vanish() -> None:
+    near, far = Series("a", (2.0, 3.0)), Series("b", (0.1, 0.05))
+    scales = [
+        _axes(_chart("bars", *series, may_be_log=may_be_log)).get_yscale()
+        for series, may_be_log in (((near,), True), ((near, far), True), ((near, far), False))
+    ]
+    assert scales == ["linear", "log", "linear"]
+
+
+def test_a_bar_without_height_is_told_and_one_that_is_missing_leaves_no_hole() -> None:
+    axes = _axes(_chart("bars", Series("a", (0.0, 2.0)), Series("b", (1.0, None))))
+    (zero,) = [text for text in axes.texts if text.get_text() == "0"]
+    bars = {bar.get_label(): list(bar) for bar in axes.containers}  # type: ignore[attr-defined]
+    first, alone = (bar.get_x() + bar.get_width() / 2 for bar in bars["a"])
+    assert zero.xy[0] == pytest.approx(first)  # type: ignore[attr-defined]
+    assert first < 0.0 and alone == pytest.approx(1.0)
+    assert len(bars["b"]) == 1
+
+
+def test_bars_below_0_are_whole() -> None:
+    least, most = _axes(_chart("bars", Series("a", (-80.0, 20.0)))).get_ylim()
+    assert least < -80.0 and most > 20.0
+
+
+# ---------------------------------------------------------------- size and words
+def test_a_picture_is_no_wider_than_a_page_shows_with_legible_letters() -> None:
+    series = Series("a", (1.0, 2.0))
+    for num in (1, 2, 4, 6):
+        panels = tuple(Panel(str(at), (series,)) for at in range(num))
+        chart = msgspec.structs.replace(_chart("lines", series), panels=panels)
+        width, height = figure_of(chart).get_size_inches()
+        assert width <= TWO_PANELS_WIDTH and height > 1.5 * (num // 2)
+
+
+def test_a_long_label_is_broken() -> None:
+    label = "jobs more, while the greedy allocator does 100 of them and the others wait"
+    chart = msgspec.structs.replace(_chart("bars", Series("a", (1.0,))), y_label=label)
+    told = _axes(chart).get_ylabel()
+    assert told.replace("\n", " ") == label
+    assert max(map(len, told.split("\n"))) <= Y_LABEL_LETTERS
+
+
+def test_the_legend_has_the_order_of_the_series_and_a_series_one_colour_in_all_panels() -> None:
+    few = (Series("a", (1.0,)), Series("c", (3.0,)))
+    many = (Series("a", (1.0,)), Series("b", (2.0,)), Series("c", (3.0,)))
+    chart = msgspec.structs.replace(_chart("bars", *few), panels=(Panel("", few), Panel("", many)))
+    figure = figure_of(chart)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
+    colours = [
+        {bars.get_label(): bars[0].get_facecolor() for bars in axes.containers}  # type: ignore[attr-defined,index]
+        for axes in figure.axes
+    ]
+    assert colours[0].items() <= colours[1].items()
+
+
+def test_names_at_ticks_do_not_touch() -> None:
+    """Numbers: some are left out; names: in lines, aslant or upright."""
+    for x in ([str(6 * at) for at in range(28)], [f"model {at}" for at in range(15)], ["a policy"] * 12):
+        chart = _chart("lines", Series("a", tuple(map(float, range(len(x))))))
+        figure = figure_of(msgspec.structs.replace(chart, x=tuple(x)))
+        figure.draw_without_rendering()
+        labels = figure.axes[0].get_xticklabels()
+        boxes = [label.get_window_extent() for label in labels if label.get_rotation() == 0]
+        assert all(one.x1 <= other.x0 for one, other in itertools.pairwise(boxes))
