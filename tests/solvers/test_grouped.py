@@ -1,0 +1,99 @@
+"""Free capacity of which groups of takers may have only so much together."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.solvers.plain_plans import devices_at, moments, steps_of_plan
+from tests.solvers.takers import Taker, columns, fill_all, free_at, free_for, some_tasks, steps_of
+
+from swell.arrays import IntArray
+from swell.compiled import NUM_ROWS_WORTH_IT
+from swell.solvers import filling, profile
+from swell.solvers.filling import FreeProfile, no_plans
+from swell.solvers.grouped import NO_GROUP, GroupedProfile
+from swell.solvers.profile import AS_PLANNED, EARLY, LATE, Plans
+
+ways = st.sampled_from([AS_PLANNED, LATE, EARLY])
+
+
+def unbound(tasks: list[Taker]) -> list[Taker]:
+    """None has a change under way: how that is taken of a profile at first is the caller's."""
+    return [task for task in tasks if not task.idle_s]
+
+
+def filled(tasks: list[Taker], group: IntArray, quotas: list[int], num_devices: int, how: int) -> Plans:
+    free, plans = grouped(group, quotas, num_devices, len(tasks)), no_plans(len(tasks))
+    assert free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True) == len(tasks)
+    return plans
+
+
+def grouped(group: IntArray, quotas: list[int], num_devices: int, num_takers: int) -> GroupedProfile:
+    of_group = [FreeProfile(quota, num_takers) for quota in quotas]
+    return GroupedProfile(FreeProfile(num_devices, num_takers), group, of_group)
+
+
+groups = st.lists(st.integers(NO_GROUP, 1), min_size=12, max_size=12)
+
+
+@given(tasks=some_tasks(most=12), group=groups, quotas=st.tuples(*[st.integers(1, 6)] * 2), how=ways)
+def test_no_group_ever_has_more_than_its_quota(
+    tasks: list[Taker], group: list[int], quotas: tuple[int, int], how: int
+) -> None:
+    tasks = unbound(tasks)
+    plans = filled(tasks, np.array(group)[: len(tasks)], list(quotas), 8, how)
+    steps = [steps_of_plan(plans, row) for row in range(len(tasks))]
+    for at_s in moments(*([start_s for start_s, _, _ in one] for one in steps)):
+        taken = [devices_at(task, plan, at_s) for task, plan in zip(tasks, steps, strict=True)]
+        assert sum(taken) <= 8
+        for number, quota in enumerate(quotas):
+            assert sum(num for num, own in zip(taken, group, strict=False) if own == number) <= quota
+
+
+@given(tasks=some_tasks(most=12), quota=st.integers(1, 8), more=st.integers(0, 8), how=ways)
+def test_a_group_of_all_is_served_as_if_there_were_no_more(
+    tasks: list[Taker], quota: int, more: int, how: int
+) -> None:
+    tasks = unbound(tasks)
+    expected = fill_all(FreeProfile(quota, len(tasks)), tasks, how, is_late_served=True)
+    plans = filled(tasks, np.zeros(len(tasks), dtype=np.int64), [quota], quota + more, how)
+    for column, other in zip(plans, expected, strict=True):
+        assert column.tolist() == other.tolist()
+
+
+@given(tasks=some_tasks(most=30, longest_s=99), group=groups, how=ways)
+def test_neither_narrow_blocks_nor_machine_code_change_anything(
+    tasks: list[Taker], group: list[int], how: int
+) -> None:
+    """A profile for few takers serves many: in the midst of a fill it is doubled, and again."""
+    tasks = unbound(tasks)
+    of_task = np.resize(np.array(group), len(tasks))
+    answers = []
+    for num_takers, width in ((0, profile.WIDTH), (0, 2), (NUM_ROWS_WORTH_IT, profile.WIDTH)):
+        with patch.object(profile, "WIDTH", width), patch.object(filling, "WIDTH", width):
+            free, plans = grouped(of_task, [3, 5], 8, num_takers), no_plans(len(tasks))
+            free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
+            answers.append([column.tolist() for column in plans])
+    assert answers[0] == answers[1] == answers[2]
+
+
+@given(tasks=some_tasks(most=12), others=some_tasks(most=12), how=ways)
+def test_the_least_of_two_is_free_in_both(tasks: list[Taker], others: list[Taker], how: int) -> None:
+    first, second = free_for(tasks, 8), free_for(others, 5)
+    fill_all(first, tasks, how)
+    fill_all(second, others, how)
+    least = first.least_with(second)
+    for at_s in moments(steps_of(first)[0].tolist(), steps_of(second)[0].tolist()):
+        assert free_at(least, at_s) == min(free_at(first, at_s), free_at(second, at_s))
+
+
+def test_who_is_exempt_is_counted_all_the_same() -> None:
+    task = Taker(((1, 2, 4), (1.0, 2.0, 4.0)), 36.0, 10.0)
+    free, plans = grouped(np.zeros(2, dtype=np.int64), [2], 8, 2), no_plans(2)
+    exempt = np.array([True, False])
+    free.fill(columns([task, task]), plans, np.arange(2), LATE, exempt=exempt)
+    assert plans.top.tolist() == [3, 0]
+    assert free_at(free.everything, 9.5) == 4
