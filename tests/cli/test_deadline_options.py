@@ -29,7 +29,10 @@ def test_an_option_that_takes_a_deadline_says_how_one_is_written(command: str, n
     (option,) = [one for one in program.commands[command].params if one.name == name]
     assert option.metavar == "TIME"
     assert not option.show_default
-    relative, moment = re.search(rf"(now\+\S+) or ({job_options.MOMENT})\.", option.help).groups()
-    now_s = fields.deadline(moment, 0.0)
-    assert fields.deadline(relative, now_s) > now_s
+    found = re.search(rf"(now\+\S+) or ({job_options.MOMENT})\.", option.help)
+    assert found is not None
+    now_s = fields.deadline(found[2], 0.0)
+    assert now_s is not None
+    later_s = fields.deadline(found[1], now_s)
+    assert later_s is not None and later_s > now_s
     assert option.required == ((command, name) == ("promise", "deadline"))

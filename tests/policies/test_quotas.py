@@ -92,7 +92,7 @@ def test_no_tenant_has_more_after_the_quota_has_changed(
         quota_devices=np.array(quota, dtype=np.int64),
     )
     seen, answer = decide_within_quotas(policy, later)
-    most = np.maximum(later.quota_devices, what_must_be(seen, answer))
+    most = np.maximum(np.array(quota), what_must_be(seen, answer))
     assert (of_tenants(later, answer.workers) <= most).all()
     unlimited = policy.decide(replace(later, quota_devices=None))
     assert num_at_risk(answer) <= num_at_risk(unlimited)

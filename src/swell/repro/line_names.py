@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 from swell.repro.findings import Chart, Panel, Series
 
-#: Lines have names where there are no more than so many, and none has more letters. Names of lines that end at
-#: the same value are broken into lines of that length.
+#: Lines have names where there are no more than so many, and none has more letters. Names of lines that end
+#: at the same value are broken into lines of that length.
 MAX_NAMED = 8
 MOST_LETTERS = 26
 #: Share of an axis' height that a line of a name takes.

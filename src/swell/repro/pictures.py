@@ -29,8 +29,8 @@ APART = 0.05
 Y_LABEL_LETTERS = 40
 #: Bars have their values above them where there are no more than so many.
 MAX_TOLD = 24
-#: Letters below an axis by (are there names beside lines, are there two panels in a row); lines of a name at a
-#: tick; letters of the width that one aslant takes.
+#: Letters below an axis by (are there names beside lines, are there two panels in a row); lines of a name at
+#: a tick; letters of the width that one aslant takes.
 PLACE_LETTERS = {(False, False): 100, (True, False): 84, (False, True): 62, (True, True): 46}
 MOST_LINES = 3
 LETTERS_ASLANT = 4.8
