@@ -141,17 +141,17 @@ def named(spans: Sequence[FinishedSpan], name: str) -> FinishedSpan:
 
 
 def test_a_job_that_waits_is_launched_and_suspended() -> None:
-    codes = ("submitted", "profiling", "profiled", "waiting", "decided", "started", "decided", "suspended")
-    spans = JobTrace(OPEN).hear(ended(BEGIN_S + 9.0, Phase.CANCELLED), told(*codes))
+    codes = ("submitted", "profiling", "profiled", "waiting", "warned", "decided", "started", "decided")
+    spans = JobTrace(OPEN).hear(ended(BEGIN_S + 10.0, Phase.CANCELLED), told(*codes, "suspended"))
     assert [(span.name, span.end_s - span.begin_s) for span in spans] == [
         (WAITING, 1.0),
         (TRIAL, 1.0),
-        (WAITING, 2.0),
+        (WAITING, 3.0),
         (LAUNCH, 1.0),
         (SUSPEND, 1.0),
         (TRAIN, 2.0),
         (WAITING, 2.0),
-        (JOB, 9.0),
+        (JOB, 10.0),
     ]
     assert spans[2].attributes["swell.cause"] == "profiled." and not spans[2].error
     assert spans[2].attributes["swell.reason"] == "waiting."

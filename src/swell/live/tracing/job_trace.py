@@ -19,6 +19,8 @@ OF_JOB = (
 )
 OF_RESIZE = ("before", "after", "expected_cost_s", "expected_gain_s", "cost_s")
 OF_SIZE = ("cost_s", "gain_s", "verdict")
+#: Codes of stories that do not say why a job waits.
+OTHER_NEWS = ("warned", "clock", "deadline_asked", "change_refused", "offer_taken", "distributed")
 #: Added to the name of a span that had not ended when the platform stopped.
 UNFINISHED = "(unfinished)"
 
@@ -90,7 +92,7 @@ class JobTrace:
                 return [*self._answer(RESIZE, at_s, text), *self._go_to(REPAIR, at_s, text, text)]
             case "trial_lost" | "requeued" | "found":
                 return [*self._answer(RESIZE, at_s, text), *self._go_to(WAITING, at_s, text, text)]
-        if self._stage.name == WAITING:
+        if self._stage.name == WAITING and story.code not in OTHER_NEWS:
             self._stage.attributes["swell.reason"] = text
         return []
 
