@@ -18,7 +18,8 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.records import ElasticRecord
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.kept_runs import WHOLE_BYTES
+from swell.executors.hosts.kept_runs import MAX_CURVES, WHOLE_BYTES
+from swell.live.inbox import fold_reports
 from swell.model.coding import encode
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -521,3 +522,28 @@ def test_losses_that_were_heard_are_told_again_and_count_once(fleet: Fleet) -> N
     curve = with_all([], [point for one in told for _, point in one.points()])
     assert [one.is_again for one in told] == [False] * 7 + [True]
     assert sum(point.tally.count for point in curve) == 7
+
+
+@pytest.mark.parametrize("num_values", [1, 3, MAX_CURVES + 20])
+@pytest.mark.parametrize("at_step", [0, 4])
+def test_values_of_one_step_that_were_told_are_told_again_and_count_once(
+    fleet: Fleet, num_values: int, at_step: int
+) -> None:
+    """As of a script that reports before its first step, or that names the same step each time."""
+    fleet.perform(launch("a/0", "b/0"))
+    leader = fleet.workers(JOB)[0]
+    leader.say(m.Progress(generation=1, steps=5, num_workers=2))
+    tally = tally_of([(at_step, 1.0)], num_workers=2)
+    assert tally is not None
+    for number in range(num_values + 2):
+        if number == num_values:
+            fleet.pass_time(1.0)
+            fleet.replace_controller()
+        leader.say(m.Reported(values={"x": 1.0}, curves={"x": tally}, steps=5))
+        fleet.pass_time(1.0)
+    reports = of_kind(fleet, StepsReported)
+    for events in (reports, fold_reports(reports)):  # as they come one by one, and all at once
+        _, told = taken_off(events)
+        assert [one.is_again for one in told].count(True) == 1
+        curve = with_all([], [point for one in told for _, point in one.points()])
+        assert sum(point.tally.count for point in curve) == num_values + 2

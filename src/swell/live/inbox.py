@@ -140,6 +140,9 @@ def _is_first(report: StepsReported) -> bool:
 
 
 def _is_same_gang(earlier: StepsReported, later: StepsReported) -> bool:
+    """One that tells curves again stands for itself: it replaces what was told before."""
+    if earlier.is_again or later.is_again:
+        return False
     if earlier.brings_steps and later.brings_steps:
         return _gang_of(earlier) == _gang_of(later)
     return earlier.generation == later.generation

@@ -25,11 +25,11 @@ class CurveEnd(NamedTuple):
     def is_before(self, new: CurvePoint) -> bool:
         """Whether the new point tells nothing again.
 
-        A gang may report a name twice in a step. Where a later gang does so, the step is done again, and a
-        report that is told again replaces it; but in a script that counts no steps all are step 0.
+        A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
+        script that counts no steps all are step 0. What is told again replaces its first step, too.
         """
-        may_repeat = new.is_again or self.generation < new.generation
-        is_same_step = self.last_step == new.first_step != 0 and may_repeat
+        is_done_again = self.generation < new.generation and new.first_step != 0
+        is_same_step = self.last_step == new.first_step and (new.is_again or is_done_again)
         is_news = (self.generation, self.mark) < (new.generation, new.mark)
         return is_news and self.last_step <= new.first_step and not is_same_step
 

@@ -64,7 +64,7 @@ class _Worker:
 
     def note(self, message: FromAgent | FromWorker) -> None:
         if isinstance(message, Progress | Reported) and message.curves:
-            self.curves.append(message.curves)
+            self._keep_curves(message.curves)
         if isinstance(message, Progress):
             if message.metrics or message.curves:
                 self._keep(Reported(values=self._values_with(message.metrics)))
@@ -78,6 +78,19 @@ class _Worker:
     def _keep(self, message: FromAgent | FromWorker) -> None:
         self.talk.pop(type(message), None)  # it comes last from now on
         self.talk[type(message)] = message
+
+    def _keep_curves(self, curves: dict[str, Tally]) -> None:
+        """The oldest are forgotten, but for values of the step with which what is left of their name begins.
+
+        What is told again stands for all that was told of its first step, and a script may name the same step
+        each time.
+        """
+        oldest = self.curves[0] if len(self.curves) == MAX_CURVES else {}
+        self.curves.append(curves)
+        for name, tally in oldest.items():
+            next_one = next((later[name] for later in self.curves if name in later), None)
+            if next_one is not None and tally.first_step == next_one.first_step:
+                self.curves[0] = plus({name: tally}, self.curves[0])
 
     def _values_with(self, news: Mapping[str, Number]) -> dict[str, Number]:
         """No other worker tells again a value that was told once."""
