@@ -61,6 +61,7 @@ class FakeControl:
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
         self._jobs: dict[str, JobView] = {}
         self._submissions: dict[str, JobSubmitted] = {}
         self._changed: dict[str, int] = {}  # job -> the turn in which it was put last
@@ -140,6 +141,7 @@ class FakeControl:
 
     def _put(self, view: JobView) -> None:
         self._turn += 1
+        self._news.notify_all()
         self._jobs[view.id] = view
         self._changed[view.id] = self._turn
         self._folded.discard(view.id)
@@ -148,6 +150,7 @@ class FakeControl:
         """A new plan, by which all open jobs end then."""
         with self._lock:
             self._turn += 1
+            self._news.notify_all()
             self._planned_turn = self._turn
             for view in self._jobs.values():
                 if not view.phase.is_end:
@@ -161,6 +164,7 @@ class FakeControl:
     def tell(self, job_id: str, story: Story) -> None:
         with self._lock:
             self._turn += 1
+            self._news.notify_all()
             self._told.append((self._turn, job_id, story))
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
@@ -174,6 +178,10 @@ class FakeControl:
             stories = [(job_id, story) for turn, job_id, story in self._told if turn > since]
             has_new_plan = self._planned_turn > since
             return BoardChanges(self._turn, list(views.values()), archived, is_all, has_new_plan, stories)
+
+    def wait_for_news(self, since: int, most_s: float) -> bool:
+        with self._news:
+            return self._news.wait_for(lambda: self._turn > since, most_s)
 
     def cancel(self, job_id: str) -> None:
         view = self.job(job_id)
@@ -318,6 +326,7 @@ class FakeControl:
                 if not request.is_dry_run:
                     del self._jobs[job.job_id]
                     self._turn += 1
+                    self._news.notify_all()
                     self._changed[job.job_id] = self._turn
         return chosen
 

@@ -194,6 +194,14 @@ class Hands:
             for event in self.answer(command):
                 self.deliver(event)
 
+    def obey_again(self, job_id: str) -> None:
+        """Do what was left undone for this job; an answer too many is stale."""
+        self.is_obedient = True
+        for command in list(self.performed):
+            if getattr(command, "job_id", None) == job_id:
+                for event in self.answer(command):
+                    self.deliver(event)
+
     def answer(self, command: AnyCommand) -> list[AnyEvent]:
         match command:
             case ProfileJob(job_id=job_id):

@@ -231,6 +231,7 @@ def test_a_job_that_continues_another_has_its_newest_sound_checkpoint(tmp_path: 
         old = platform.submit(spec()).id
         sound = checkpoint(folders, old, 40)
         checkpoint(folders, old, 60).write_bytes(b"damaged")
+        hands.is_obedient = False  # a gang of theirs would start at step 0
         result = platform.submit(spec(), Origin(continues=old))
         assert (result.continues, result.steps) == (old, 40)
         (given,) = folders.checkpoints(result.id).iterdir()
@@ -239,6 +240,7 @@ def test_a_job_that_continues_another_has_its_newest_sound_checkpoint(tmp_path: 
         assert platform.job(result.id).steps == 40
         told = platform.stories(result.id)[0].text
         assert told == f"was submitted as best_effort, to continue {old} from step 40"
+        hands.obey_again(result.id)
 
 
 def test_without_a_checkpoint_there_is_nothing_to_continue(tmp_path: Path) -> None:

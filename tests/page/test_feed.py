@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -262,6 +263,31 @@ def test_pages_can_be_opened_after_a_look_has_failed(tmp_path: Path, monkeypatch
     opened.start()
     opened.join(PATIENCE_S)
     assert not opened.is_alive()
+    feed.stop()
+
+
+class HeardRing(ReadRing):
+    def __init__(self, whole: Callable[[], object]) -> None:
+        super().__init__(whole)
+        self.heard: queue.Queue[Any] = queue.Queue()
+
+    def publish(self, delta: object) -> None:
+        self.heard.put(delta)
+
+
+def test_a_page_hears_of_a_turn_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not because it is time for another look."""
+    monkeypatch.setattr("swell.api.page.feed.LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr("swell.api.page.feed.WARNINGS_S", 3600.0)
+    control = FakeControl(tmp_path)
+    feed = PageFeed(control)
+    feed.ring = ring = HeardRing(feed.shown)
+    feed.shown()
+    feed.follow()
+    for name in ("first", "second"):
+        control.put(job_view(id=name))
+        while name not in {job.id for job in ring.heard.get(timeout=PATIENCE_S).get("new", ())}:
+            pass
     feed.stop()
 
 

@@ -82,6 +82,9 @@ class Control(Protocol):
         they were pruned.
         """
 
+    def wait_for_news(self, since: int, most_s: float) -> bool:
+        """Whether `changes` knows of a turn after turn `since`; waits for one, but no longer than that."""
+
     def metrics(
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
     ) -> MetricHistory:

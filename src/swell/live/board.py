@@ -77,6 +77,7 @@ class ViewBoard:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)  #: there is another turn
         self._posted = Posted()
         self._open: dict[str, JobView] = {}  # in order of submission
         self._plans: list[PostedPlan] = []  # by core
@@ -117,6 +118,7 @@ class ViewBoard:
                 warned=core.warned,
                 lost_nodes=core.lost_nodes,
             )
+            self._news.notify_all()
         return TurnNews(
             now_s=core.now_s,
             calendar=core.calendar,
@@ -145,6 +147,12 @@ class ViewBoard:
         with self._lock:
             self._turn += 1
             self._touched.append((self._turn, tuple(job_ids)))
+            self._news.notify_all()
+
+    def wait_for_news(self, since: int, most_s: float) -> bool:
+        """Whether there was a turn after turn `since`; waits for one, but no longer than that."""
+        with self._news:
+            return self._news.wait_for(lambda: self._turn > since, most_s)
 
     def job(self, job_id: str) -> JobView | None:
         """An open or recently ended job, with head times; None for any other job."""

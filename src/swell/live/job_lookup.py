@@ -128,6 +128,10 @@ class JobLookup:
             stories=[(job_id, shown_story(story, calendar)) for job_id, story in found.stories],
         )
 
+    def wait_for_news(self, since: int, most_s: float) -> bool:
+        """See `ViewBoard.wait_for_news`."""
+        return self._board.wait_for_news(since, most_s)
+
     def metrics(
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
     ) -> MetricHistory:

@@ -223,6 +223,10 @@ class Platform:
         """See `JobLookup.changes`."""
         return self._lookup.changes(since, also)
 
+    def wait_for_news(self, since: int, most_s: float) -> bool:
+        """See `ViewBoard.wait_for_news`."""
+        return self._lookup.wait_for_news(since, most_s)
+
     def metrics(
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
     ) -> MetricHistory:

@@ -30,8 +30,9 @@ from swell.model.job import LOSS, Phase
 from swell.model.job_query import JobQuery
 from swell.model.view import JobView
 
-#: A page hears of something that happened after no more than this, and the time that it takes to say it.
-TICK_S = 0.5
+#: A page hears of something at once, but no more often than this; and of what no turn of the head tells after
+#: `WARNINGS_S`.
+LEAST_PAUSE_S = 0.5
 #: Ended jobs and stories that a page shows.
 MAX_ENDED = 60
 MAX_STORIES = 60
@@ -118,8 +119,10 @@ class PageFeed:
 
     # ------------------------------------------------------------ the thread
     def _run(self) -> None:
-        pause_s = TICK_S
+        pause_s = LEAST_PAUSE_S
         while not self._stopped.wait(pause_s):
+            if not self._unrenewed:
+                self._control.wait_for_news(self._turn, WARNINGS_S)
             with self._lock:
                 if not self.ring.has_readers:
                     self._thread = None
@@ -136,7 +139,7 @@ class PageFeed:
         except Exception:
             log.exception("open pages are not kept up to date for %g s", AFTER_FAILURE_S)
             return AFTER_FAILURE_S
-        return TICK_S
+        return LEAST_PAUSE_S
 
     def _look(self) -> None:
         """Bring the state up to date, and say what has changed."""
