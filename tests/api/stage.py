@@ -13,9 +13,11 @@ from tests.live.parts import NODE, Hands
 from tests.live.test_platform import PATIENCE_S, until
 
 from swell.api.client import Client, connect
+from swell.api.quotas import set_quotas
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen
+from swell.api.user_list import UserList
 from swell.assemble import new_core
 from swell.live.platform import Platform
 from swell.live.site import Site
@@ -56,7 +58,8 @@ def on_stage(path: Path, policy: str = "elasticflow") -> Iterator[Stage]:
     folder.create()
     journal, hands = SqlJournal(folder.journal), Hands()
     site = Site(jobs_dir=folder.jobs, policy=policy, nodes=(NODE,))
-    platform = Platform(site, new_core(), journal, hands)
+    quotas = set_quotas(UserList(path), policy)
+    platform = Platform(site, new_core(), journal, hands, read_quotas=quotas)
     platform.recover(journal.history())
     server = ApiServer(create_app(platform, folder.ensure_token()), bind(), listen(folder.socket))
     server.start()

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.api.stage import on_stage
+from tests.live.test_platform import until
 
 from swell.api.quotas import InvalidQuota, parse_quotas, parse_share, refuse_unkept, set_quotas
 from swell.api.user_list import TenantLimits, UserList
+from swell.live import inbox
 from swell.live.quota_watch import UnknownQuotas
+from swell.live.tenant_devices import TenantDevices
 from swell.model.errors import InvalidInput
 from swell.model.quota import Quota
 from swell.model.quota_words import told_quota, told_quotas, told_share
@@ -87,3 +91,18 @@ def test_what_a_platform_reads_of_the_list(tmp_path: Path) -> None:
     (tmp_path / "users.json").write_text("{")
     with pytest.raises(UnknownQuotas, match=r"stay as they were: .* is damaged"):
         under_fifo()
+
+
+def test_a_running_job_gives_up_what_a_new_quota_takes(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as the list has changed: nothing is asked of the platform."""
+    monkeypatch.setattr(inbox, "LOOK_EVERY_S", 0.05)
+    with on_stage(tmp_path / "state") as stage:
+        users, job = UserList(stage.folder.path), stage.run(script, tenant="ana", steps=100_000)
+        until(lambda: stage.client.job(job).workers == 2)
+        users.limit("ana", TenantLimits(share=0.5))
+        until(lambda: stage.client.job(job).workers == 1)
+        assert stage.platform.measures().tenants == {("ana", "cpu"): TenantDevices(1, 1)}
+        users.limit("ana", TenantLimits())
+        until(lambda: not stage.platform.measures().tenants)

@@ -18,6 +18,7 @@ from swell.api.metrics_app import create_metrics_app
 from swell.api.operations import PROMETHEUS_TEXT
 from swell.api.prometheus import METRICS, series_of
 from swell.api.serving import ApiServer, bind
+from swell.api.user_list import TenantLimits, UserList
 from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
 
@@ -73,7 +74,8 @@ def server(
 
 
 def play(stage: Stage, folder: Path) -> None:
-    """One promise is kept and one refused, a job is resized, a node is lost."""
+    """One promise is kept and one refused, a job is resized, a node is lost, and a tenant gets a quota."""
+    UserList(stage.folder.path).limit("vision", TenantLimits(devices=4))
     script = folder / "train.py"
     script.write_text("print('training')\n")
     kept = stage.run(script, name="kept", job_class="strict", deadline="now+1h", workers="1:1")
@@ -131,6 +133,13 @@ def test_the_board_shows_what_was_played(server: Prometheus) -> None:
         "process_resident_memory_bytes > bool 1e6": 1,
     }.items():
         assert server.value(query) == value, query
+
+
+def test_what_tenants_with_quotas_hold_is_told_by_kind(server: Prometheus) -> None:
+    for name, value in (("held", "0"), ("quota", "4")):
+        (sample,) = server.query(f"swell_tenant_devices_{name}")
+        assert (sample["metric"]["tenant"], sample["metric"]["kind"]) == ("vision", "cpu")
+        assert sample["value"][1] == value
 
 
 def test_every_metric_is_there_and_no_query_names_another(server: Prometheus) -> None:

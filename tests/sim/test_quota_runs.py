@@ -17,7 +17,7 @@ from swell.policies.registry import POLICIES, keeps_quotas
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives
 
-#: On eight devices `ana` may hold two, `ben` two, and jobs of nobody's any number.
+#: On eight devices `ana` may hold two, `ben` two, and jobs that name no tenant any number.
 QUOTAS = {"ana": Quota(devices=2), "ben": Quota(share=0.25)}
 WHOSE = ["ana", "ana", "ana", "ben", "ben", ""]
 
