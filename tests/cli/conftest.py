@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.conftest import control, folder, script, shared
+from tests.preloaded_program import preloaded
 
 from swell.cli import main
 from swell.store.folder import StateFolder
@@ -22,18 +23,31 @@ ROOT = Path(__file__).parents[2]
 FAKES = os.pathsep.join(map(str, (ROOT / "tests" / "cli" / "fake_site", ROOT, ROOT / "src")))
 
 
+#: More than a command takes on a busy machine.
+LIMIT_S = 60.0
+
+
 def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The program, with a fake platform behind `up` and `replay`."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
+    """The program, with a fake platform behind `up` and `replay`, in a process of its own."""
+    return preloaded(FAKES).run(*words, environ=plain_environ() | environ, timeout_s=LIMIT_S)
+
+
+def start_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The same from the very start."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=60,
-        env=plain | {"PYTHONPATH": FAKES} | environ,
+        timeout=LIMIT_S,
+        env=plain_environ() | environ,
         check=False,
     )
+
+
+def plain_environ() -> dict[str, str]:
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
+    return plain | {"PYTHONPATH": FAKES}
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
+from tests.preloaded_program import preloaded
 
 from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
 from swell.executors.local.protocol import AgentAddress
@@ -36,9 +37,8 @@ class Shell:
         self.agent: AgentAddress = await_address(settings, start_agent(settings))
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
-        with self.start(*words) as process:
-            out, err = process.communicate(timeout=60)
-        return subprocess.CompletedProcess([], process.returncode, out, err)
+        program = preloaded(str(ROOT / "src"))
+        return program.run(*words, environ=environ(self.state), timeout_s=60.0, folder=self.folder)
 
     def start(self, *words: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)]

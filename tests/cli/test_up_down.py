@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.api.fake_control import FakeControl
-from tests.cli.conftest import FAKES, Run, run_swell
+from tests.cli.conftest import FAKES, Run, run_swell, start_swell
 from tests.cli.test_program import fails
 from tests.store.views import job_view
 
@@ -107,26 +107,26 @@ def test_up_and_down_connect_as_the_owner_whatever_token_file_is_named(
 
 
 def test_up_serves_and_down_ends_it(state: Path) -> None:
-    up = run_swell("up", "--state", state, *PACED)
+    up = start_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")
     assert re.search(
         rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}\n", up.stdout
     )
-    assert run_swell("nodes", "--state", state).returncode == 0
+    assert start_swell("nodes", "--state", state).returncode == 0
     assert oct(state.stat().st_mode & 0o777) == "0o700"
 
     fails(
-        run_swell("up", "--state", state),
+        start_swell("up", "--state", state),
         1,
         f"in use by a running platform (pid {pid_of(state)})",
         "swell down",
     )
     pid = pid_of(state)
-    down = run_swell("down", "--state", state)
+    down = start_swell("down", "--state", state)
     assert (down.returncode, down.stderr) == (0, "")
     assert f"stopped the platform (pid {pid})" in down.stdout
     assert not is_running(pid)
-    assert "nothing to stop" in run_swell("down", "--state", state).stdout
+    assert "nothing to stop" in start_swell("down", "--state", state).stdout
 
 
 def test_without_torch_up_and_submit_say_at_once_how_to_get_it(state: Path, script: Path) -> None:

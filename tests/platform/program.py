@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+from tests.preloaded_program import preloaded
 
 from swell.api.client import connect
 from swell.executors.local.agent.process import read_address
@@ -82,9 +83,18 @@ class Program:
         self.state = state
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
         self._environ = plain | {"SWELL_STATE": str(state)} | dict(environ or {})
+        self._is_plain = environ is None
 
     # ------------------------------------------------------------ commands
     def __call__(self, *words: object) -> Done:
+        """In a process of its own."""
+        if not self._is_plain or words[0] == "up":  # what a platform is started with is to be its own
+            return self.start(*words)
+        program = preloaded(self._environ.get("PYTHONPATH", ""))
+        return program.run(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)
+
+    def start(self, *words: object) -> Done:
+        """From the very start of the program."""
         return subprocess.run(
             [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
             capture_output=True,

@@ -1,0 +1,144 @@
+"""The program `swell` in processes that are forked from one which has imported it: a start is imports mostly.
+
+Each has arguments, environment, working folder, standard files and exit status of its own. Tests of the
+start itself run `python -m swell.cli.main`.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+#: Read by most commands when they are run.
+PRELOAD = ("swell.cli.main", "swell.api.client", "swell.api.server", "swell.assemble")
+MAX_ORDER_BYTES = 1 << 20
+
+
+class Order(msgspec.Struct):
+    """What a process is to do."""
+
+    words: tuple[str, ...]
+    environ: dict[str, str]
+    folder: str
+
+
+class PreloadedProgram:
+    """For one thread at a time. Its processes find modules as it does, by `PYTHONPATH` of its environment."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (self._line, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_ORDER_BYTES)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=dict(environ) | {"OPENBLAS_NUM_THREADS": "1"},  # it is to fork
+            )
+
+    def run(
+        self, *words: object, environ: Mapping[str, str], timeout_s: float, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """In a folder, the current one if None, with nothing to read. Raises TimeoutExpired."""
+        order = Order(tuple(map(str, words)), dict(environ), str(folder or Path.cwd()))
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        pipes = [os.pipe() for _ in range(2)]
+        try:
+            theirs = [nothing, *(write_end for _, write_end in pipes)]
+            socket.send_fds(self._line, [msgspec.json.encode(order)], theirs)
+        except BrokenPipeError as error:
+            raise RuntimeError("the program could not be imported; standard error says why") from error
+        finally:
+            for descriptor in (nothing, *(write_end for _, write_end in pipes)):
+                os.close(descriptor)
+        pid = self._hear()
+        with open(pipes[0][0], "rb") as out, open(pipes[1][0], "rb") as err:
+            try:
+                texts = read_all(out, err, timeout_s)
+            except TimeoutError:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(list(order.words), timeout_s) from None
+            finally:
+                status = self._hear()
+        return subprocess.CompletedProcess(list(order.words), status, *texts)
+
+    def _hear(self) -> int:
+        return int(self._line.recv(100))
+
+
+@cache
+def preloaded(python_path: str) -> PreloadedProgram:
+    """One for all tests of this process, with which it ends."""
+    return PreloadedProgram(os.environ | {"PYTHONPATH": python_path})
+
+
+def read_all(out: BinaryIO, err: BinaryIO, timeout_s: float) -> tuple[str, str]:
+    """What comes until both are closed, by all who have them. Raises TimeoutError."""
+    texts = {out: b"", err: b""}
+    give_up_s = time.monotonic() + timeout_s
+    with selectors.DefaultSelector() as selector:
+        for file in texts:
+            selector.register(file, selectors.EVENT_READ, file)
+        while selector.get_map():
+            found = selector.select(give_up_s - time.monotonic())
+            if not found:
+                raise TimeoutError
+            for key, _ in found:
+                part = os.read(key.fd, 1 << 16)
+                texts[key.data] += part
+                if not part:
+                    selector.unregister(key.fd)
+    return texts[out].decode(), texts[err].decode()
+
+
+# ---------------------------------------------------------------- the process that forks
+def serve(line: socket.socket) -> None:
+    """Until the line is closed. Returns in a forked process, which is what was asked for."""
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(line, MAX_ORDER_BYTES, 3)
+        if not text:
+            sys.exit()
+        pid = os.fork()
+        if pid == 0:
+            line.close()
+            become(msgspec.json.decode(text, type=Order), descriptors)
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+        line.send(str(pid).encode())
+        _, status = os.waitpid(pid, 0)
+        line.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def become(order: Order, descriptors: list[int]) -> None:
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(order.folder)
+    os.environ.clear()
+    os.environ.update(order.environ)
+    time.tzset()
+    sys.argv[1:] = order.words
+
+
+if __name__ == "__main__":
+    for name in PRELOAD:
+        __import__(name)
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv[0] = str(Path(sys.modules["swell.cli.main"].__file__ or ""))
+    sys.modules["swell.cli.main"].main()
