@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 settings.register_profile("explore", deadline=None, max_examples=1000)
-settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=250)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=400)
 settings.register_profile("swell", deadline=None, derandomize=True)
 settings.load_profile("swell")
 

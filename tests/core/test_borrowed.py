@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
+from tests.examples import share_of_examples
 
 from swell.core.reclaims import Reclaims
 from swell.model.cluster import Cluster, Node
@@ -33,7 +34,7 @@ def assert_on_owned(head: Head) -> None:
 
 
 @pytest.mark.parametrize("policy", PROMISING)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=share_of_examples(0.05), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     fates=st.lists(st.sampled_from(["turn"] * 6 + ["take", "lend", "die"]), max_size=60),
@@ -68,7 +69,7 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
 
 
 @pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=share_of_examples(0.05), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     fates=st.lists(st.sampled_from(["turn"] * 4 + ["take0", "take1", "lend0", "lend1", "die"]), max_size=80),

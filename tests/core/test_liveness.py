@@ -70,7 +70,7 @@ def test_every_job_succeeds_in_a_fair_world() -> None:
     assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(SEEDS, st.sampled_from([FirstFree(), Shuffler()]))
 def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
     head, world = busy_head(seed, ALL_FAULTS, placer=placer)
@@ -107,7 +107,7 @@ def _failed_resizes(head: Head) -> set[int]:
     return {event.generation for event in head.delivered if isinstance(event, ResizeFailed)}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(SEEDS, st.floats(0.1, 8.0))
 def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_after_s: float) -> None:
     head, world = busy_head(seed, ALL_FAULTS)
@@ -121,7 +121,7 @@ def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_a
     assert_all_done(head, world)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(SEEDS, st.integers(1, 9))
 def test_a_head_that_dies_again_and_again_loses_nothing(seed: int, num_turns_between: int) -> None:
     head, world = busy_head(seed, ALL_FAULTS)

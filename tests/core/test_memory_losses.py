@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench, only
 from tests.core.fakes import spec
+from tests.examples import share_of_examples
 
 from swell.core.backoff import LONGEST_BACK_OFF_S, MAX_SETBACKS
 from swell.model.coding import decoder
@@ -57,6 +58,7 @@ class Losses(Bench):
         return self.say(Woke(at_s=self.now_s))
 
 
+@settings(max_examples=share_of_examples(0.3))
 @given(others=st.lists(st.integers(0, 40), min_size=1, max_size=4))
 def test_losses_of_other_causes_never_fail_a_job_that_makes_steps(others: list[int]) -> None:
     """However many there are, also between those by the limit."""

@@ -10,6 +10,7 @@ from tests.core.bench import Bench, only
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
+from tests.examples import share_of_examples
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.saved_kinds import read_kinds
@@ -48,7 +49,7 @@ def pass_time(head: Head, duration_s: float) -> None:
 
 
 @pytest.mark.parametrize("policy", ["elasticflow", "tiresias", "bftrainer"])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=share_of_examples(0.03), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     fates=st.lists(

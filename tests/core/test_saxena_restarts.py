@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
+from tests.examples import share_of_examples
 
 from swell.policies.saxena import Saxena
 from swell.policies.saxena_aware import SaxenaAware
@@ -20,7 +21,7 @@ FATES = st.lists(st.sampled_from(["turn", "fold", "die", "turn and die"]), max_s
     [Saxena(period_s=3.0), Saxena(period_s=3.0, drops=1, ended_share=0.0), SaxenaAware(period_s=5.0)],
     ids=["queue", "drop", "aware"],
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share_of_examples(0.06), deadline=None)
 @given(seed=st.integers(0, 2**20), fates=FATES)
 def test_kills_folds_and_replays_lead_to_the_same_commands(
     policy: Saxena, seed: int, fates: list[str]

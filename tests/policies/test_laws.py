@@ -28,7 +28,7 @@ every_policy = pytest.mark.parametrize(
     [*(make() for make in POLICIES.values()), *from_the_guide(), new_policy("saxena", {"drops": 1})],
     ids=lambda policy: policy.name,
 )
-fewer = settings(max_examples=share_of_examples(0.4))  # each policy has examples of its own
+fewer = settings(max_examples=share_of_examples(0.25))  # each policy has examples of its own
 
 
 def same(first: object, second: object) -> bool:
