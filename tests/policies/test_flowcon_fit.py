@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import share_of_examples
 from tests.policies.shared_cores import (
     Family,
     Learner,
@@ -149,6 +150,7 @@ def test_the_back_off_is_capped_and_ends_with_an_arrival() -> None:
     assert node.tell((0.0, 81.0), (1.0, 0.0)) == 5.0
 
 
+@settings(max_examples=share_of_examples(0.25))
 @given(
     starts_s=st.lists(st.floats(0.0, 100.0), min_size=1, max_size=12),
     interval_s=st.sampled_from([0.5, 5.0, 7.0]),
@@ -215,6 +217,7 @@ def test_that_a_metric_does_not_improve_is_told_once_at_most(noise: float, seed:
 
 
 @pytest.mark.parametrize("cpu_s", [math.nan, 2.0])
+@settings(max_examples=share_of_examples(0.4))
 @given(scales=st.lists(st.floats(1.0, 60.0), min_size=1, max_size=6))
 def test_silence_earns_an_equal_part_of_the_cores(cpu_s: float, scales: list[float]) -> None:
     """Whether or not the CPU time of a job that tells nothing is known; unless it would end too late."""
@@ -287,6 +290,7 @@ def test_shares_are_between_the_floor_and_one(losses: list[list[float]], floor: 
     assert (shares >= floor).all() and (shares <= 1.0).all()
 
 
+@settings(max_examples=share_of_examples(0.25))
 @given(power=st.integers(-6, 6), seed=st.integers(0, 20))
 def test_the_unit_of_the_loss_does_not_matter(power: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

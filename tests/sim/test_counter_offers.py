@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.examples import share_of_examples
 from tests.sim.test_unpromised import by_id, crowds, tried
 from tests.sim.worlds import job, run
 
@@ -23,7 +24,7 @@ def accepting(one: SimJob, until_s: float) -> SimJob:
     return replace(one, spec=msgspec.structs.replace(one.spec, accept_until_s=until_s))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share_of_examples(0.3), deadline=None)
 @given(crowds(), st.sampled_from(POLICIES), st.floats(0.0, 50.0))
 def test_the_offer_is_taken_just_if_it_is_early_enough(
     crowd: list[SimJob], policy: str, more_s: float
