@@ -160,7 +160,22 @@ def test_every_figure_and_table_is_declared_and_needs_no_input(tmp_path: Path) -
 
 def test_the_page_has_the_assumptions_and_the_claims(tmp_path: Path) -> None:
     found: Findings = experiment(replace(CASE, num_seeds=1)).run(CONTEXT)
-    page, picture = write_page(PAPER, [found], tmp_path)
+    page, picture, _ = write_page(PAPER, [found], tmp_path)
     text = page.read_text()
     assert text.startswith("# Saxena et al.") and "We assume:" in text and "Does not come out" in text
     assert picture == tmp_path / "images/saxena/fig1.png" and picture.stat().st_size > 0
+
+
+def test_of_many_lines_those_that_drop_have_a_panel_of_their_own() -> None:
+    lines = tuple(
+        SaxenaLine(label=f"{name}, {told}", policy="saxena", drops=told == "dropping")
+        for name in ("elastic", "fast", "slow", "late")
+        for told in ("dropping", "queueing")
+    )
+    few, many = (
+        experiment(replace(CASE, lines=some)).run(CONTEXT).charts[0].panels for some in (LINES, lines)
+    )
+    assert [panel.title for panel in few] == ["small"]
+    assert [panel.title for panel in many] == ["small, dropping", "small, queueing"]
+    for panel in many:
+        assert [series.label for series in panel.series] == ["arrived", "elastic", "fast", "slow", "late"]

@@ -23,6 +23,8 @@ from swell.sim.profiles.saxena import fitted
 CLOSE_SHARE = 0.25
 #: Points of a curve of completed jobs.
 NUM_POINTS = 97
+#: Of more lines a picture is a smear.
+MOST_LINES = 6
 
 Found = dict[tuple[str, str], SaxenaResult]
 
@@ -184,16 +186,28 @@ def _chart(name: str, title: str, cases: Sequence[SaxenaCase], found: Found) -> 
         x=tuple(minutes.tolist()),
         x_label="minutes",
         y_label="jobs",
-        panels=tuple(Panel(case.name, tuple(_series(case, found, minutes))) for case in cases),
+        panels=tuple(panel for case in cases for panel in _panels(case, found, minutes)),
     )
 
 
-def _series(case: SaxenaCase, found: Found, minutes: np.ndarray) -> Iterable[Series]:
+def _panels(case: SaxenaCase, found: Found, minutes: np.ndarray) -> Iterable[Panel]:
+    """Of many lines those that drop jobs apart from those that queue them."""
     results = [result for (name, _), result in found.items() if name == case.name]
+    if len(results) <= MOST_LINES:
+        yield Panel(case.name, tuple(_series(results, minutes, "")))
+        return
+    for drops, told in ((True, "dropping"), (False, "queueing")):
+        some = [result for result in results if result.line.drops is drops]
+        if some:
+            yield Panel(f"{case.name}, {told}", tuple(_series(some, minutes, f", {told}")))
+
+
+def _series(results: Sequence[SaxenaResult], minutes: np.ndarray, told: str) -> Iterable[Series]:
+    """Args: told: part of labels that the panel's title tells."""
     for result in results[:1]:
         yield _counted("arrived", result.runs[0].submit_s, minutes)
     for result in results:
-        yield _counted(result.line.label, result.runs[0].end_s, minutes)
+        yield _counted(result.line.label.replace(told, ""), result.runs[0].end_s, minutes)
 
 
 def _counted(label: str, at_s: np.ndarray, minutes: np.ndarray) -> Series:
