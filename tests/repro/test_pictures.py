@@ -103,7 +103,7 @@ def test_a_log_axis_is_used_only_where_bars_would_vanish() -> None:
 def test_a_bar_without_height_is_told_and_one_that_is_missing_leaves_no_hole() -> None:
     axes = _axes(_chart("bars", Series("a", (0.0, 2.0)), Series("b", (1.0, None))))
     (zero,) = [text for text in axes.texts if text.get_text() == "0"]
-    bars = {bar.get_label(): list(bar) for bar in axes.containers}  # type: ignore[attr-defined]
+    bars = {bar.get_label(): list(bar) for bar in axes.containers}
     first, alone = (bar.get_x() + bar.get_width() / 2 for bar in bars["a"])
     assert zero.xy[0] == pytest.approx(first)  # type: ignore[attr-defined]
     assert first < 0.0 and alone == pytest.approx(1.0)
@@ -140,7 +140,7 @@ def test_the_legend_has_the_order_of_the_series_and_a_series_one_colour_in_all_p
     figure = figure_of(chart)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
     colours = [
-        {bars.get_label(): bars[0].get_facecolor() for bars in axes.containers}  # type: ignore[attr-defined,index]
+        {bars.get_label(): bars[0].get_facecolor() for bars in axes.containers}
         for axes in figure.axes
     ]
     assert colours[0].items() <= colours[1].items()
