@@ -98,6 +98,16 @@ def test_the_head_that_hears_what_is_told_knows_what_was_readable_last(changes: 
         assert known == readable and bool(watch.why) == (now is None)
 
 
+def test_where_no_quota_can_be_kept_the_head_is_told_of_none() -> None:
+    def read() -> Quotas:
+        raise UnknownQuotas("this policy keeps none", {})
+
+    watch = QuotaWatch(read)
+    event = watch.look(HALF, 1.0)
+    assert event is not None and event.quotas == {} and watch.why == "this policy keeps none"
+    assert watch.look({}, 2.0) is None and watch.why
+
+
 def test_a_tenant_s_devices_are_counted_by_kind_and_its_share_is_of_nodes_that_stay() -> None:
     leaving = NodeLeaving(since_s=0.0, until_s=None, why="drained")
     nodes = [

@@ -87,13 +87,17 @@ def refuse_unkept(policies: Iterable[str], quotas: Quotas, remedy: str) -> None:
 def set_quotas(users: UserList, policy: str) -> Callable[[], Quotas]:
     """What `QuotaWatch` reads on a platform with this policy."""
 
+    why_none = why_no_quotas(policy)
+
     def read() -> Quotas:
         try:
             quotas = users.quotas()
         except UserListError as error:
+            if why_none:
+                raise UnknownQuotas(f"no quota of a tenant holds: {error}", {}) from error
             raise UnknownQuotas(f"quotas of tenants stay as they were: {error}") from error
-        if quotas and (why := why_no_quotas(policy)):
-            raise UnknownQuotas(f"quotas of tenants do not hold: {why}, or {HOW_TO_END}")
+        if quotas and why_none:
+            raise UnknownQuotas(f"no quota of a tenant holds: {why_none}, or {HOW_TO_END}", {})
         return quotas
 
     return read

@@ -15,7 +15,15 @@ log = logging.getLogger("swell.platform")
 
 
 class UnknownQuotas(RuntimeError):
-    """The quotas that were set cannot be read or kept; the text says why, and names the remedy."""
+    """The quotas that were set cannot be read or kept; the text says why, and names the remedy.
+
+    Args:
+        instead: those that hold; None: as the head knows them.
+    """
+
+    def __init__(self, why: str, instead: Quotas | None = None) -> None:
+        super().__init__(why)
+        self.instead = instead
 
 
 class QuotaWatch:
@@ -27,16 +35,16 @@ class QuotaWatch:
 
     def __init__(self, read: Callable[[], Quotas]) -> None:
         self._read = read
-        self.why = ""  #: why the head is told of none; empty: what was set holds
+        self.why = ""  #: why what was set does not hold; empty: it does
 
     def look(self, known: Quotas, now_s: float) -> QuotasSet | None:
         """What the head is to hear, if that is not what it knows."""
+        why = ""
         try:
             quotas = self._read()
         except UnknownQuotas as error:
-            if str(error) != self.why:
-                log.warning("%s", error)
-            self.why = str(error)
-            return None
-        self.why = ""
+            why, quotas = str(error), known if error.instead is None else error.instead
+        if why and why != self.why:
+            log.warning("%s", why)
+        self.why = why
         return None if quotas == known else QuotasSet(at_s=now_s, quotas=dict(quotas))
