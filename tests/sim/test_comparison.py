@@ -78,3 +78,9 @@ def test_mean_times_over_other_jobs_are_not_compared(result: PolicyResult) -> No
     ]
     (told,) = differences(results)
     assert "on average" not in told and "meets as many deadlines (0.500)" in told
+
+
+def test_a_policy_that_completes_no_job_is_not_the_soonest(result: PolicyResult) -> None:
+    refuses = msgspec.structs.replace(result.metrics, completed=0, makespan_s=1.0)
+    results = [result, msgspec.structs.replace(result, policy="b", metrics=refuses)]
+    assert "b" not in best_policies(results)["MAKESPAN"]

@@ -56,3 +56,8 @@ def test_means_keep_the_device_seconds(steps: list[tuple[float, int]]) -> None:
     means = mean_devices(usage, END_S, END_S, number=7)
     lengths = np.diff([*times, END_S])
     assert sum(mean or 0.0 for mean in means) * END_S / 7 == pytest.approx(float(lengths @ sizes), abs=1e-6)
+
+
+def test_after_the_end_no_device_is_in_use_once_and_then_there_is_no_figure() -> None:
+    usage = Usage(at_s=np.array([0.0, 350.0]), used_devices=np.array([8.0, 0.0]), efficiency=np.zeros(2))
+    assert mean_devices(usage, END_S, 350.0, number=10) == [8.0, 8.0, 8.0, 4.0, 0.0, *[None] * 5]

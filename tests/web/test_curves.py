@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,3 +123,25 @@ def test_no_data_is_an_empty_chart(page: Page) -> None:
     page.evaluate(DRAW, {"x": [], "series": [{"label": "a", "values": []}], "log": True})
     assert _legend(page) == ["a", "log scale"]
     page.locator(".curves-plot").press("ArrowRight")
+
+
+def test_labels_of_marks_cover_no_other_and_stay_on_the_chart(page: Page) -> None:
+    """One that has no room at the end stands left of its line."""
+    page.evaluate("""() => {
+        window.told = {};
+        const draw = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+            const ends = [x, x + this.measureText(text).width, this.canvas.width];
+            if (String(text).includes("→")) window.told[text] = ends;
+            return draw.call(this, text, x, y);
+        };
+    }""")
+    marks = [{"x": x, "label": f"{x} → {x + 1}"} for x in (10, 11, 40, 98)]
+    page.evaluate(
+        DRAW, {"x": list(range(100)), "series": [{"label": "a", "values": [1] * 100}], "marks": marks}
+    )
+    wait_until(page, "Object.keys(window.told).length > 0")
+    told = sorted(page.evaluate("Object.values(window.told)"))
+    assert len(told) == 3
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(told))
+    assert all(right <= width for _, right, width in told)

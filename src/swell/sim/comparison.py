@@ -17,7 +17,7 @@ BETTER: Mapping[str, tuple[int, Figure]] = {
     "DONE": (+1, lambda metrics: metrics.completed),
     "AVG JCT": (-1, lambda metrics: metrics.avg_jct_s),
     "P99 JCT": (-1, lambda metrics: metrics.p99_jct_s),
-    "MAKESPAN": (-1, lambda metrics: metrics.makespan_s),
+    "MAKESPAN": (-1, lambda metrics: metrics.makespan_s if metrics.completed else None),
     "QUEUE": (-1, lambda metrics: metrics.avg_queue_s),
     "EFF": (+1, lambda metrics: metrics.cluster_efficiency),
 }

@@ -119,11 +119,17 @@ def _sampled(known: list[tuple[float, int]], end_s: float) -> list[tuple[float, 
 
 
 def mean_devices(usage: Usage, until_s: float, end_s: float, number: int = NUM_MEANS) -> list[float | None]:
-    """Devices in use, a mean for each of so many equal parts of the time to `until_s`; None after `end_s`."""
+    """Devices in use, a mean for each of so many equal parts of the time to `until_s`.
+
+    None after the part that follows `end_s`, in which none is in use.
+    """
     if not len(usage.at_s) or until_s <= 0.0:
         return [None] * number
     times_s = np.append(usage.at_s, max(until_s, usage.at_s[-1]))
     sums = np.concatenate([[0.0], np.cumsum(usage.used_devices * np.diff(times_s))])
     edges_s = np.linspace(0.0, until_s, number + 1)
     means = np.diff(np.interp(edges_s, times_s, sums)) / np.diff(edges_s)
-    return [float(mean) if edge_s < end_s else None for mean, edge_s in zip(means, edges_s[:-1], strict=True)]
+    befores_s = [0.0, *edges_s[:-2]]
+    return [
+        float(mean) if before_s < end_s else None for mean, before_s in zip(means, befores_s, strict=True)
+    ]

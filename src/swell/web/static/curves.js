@@ -11,6 +11,8 @@
 // (Unix seconds); `yLabel`; `yRange` [least, most]; `height` in pixels; `title`, for those who cannot see it. A series
 // may have an `x` of its own. null is a gap. A log scale leaves out what is not above 0, and says how much that is.
 
+import { drawMarks } from "/static/curve_marks.js";
+
 const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#a21caf", "#4d7c0f", "#b91c1c", "#44403c", "#4338ca"];
 const DARK = ["#60a5fa", "#fb923c", "#2dd4bf", "#e879f9", "#a3e635", "#f87171", "#d6d3d1", "#a5b4fc"];
 // Lines that lie on each other are all seen: each further one is thinner, and broken in a way of its own.
@@ -164,34 +166,6 @@ function yRange(data, isLog) {
   return (u, least, most) => window.uPlot.rangeNum(least ?? 0, most ?? 1, { min: end, max: end });
 }
 
-/** Marks as broken lines over the whole height; a label where it covers no other. */
-function drawMarks(u, marks, colour) {
-  const { ctx, bbox } = u;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
-  ctx.clip();
-  ctx.strokeStyle = ctx.fillStyle = colour;
-  ctx.lineWidth = devicePixelRatio;
-  ctx.textAlign = "left";
-  ctx.textBaseline = "alphabetic";
-  ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-  ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-  let free = -Infinity;
-  for (const { x, label } of [...marks].sort((one, other) => one.x - other.x)) {
-    const at = Math.round(u.valToPos(x, "x", true));
-    if (at < bbox.left || at > bbox.left + bbox.width) continue;
-    ctx.beginPath();
-    ctx.moveTo(at, bbox.top);
-    ctx.lineTo(at, bbox.top + bbox.height);
-    ctx.stroke();
-    if (!label || at < free) continue;
-    ctx.fillText(label, at + 4 * devicePixelRatio, bbox.top + 12 * devicePixelRatio);
-    free = at + ctx.measureText(label).width + 10 * devicePixelRatio;
-  }
-  ctx.restore();
-}
-
 // ---- the chart
 
 class Curves {
@@ -249,7 +223,7 @@ class Curves {
       cursor: { y: false, drag: { x: !isPlace(data), y: false }, focus: { prox: -1 },
         points: { show: data.kind !== "bars" && undefined } },
       hooks: {
-        draw: [(u) => drawMarks(u, this.data.marks ?? [], ink)],
+        draw: [(u) => drawMarks(u, this.data.marks ?? [], this.element)],
         setCursor: [() => this.tell()],
         setSelect: [() => { this.isZoomed = true; }],
         setScale: [(u, name) => { if (name === "x") this.range = { min: u.scales.x.min, max: u.scales.x.max }; }],
@@ -299,14 +273,15 @@ class Curves {
     this.members[place].forEach((number) => this.u.setSeries(number, { show: isShown }));
   }
 
-  /** What the legend says: values where the cursor is, else each series' last. */
+  /** What the legend says: values where the cursor is, else the last ones of lines. */
   tell() {
     if (!this.values || !this.u) return;
     const { idx } = this.u.cursor, hasPlace = idx != null;
     this.where.textContent = hasPlace ? spokenX(this.data, this.u.data[0][idx]) : "";
     this.data.series.forEach((one, place) => {
       const [values, low, high] = this.members[place].map((number) => this.u.data[number]);
-      const last = this.data.kind === "bars" ? -1 : values.findLastIndex((value) => value != null);
+      const hasLast = (this.data.kind ?? "lines") === "lines";
+      const last = hasLast ? values.findLastIndex((value) => value != null) : -1;
       const at = hasPlace ? idx : last;
       const range = hasPlace && low && low[at] != null ? ` (${spoken(low[at])} to ${spoken(high[at])})` : "";
       this.values[place].textContent = at < 0 ? "" : spoken(values[at], one.unit) + range;

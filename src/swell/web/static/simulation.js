@@ -15,8 +15,9 @@ function drawUsed(data) {
   const count = data.runs[0].used.length, length = data.until_s / count;
   const x = Array.from({ length: count }, (_, part) => part * length);
   const series = data.runs.map((run) => ({ label: run.policy, values: run.used }));
+  const most = Math.max(1, ...data.capacity.map(([, devices]) => devices), ...data.runs.flatMap((run) => run.used));
   curves(place("used"), { x, xUnit: "s", xLabel: "time since the first submission", yLabel: "devices in use",
-    kind: "steps", series, title: "Devices in use over time by policy" });
+    kind: "steps", series, yRange: [0, 1.05 * most], title: "Devices in use over time by policy" });
 }
 
 function drawGroups(data) {

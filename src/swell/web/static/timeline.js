@@ -7,6 +7,7 @@
 // and returns an object with update(data).
 
 import { LEAST_S, spanAfter } from "/static/timeline_keys.js";
+import { stretches } from "/static/timeline_stretches.js";
 
 const NUM_COLOURS = 10;
 const LEFT = 34;
@@ -51,31 +52,6 @@ function make(name, className, text = "") {
   made.className = className;
   made.textContent = text;
   return made;
-}
-
-// Stretches of time in which no job changes its size: [from_s, to_s, [[job, devices], ...]].
-function stretches(jobs) {
-  const edges = [];
-  jobs.forEach((job, order) => {
-    for (const [fromS, toS, devices] of job.segments) {
-      if (devices <= 0 || toS <= fromS) continue;
-      edges.push([fromS, order, devices], [toS, order, -devices]);
-    }
-  });
-  edges.sort((one, other) => one[0] - other[0]);
-  const held = new Map();
-  const found = [];
-  edges.forEach(([atS, order, devices], at) => {
-    const now = (held.get(order) ?? 0) + devices;
-    if (now === 0) held.delete(order);
-    else held.set(order, now);
-    const nextS = edges[at + 1]?.[0] ?? atS;
-    if (nextS > atS && held.size > 0) {
-      const stack = [...held].sort((one, other) => one[0] - other[0]);
-      found.push([atS, nextS, stack.map(([which, num]) => [jobs[which], num])]);
-    }
-  });
-  return found;
 }
 
 class Timeline {
@@ -142,16 +118,26 @@ class Timeline {
     this.style = getComputedStyle(document.documentElement);
     this.marks = [];
     this.drawAxes(pen);
+    this.within(pen, 0, () => {
+      this.drawBands(pen);
+      this.drawCapacity(pen);
+      this.drawNow(pen);
+    });
+    this.within(pen, RIGHT, () => { // a ring at the end is whole
+      for (const job of this.data.jobs) this.drawMarks(pen, job);
+    });
+    for (const [job, box] of this.labels) this.drawLabel(pen, job, box.widest);
+    this.canvas.setAttribute("aria-label", this.summary());
+  }
+
+  // Clipped to the axes, and to so many pixels on both sides of them.
+  within(pen, pixels, paintIt) {
     pen.save();
     pen.beginPath();
-    pen.rect(LEFT, 0, this.width - LEFT - RIGHT, HEIGHT);
+    pen.rect(LEFT - pixels, 0, this.width - LEFT - RIGHT + 2 * pixels, HEIGHT);
     pen.clip();
-    this.drawBands(pen);
-    this.drawCapacity(pen);
-    this.drawNow(pen);
-    for (const job of this.data.jobs) this.drawMarks(pen, job);
+    paintIt();
     pen.restore();
-    this.canvas.setAttribute("aria-label", this.summary());
   }
 
   colour(name) {
@@ -182,7 +168,7 @@ class Timeline {
   }
 
   drawBands(pen) {
-    const labels = new Map();
+    this.labels = new Map();
     const ratio = window.devicePixelRatio || 1;
     const snap = (at) => Math.round(at * ratio) / ratio; // else seams show between the stretches of a job
     this.bands = [];
@@ -198,13 +184,13 @@ class Timeline {
         pen.fillStyle = this.fill(pen, job);
         pen.fillRect(left, top + gap, right - left, bottom - top - gap);
         this.bands.push([left, right, top, bottom, job, num]);
-        placeLabel(labels, job, left, right, top, bottom);
+        placeLabel(this.labels, job, left, right, top, bottom);
         below += num;
       }
     }
-    for (const [job, box] of labels) this.drawLabel(pen, job, box.widest);
   }
 
+  // Above the lines of deadlines.
   drawLabel(pen, job, [left, right, top, bottom]) {
     const width = pen.measureText(job.name).width;
     if (right - left < width + 14 || bottom - top < 14) return;
