@@ -8,9 +8,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from tests.demo.views import make_view
 
-from swell.demo.timeline import DeviceSpan, Watch, draw
+from swell.demo.timeline import DeviceSpan, Watch, _figure, draw
 from swell.model.job import Phase
-from swell.sim.picture_style import colour
+from swell.sim.picture_style import colour, plain_text
 
 DEVICES = ("d0", "d1", "d2")
 
@@ -59,3 +59,11 @@ def test_the_picture_shows_each_job_in_its_own_colour(tmp_path: Path) -> None:
     seen = {tuple(pixel) for pixel in pixels.tolist()}
     wanted = {tuple(round(255 * part) for part in to_rgb(colour(number))) for number in range(len(views))}
     assert wanted <= seen
+
+
+def test_the_legend_has_all_jobs_whatever_their_names() -> None:
+    names = ("$$", "_hidden", "<b>")
+    with plain_text():
+        figure = _figure(DEVICES, [], [make_view(name) for name in names])
+    told = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert [text.strip("\u200b").split(",")[0] for text in told] == [*names, "deadline"]

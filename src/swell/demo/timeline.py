@@ -15,6 +15,10 @@ from swell.model.view import JobView
 from swell.sim.picture_style import colour, plain_text
 from swell.sim.time_axis import shown_until
 
+#: Inches.
+MOST_HEIGHT = 12.0
+#: Of marks above the devices, in devices.
+ABOVE = 0.3
 #: A deadline so many times later than the last end is an arrow at the edge.
 LATE = 1.3
 
@@ -65,7 +69,8 @@ def draw(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[Jo
 def _figure(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[JobView]) -> Figure:
     opened_s = min(view.submitted_s for view in views)
     colours = {view.name: colour(number) for number, view in enumerate(views)}
-    figure = Figure(figsize=(11, 5), layout="constrained")
+    height = max(1.8 + 0.4 * len(devices), 0.6 + 0.27 * len(views))
+    figure = Figure(figsize=(11, min(height, MOST_HEIGHT)), layout="constrained")
     axes = figure.subplots()
     rows = {device: row for row, device in enumerate(devices)}
     for span in spans:
@@ -80,6 +85,7 @@ def _figure(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence
     edge_s = (last_s if late else LATE * last_s) or math.inf
     _mark(axes, opened_s, views, colours, edge_s)
     axes.set_yticks(range(len(devices)), devices)
+    axes.set_ylim(top=len(devices) + 2 * ABOVE)
     axes.set_xlabel("seconds since the first submission" + (f" (cut: {late})" if late else ""))
     if late:
         axes.set_xlim(0.0, last_s)
@@ -105,7 +111,7 @@ def _mark(
     edge_s: float,
 ) -> None:
     """Deadlines as dashed lines; refusals as crosses above the devices; later ones as arrows at the edge."""
-    top = axes.get_ylim()[1] + 0.3
+    top = ABOVE + axes.get_ylim()[1]
     for view in views:
         if view.phase is Phase.REJECTED:
             axes.plot(view.submitted_s - opened_s, top, "x", color=colours[view.name], markersize=10, mew=3)
@@ -119,8 +125,9 @@ def _mark(
 
 
 def _legend(axes: Axes, views: Sequence[JobView], colours: Mapping[str, str]) -> None:
+    """The space before a name is none: a label that begins with `_` would be left out."""
     for view in views:
         ending = "refused (x)" if view.phase is Phase.REJECTED else str(view.job_class)
-        axes.plot([], [], "s", color=colours[view.name], markersize=9, label=f"{view.name}, {ending}")
+        axes.plot([], [], "s", color=colours[view.name], markersize=9, label=f"\u200b{view.name}, {ending}")
     axes.plot([], [], "v--", color="grey", label="deadline")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from swell.repro.findings import Chart, Panel, Series
 
-#: Lines have names where there are no more than so many, and none has more letters. Names of lines that end
-#: at the same value are broken into lines of that length.
+#: Lines have names where there are no more than so many, and none has more letters.
 MAX_NAMED = 8
 MOST_LETTERS = 26
 #: Share of an axis' height that a line of a name takes.
@@ -42,7 +40,7 @@ def name_ends(axes: Axes, chart: Chart, panel: Panel) -> None:
             height = round(float(to_share((0.0, shown[-1]))[1]), 3)
             named.setdefault(height, []).append(series.label)
     heights = sorted(named)
-    texts = [fill(" = ".join(named[height]), MOST_LETTERS, break_on_hyphens=False) for height in heights]
+    texts = [_together(named[height]) for height in heights]
     sizes = [NAME_HEIGHT * (1 + text.count("\n")) for text in texts]
     for text, at in zip(texts, spread(heights, sizes), strict=True):
         axes.annotate(
@@ -53,6 +51,12 @@ def name_ends(axes: Axes, chart: Chart, panel: Panel) -> None:
             fontsize=POINTS,
             annotation_clip=False,
         )
+
+
+def _together(names: Sequence[str]) -> str:
+    """In one line, or one each."""
+    whole = " = ".join(names)
+    return whole if len(whole) <= MOST_LETTERS else " =\n".join(names)
 
 
 def spread(middles: Sequence[float], sizes: Sequence[float]) -> list[float]:
