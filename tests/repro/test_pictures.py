@@ -140,8 +140,7 @@ def test_the_legend_has_the_order_of_the_series_and_a_series_one_colour_in_all_p
     figure = figure_of(chart)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
     colours = [
-        {bars.get_label(): bars[0].get_facecolor() for bars in axes.containers}
-        for axes in figure.axes
+        {bars.get_label(): bars[0].get_facecolor() for bars in axes.containers} for axes in figure.axes
     ]
     assert colours[0].items() <= colours[1].items()
 

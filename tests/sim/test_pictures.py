@@ -53,7 +53,7 @@ def test_jobs_are_drawn_as_admitted_when_they_were_and_as_many_as_are_counted(
 def test_the_curve_of_one_job_is_seen() -> None:
     axes = Figure().subplots()
     _cumulative(axes, [1200.0], 1, "fifo", 0)
-    assert np.asarray(axes.lines[0].get_ydata()).tolist() == [0.0, 1.0]
+    assert np.array_equal(axes.lines[0].get_ydata(), [0.0, 1.0])
 
 
 def test_a_policy_that_ended_no_job_is_still_in_the_legend() -> None:
