@@ -145,3 +145,11 @@ def test_labels_of_marks_cover_no_other_and_stay_on_the_chart(page: Page) -> Non
     assert len(told) == 3
     assert all(one[1] < other[0] for one, other in itertools.pairwise(told))
     assert all(right <= width for _, right, width in told)
+
+
+def test_a_label_that_is_longer_than_the_axis_stands_above_it(page: Page) -> None:
+    label = "jobs more, while the greedy allocator does 100"
+    for told in (label, "jobs"):
+        page.evaluate(DRAW, {"x": [0, 1], "yLabel": told, "series": [{"label": "a", "values": [1, 2]}]})
+    assert page.locator(".curves-above").all_inner_texts() == [label, ""]
+    assert page.evaluate("chart.u.axes[1].label") == "jobs"

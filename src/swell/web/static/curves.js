@@ -13,8 +13,8 @@
 
 import { drawMarks } from "/static/curve_marks.js";
 
-const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#a21caf", "#4d7c0f", "#b91c1c", "#44403c", "#4338ca"];
-const DARK = ["#60a5fa", "#fb923c", "#2dd4bf", "#e879f9", "#a3e635", "#f87171", "#d6d3d1", "#a5b4fc"];
+const LIGHT = ["#0b62a4", "#c2410c", "#0f766e", "#a21caf", "#4d7c0f", "#b91c1c", "#44403c", "#4338ca", "#a16207", "#0e7490"];
+const DARK = ["#60a5fa", "#fb923c", "#2dd4bf", "#e879f9", "#a3e635", "#f87171", "#d6d3d1", "#a5b4fc", "#fde047", "#22d3ee"];
 // Lines that lie on each other are all seen: each further one is thinner, and broken in a way of its own.
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5], [14, 4], [2, 6], [8, 3, 2, 3, 2, 3]];
 const MINUTE = 60, HOUR = 3600, DAY = 86400;
@@ -22,6 +22,7 @@ const LENGTHS = [[4 * DAY, DAY, "days"], [4 * HOUR, HOUR, "hours"], [4 * MINUTE,
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
   MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].map((days) => days * DAY)];
+const MOST_LETTERS = 30; // of a label beside an axis
 const FONT = "12px system-ui, sans-serif";
 
 /** Colours by number that stand out from what is behind the element. */
@@ -130,7 +131,7 @@ function placeAxis(data) {
     splits: (u) => data.x.map((_, place) => place).filter((place) => place % every(u) === 0),
     values: (u, at) => at.map((place) => told(u, data.x[place] ?? "")),
     rotate: (u) => (fits(u) ? 0 : 45),
-    size: (u) => (fits(u) ? 16 + 14 * most(u) : Math.min(120, 24 + 5 * Math.max(...data.x.map((text) => text.length)))),
+    size: (u) => (fits(u) ? 14 + 17 * most(u) : Math.min(120, 24 + 5 * Math.max(...data.x.map((text) => text.length)))),
   };
 }
 
@@ -148,10 +149,16 @@ function xAxis(data, common) {
   return { ...axis, incrs: STEPS, values, label: (u) => `${data.xLabel ?? "time"} (${unit(u)[2]})`, labelSize: 20 };
 }
 
-function yAxis(data, common) {
+/** What the y axis is of; one that is longer than the axis stands above it. */
+function yLabel(data) {
   const units = new Set(data.series.map((one) => one.unit ?? ""));
   const unit = units.size === 1 ? [...units][0] : "";
-  const label = [data.yLabel, unit && `(${unit})`].filter(Boolean).join(" ");
+  const text = [data.yLabel, unit && `(${unit})`].filter(Boolean).join(" ");
+  return { text, isLong: text.length > MOST_LETTERS };
+}
+
+function yAxis(data, common) {
+  const { text, isLong } = yLabel(data), label = isLong ? "" : text;
   const size = (u, values) => 16 + 7 * Math.max(2, ...(values ?? []).map((value) => String(value ?? "").length));
   const values = (u, at) => at.map((value) => (value === null ? "" : spoken(value)));
   return { ...common, label, labelSize: label ? 20 : 0, labelFont: FONT, size, values };
@@ -177,7 +184,8 @@ class Curves {
     this.plot = make("div", { class: "curves-plot", tabindex: "0", ...told });
     this.legend = make("div", { class: "curves-legend" });
     this.said = make("p", { class: "curves-said", role: "status" });
-    this.root.append(this.plot, this.legend, this.said);
+    this.above = make("p", { class: "curves-above" });
+    this.root.append(this.above, this.plot, this.legend, this.said);
     element.append(this.root);
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
     this.redraw = () => this.build();
@@ -233,6 +241,8 @@ class Curves {
     if (kept) this.zoom(kept.min, kept.max);
     this.hidden.forEach((place) => this.show(place, false));
     this.makeLegend(colours, dropped);
+    const { text, isLong } = yLabel(data);
+    this.above.textContent = isLong ? text : "";
     const names = data.series.map((one) => one.label).join(", ");
     const title = data.title ?? `${names} by ${data.xLabel ?? "x"}`;
     this.plot.setAttribute("aria-label", `${title}. Arrow keys read values, + and - zoom, Escape shows all.`);
