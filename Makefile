@@ -50,7 +50,7 @@ bench-decisions: $(STAMP)
 bench-live: $(STAMP)
 	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
 
-# 50 open pages at 100 running jobs: two minutes.
+# 50 open pages at 100 running jobs: two minutes. OPTIONS="--job 50" opens pages of 50 jobs instead of the page Now.
 bench-pages: $(STAMP)
 	$(BIN)/python -m benchmarks.open_pages --json out/bench-pages.json $(OPTIONS)
 

@@ -49,10 +49,11 @@ from swell.model.event import (
     Outcome,
     StepsReported,
 )
-from swell.model.job import EndCondition, JobSpec
+from swell.model.job import LOSS, EndCondition, JobSpec
 from swell.model.running import RunningWork
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
+from swell.tally import Tally, tally_of
 
 SIZES = (64, 100, 1000, 5000)
 DEVICES = "paced:8x8@200"
@@ -109,8 +110,8 @@ class ObedientMachine:
             return GangSuspended(at_s=at_s, job_id=job_id, generation=generation, steps=0)
         return GangEnded(at_s=at_s, job_id=job_id, generation=generation, outcome=Outcome.STOPPED, steps=0)
 
-    def report(self, number: int) -> None:
-        """One gang after the other tells that it has made steps."""
+    def report(self, number: int, loss: float | None = None) -> None:
+        """One gang after the other tells that it has made steps, and of a loss in the last of them."""
         gangs = list(self._gangs.items())
         if gangs:
             job_id, (generation, workers) = gangs[number % len(gangs)]
@@ -123,8 +124,16 @@ class ObedientMachine:
                     steps=number + 1,
                     num_workers=workers,
                     step_s=0.1,
+                    loss=loss,
+                    curves={} if loss is None else _curves(number + 1, loss),
+                    mark=number + 1,
                 )
             )
+
+
+def _curves(step: int, loss: float) -> dict[str, Tally]:
+    tally = tally_of([(step, loss)], num_workers=1)
+    return {} if tally is None else {LOSS: tally}
 
 
 @dataclass(frozen=True, slots=True)

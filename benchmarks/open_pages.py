@@ -1,7 +1,8 @@
 """`make bench-pages`: what open pages cost a platform that is up, and how soon they hear of a report.
 
 The platform is real but for its machine, which obeys at once. Each running job reports once a second. The
-pages are connections of another process that read the events.
+pages are connections of another process that read the events. With --job they are pages of jobs that print a
+line a second, and fetch what else such a page shows, as its script does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import write_crowded_state
+from benchmarks.job_page_reader import read_job_pages
 from benchmarks.live_turns import timed_platform
 from swell.api.caller import OWNER
 from swell.api.page.page import Page
@@ -37,8 +39,8 @@ from swell.api.serving import ApiServer, bind
 #: A device for each job.
 NODE_DEVICES = 8
 TOKEN = "t" * 40
-#: Threads that work for pages.
-THREADS = ("swell-api", "swell-page")
+#: Threads that work for pages: one sends, one makes events, others answer what is fetched.
+THREADS = ("swell-api", "swell-page", "AnyIO worker thread")
 WARM_UP_S = 5.0
 
 
@@ -50,15 +52,21 @@ class Cost:
     num_pages: int
     api_share: float  #: of a core, of the thread that sends events
     page_share: float  #: of a core, of the thread that makes them
+    fetch_share: float  #: of a core, of the threads that answer what pages fetch
     turn_ms: float  #: median of the head's turns
     load_ms: float  #: median time to load the page
     median_s: float  #: from a report to its event at a page
     longest_s: float
     bytes_per_s: float  #: to each page
+    requests_per_s: float = 0.0  #: of all pages together
 
 
-def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost:
-    """With the crowd of jobs whose state lies in the folder."""
+def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_shown: int = 0) -> Cost:
+    """With the crowd of jobs whose state lies in the folder.
+
+    Args:
+        num_shown: the pages are of so many jobs; 0: they are the page Now.
+    """
     devices = f"paced:{-(-num_jobs // NODE_DEVICES)}x{NODE_DEVICES}@200"
     with timed_platform(folder / f"state-{num_jobs}", devices) as (platform, machine, turns_s):
         listener = bind()
@@ -68,13 +76,18 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost
         server.start()
         cookie, loads_s = _load(page, port)
         ours, theirs = multiprocessing.Pipe()
+        shown = [view.id for view in platform.jobs()[:num_shown]]
+        told = (theirs, port, cookie)
         readers = multiprocessing.get_context("spawn").Process(
-            target=read, args=(theirs, port, cookie, num_pages, seconds + WARM_UP_S)
+            target=read_job_pages if shown else read,
+            args=(*told, *([shown] if shown else []), num_pages, seconds + WARM_UP_S),
         )
         readers.start()
+        theirs.close()  # if they fail, nothing is waited for
         sent_s: dict[int, float] = {}
         stopped = threading.Event()
-        reporter = threading.Thread(target=_report, args=(machine, num_jobs, sent_s, stopped))
+        logs = [platform.log_dir(job_id) / "worker-0.log" for job_id in shown]
+        reporter = threading.Thread(target=_report, args=(machine, num_jobs, sent_s, stopped, logs))
         reporter.start()
         ours.recv()  # all are connected
         stopped.wait(WARM_UP_S)
@@ -82,12 +95,13 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost
         stopped.wait(seconds - 2.0)
         used, passed_s = _cpu_s(), time.perf_counter() - begun_s
         turn_s = statistics.median(turns_s[num_turns:])
-        came_s, num_bytes = ours.recv()
+        came, num_bytes = ours.recv()
         stopped.set()
         reporter.join()
         readers.join()
         page.stop()
         server.stop()
+    came_s: dict[int, float] = {} if shown else came
     late_s = [at_s - sent_s[steps] for steps, at_s in came_s.items() if steps in sent_s] or [0.0]
     shares = [(used.get(name, 0.0) - before.get(name, 0.0)) / passed_s for name in THREADS]
     return Cost(
@@ -95,11 +109,13 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost
         num_pages=num_pages,
         api_share=shares[0],
         page_share=shares[1],
+        fetch_share=shares[2],
         turn_ms=1000 * turn_s,
         load_ms=1000 * statistics.median(loads_s),
         median_s=statistics.median(late_s),
         longest_s=max(late_s),
         bytes_per_s=num_bytes / max(1, num_pages) / (seconds + WARM_UP_S),
+        requests_per_s=came if shown else 0.0,
     )
 
 
@@ -115,24 +131,29 @@ def _load(page: Page, port: int) -> tuple[str, list[float]]:
         return "; ".join(f"{name}={value}" for name, value in browser.cookies.items()), loads_s
 
 
-def _report(machine, num_jobs: int, sent_s: dict[int, float], stopped: threading.Event) -> None:  # type: ignore[no-untyped-def]
-    """Each job once a second; the number of steps tells which report it was."""
+def _report(  # type: ignore[no-untyped-def]
+    machine, num_jobs: int, sent_s: dict[int, float], stopped: threading.Event, logs: list[Path]
+) -> None:
+    """Each job once a second, and into each log a line; the number of steps tells which report it was."""
     for number in itertools.count():
         sent_s[number + 1] = time.time()
-        machine.report(number)
+        machine.report(number, loss=1.0 / (number + 1) if logs else None)
+        for log in logs[number % num_jobs :: num_jobs]:
+            with log.open("a") as file:
+                file.write(f"step {number}: the loss is 1.25, and all is well\n")
         if stopped.wait(1.0 / num_jobs):
             return
 
 
 def _cpu_s() -> dict[str, float]:
     """Processor time of this process's threads, by name."""
-    used = {}
+    used: dict[str, float] = {}
     for thread in threading.enumerate():
         try:
             fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
         except FileNotFoundError:
             continue
-        used[thread.name] = (int(fields[11]) + int(fields[12])) / 100
+        used[thread.name] = used.get(thread.name, 0.0) + (int(fields[11]) + int(fields[12])) / 100
     return used
 
 
@@ -159,15 +180,16 @@ def _opened(port: int, cookie: str) -> socket.socket:
     return connection
 
 
-def _measure_apart(folder: Path, num_jobs: int, num_pages: int, seconds: float) -> Cost:
+def _measure_apart(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_shown: int) -> Cost:
     """In a process of its own, as a platform is."""
     devices = f"paced:{-(-num_jobs // NODE_DEVICES)}x{NODE_DEVICES}@200"
     write_crowded_state(folder / f"state-{num_jobs}", folder / "tiny.py", devices, 0, num_jobs)
-    return measure(folder, num_jobs, num_pages, seconds)
+    return measure(folder, num_jobs, num_pages, seconds, num_shown)
 
 
 def show(rows: list[Cost]) -> None:
-    names = ("jobs", "pages", "send %", "make %", "turn ms", "load ms", "heard s", "longest s", "kB/s a page")
+    parts = ("send %", "make %", "fetch %", "requests/s")
+    names = ("jobs", "pages", *parts, "turn ms", "load ms", "heard s", "longest s", "kB/s a page")
     table = Table(*names, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(
@@ -175,13 +197,15 @@ def show(rows: list[Cost]) -> None:
             f"{row.num_pages}",
             f"{100 * row.api_share:.2f}",
             f"{100 * row.page_share:.2f}",
+            f"{100 * row.fetch_share:.2f}",
+            f"{row.requests_per_s:.1f}",
             f"{row.turn_ms:.1f}",
             f"{row.load_ms:.0f}",
             f"{row.median_s:.2f}",
             f"{row.longest_s:.2f}",
             f"{row.bytes_per_s / 1000:.1f}",
         )
-    Console(width=110).print(table)
+    Console(width=130).print(table)
 
 
 def main() -> None:
@@ -189,6 +213,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--pages", type=int, nargs="+", default=(0, 1, 50))
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--job", type=int, default=0, metavar="N", help="pages of so many jobs")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     under = conditions()
@@ -196,7 +221,7 @@ def main() -> None:
     rows = []
     for num_pages in options.pages:
         with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
-            rows.append(_measure_apart(Path(name), options.jobs, num_pages, options.seconds))
+            rows.append(_measure_apart(Path(name), options.jobs, num_pages, options.seconds, options.job))
     show(rows)
     if options.json:
         content = {"conditions": under, "costs": [asdict(row) for row in rows]}
