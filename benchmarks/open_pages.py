@@ -35,6 +35,8 @@ from swell.api.caller import OWNER
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.live.platform import Platform
+from swell.model.job import EndCondition, JobSpec
 
 #: A device for each job.
 NODE_DEVICES = 8
@@ -55,8 +57,12 @@ class Cost:
     fetch_share: float  #: of a core, of the threads that answer what pages fetch
     turn_ms: float  #: median of the head's turns
     load_ms: float  #: median time to load the page
-    median_s: float  #: from a report to its event at a page
+    median_s: (
+        float  #: from a report of steps, which may wait for the head's next turn, to its event at a page
+    )
     longest_s: float
+    submitted_s: float  #: median, from a submission, which makes a turn, to its event at a page
+    longest_submitted_s: float
     bytes_per_s: float  #: to each page
     requests_per_s: float = 0.0  #: of all pages together
 
@@ -87,9 +93,12 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_sho
         sent_s: dict[int, float] = {}
         stopped = threading.Event()
         logs = [platform.log_dir(job_id) / "worker-0.log" for job_id in shown]
+        asked_s: dict[str, float] = {}
         reporter = threading.Thread(target=_report, args=(machine, num_jobs, sent_s, stopped, logs))
+        submitter = threading.Thread(target=_submit, args=(platform, folder / "tiny.py", asked_s, stopped))
         reporter.start()
         ours.recv()  # all are connected
+        submitter.start()
         stopped.wait(WARM_UP_S)
         before, begun_s, num_turns = _cpu_s(), time.perf_counter(), len(turns_s)
         stopped.wait(seconds - 2.0)
@@ -98,11 +107,15 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_sho
         came, num_bytes = ours.recv()
         stopped.set()
         reporter.join()
+        submitter.join()
         readers.join()
         page.stop()
         server.stop()
-    came_s: dict[int, float] = {} if shown else came
-    late_s = [at_s - sent_s[steps] for steps, at_s in came_s.items() if steps in sent_s] or [0.0]
+    came_s: dict[str, float] = {} if shown else came
+    late_s = [
+        at_s - sent_s[int(key)] for key, at_s in came_s.items() if key.isdecimal() and int(key) in sent_s
+    ]
+    submitted_s = [at_s - asked_s[key] for key, at_s in came_s.items() if key in asked_s]
     shares = [(used.get(name, 0.0) - before.get(name, 0.0)) / passed_s for name in THREADS]
     return Cost(
         num_jobs=num_jobs,
@@ -112,8 +125,10 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_sho
         fetch_share=shares[2],
         turn_ms=1000 * turn_s,
         load_ms=1000 * statistics.median(loads_s),
-        median_s=statistics.median(late_s),
-        longest_s=max(late_s),
+        median_s=statistics.median(late_s or [0.0]),
+        longest_s=max(late_s, default=0.0),
+        submitted_s=statistics.median(submitted_s or [0.0]),
+        longest_submitted_s=max(submitted_s, default=0.0),
         bytes_per_s=num_bytes / max(1, num_pages) / (seconds + WARM_UP_S),
         requests_per_s=came if shown else 0.0,
     )
@@ -145,6 +160,18 @@ def _report(  # type: ignore[no-untyped-def]
             return
 
 
+def _submit(platform: Platform, script: Path, asked_s: dict[str, float], stopped: threading.Event) -> None:
+    """A job every 1.7 s: at any moment between two reports."""
+    for number in itertools.count():
+        name = f"news-{number}"
+        end = EndCondition(steps=10**6)
+        spec = JobSpec(name=name, entry=str(script), workdir=str(script.parent), global_batch=16, end=end)
+        asked_s[name] = time.time()
+        platform.submit(spec)
+        if stopped.wait(1.7):
+            return
+
+
 def _cpu_s() -> dict[str, float]:
     """Processor time of this process's threads, by name."""
     used: dict[str, float] = {}
@@ -158,18 +185,18 @@ def _cpu_s() -> dict[str, float]:
 
 
 def read(told: Connection, port: int, cookie: str, num_pages: int, seconds: float) -> None:
-    """Be so many pages; tell when the first of them heard of which report, and how much came to all."""
+    """Be so many pages; tell when the first heard of which report or job, and how much came to all."""
     pages = [_opened(port, cookie) for _ in range(num_pages)]
     told.send("connected")
-    came_s: dict[int, float] = {}
+    came_s: dict[str, float] = {}
     num_bytes, until_s = 0, time.time() + seconds
     while time.time() < until_s:
         for one in select.select(pages, [], [], 0.2)[0]:
             content = one.recv(1 << 20)
             num_bytes += len(content)
             if one is pages[0]:
-                for found in re.findall(rb'"steps":(\d+)', content):
-                    came_s.setdefault(int(found), time.time())
+                for found in re.findall(rb'"steps":(\d+)|"name":"(news-\d+)"', content):
+                    came_s.setdefault(b"".join(found).decode(), time.time())
     told.send((came_s, num_bytes))
 
 
@@ -189,7 +216,18 @@ def _measure_apart(folder: Path, num_jobs: int, num_pages: int, seconds: float, 
 
 def show(rows: list[Cost]) -> None:
     parts = ("send %", "make %", "fetch %", "requests/s")
-    names = ("jobs", "pages", *parts, "turn ms", "load ms", "heard s", "longest s", "kB/s a page")
+    names = (
+        "jobs",
+        "pages",
+        *parts,
+        "turn ms",
+        "load ms",
+        "report s",
+        "longest",
+        "submit s",
+        "longest",
+        "kB/s",
+    )
     table = Table(*names, box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(
@@ -203,6 +241,8 @@ def show(rows: list[Cost]) -> None:
             f"{row.load_ms:.0f}",
             f"{row.median_s:.2f}",
             f"{row.longest_s:.2f}",
+            f"{row.submitted_s:.2f}",
+            f"{row.longest_submitted_s:.2f}",
             f"{row.bytes_per_s / 1000:.1f}",
         )
     Console(width=130).print(table)
