@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ from swell.live.metrics import metric_history
 from swell.live.operator_tally import OperatorTally
 from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.submitter import uncounted
+from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
 from swell.model.errors import NodeInUse, Unavailable, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
@@ -57,6 +58,7 @@ class FakeControl:
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
         self.removed: list[str] = []
+        self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
         self.is_full = False  #: its disk
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.specs: dict[str, JobSpec] = {}
@@ -280,6 +282,9 @@ class FakeControl:
             lost_nodes=self.lost,
             hosts_may_join=True,
         )
+
+    def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
+        return self.tenants
 
     def measures(self) -> Measures:
         open_jobs = [job for job in self.jobs() if not job.phase.is_end]

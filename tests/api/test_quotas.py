@@ -107,6 +107,8 @@ def test_a_running_job_gives_up_what_a_new_quota_takes(
         until(lambda: stage.client.job(job).workers == 2)
         users.limit("ana", TenantLimits(share=0.5))
         until(lambda: stage.client.job(job).workers == 1)
-        assert stage.platform.measures().tenants == {("ana", "cpu"): TenantDevices(1, 1)}
+        held = {("ana", "cpu"): TenantDevices(1, 1)}
+        assert stage.platform.measures().tenants == stage.platform.tenant_devices() == held
         users.limit("ana", TenantLimits())
         until(lambda: not stage.platform.measures().tenants)
+        assert stage.platform.tenant_devices() == {}

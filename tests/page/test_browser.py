@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER
+from swell.live.tenant_devices import TenantDevices
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView, Story
 
@@ -86,6 +88,51 @@ def test_a_narrow_page_needs_no_scrolling_to_the_side(served: Served, browser: B
         page.wait_for_selector(".link.live")
         assert page.evaluate("document.documentElement.scrollWidth") == 360
         assert serious_faults(page) == []
+
+
+def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browser) -> None:
+    """At the width of a phone, in the dark: with long names, and a word for those over their quotas."""
+    long = f"{WILD}/{'x' * 60}"
+    with browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark") as context:
+        watched = Watched(context)
+        page = watched.page
+        expect.set_options(timeout=SOON_MS)
+        page.goto(served.page.link(OWNER))
+        page.wait_for_selector(".link.live")
+        section = page.get_by_role("region", name="Tenants")
+        expect(section).to_have_count(0)
+
+        served.control.tenants = {
+            ("speech", "a100"): TenantDevices(3, 4),
+            (long, "a100"): TenantDevices(5, 2),
+        }
+        served.control.put(job_view())
+        rows = section.get_by_role("row")
+        expect(rows).to_have_count(3)
+        expect(rows.nth(1)).to_have_text(re.compile(r"^\s*speech\s+3\s+4\s*(over its quota)?\s*$"))
+        expect(rows.nth(1).get_by_text("over its quota")).to_be_hidden()
+        expect(rows.nth(2).get_by_role("rowheader")).to_have_text(long)
+        expect(rows.nth(2).get_by_text("over its quota")).to_be_visible()
+        page.reload()
+        page.wait_for_selector(".link.live")
+        expect(rows).to_have_count(3)
+        assert "<img" not in page.request.get(served.url).text()
+        widths = page.locator(".use .passed, .use .beyond").evaluate_all(
+            "all => all.map((one) => one.getAttribute('width'))"
+        )
+        assert widths == ["75", "0", "40", "60"]
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        assert serious_faults(page) == []
+
+        served.control.tenants = {(long, "a100"): TenantDevices(1, 2), (long, "h100"): TenantDevices(0, 2)}
+        served.control.put(job_view(workers=1))
+        expect(rows.nth(2).get_by_role("rowheader")).to_have_text(f"{long} h100")
+        expect(section.get_by_text("over its quota").first).to_be_hidden()
+        served.control.tenants = {}
+        served.control.put(job_view(workers=2))
+        expect(section).to_have_count(0)
+        assert watched.complaints == []
+        assert page.title() == "Now · Swell"
 
 
 def test_of_a_thousand_jobs_the_first_are_shown_and_the_others_come_when_asked_for(

@@ -24,8 +24,10 @@ from swell import __version__
 from swell.api.page.event_ring import EventRing
 from swell.api.page.feed import MAX_ENDED, WARNINGS_S, PageFeed
 from swell.api.page.job_rows import HISTORY_S, SIGNS, SPARK_LENGTH, job_row, thinned
+from swell.api.page.platform_rows import tenant_rows
 from swell.live.board import BoardChanges
 from swell.live.retention import PruneRequest
+from swell.live.tenant_devices import TenantDevices
 from swell.model.job import JobClass, Phase
 from swell.model.view import Story
 
@@ -45,6 +47,7 @@ class Reading:
         self.id: str = state["id"]
         self.jobs: dict[str, Any] = {job["id"]: job for job in state["jobs"]}
         self.stories: list[Any] = state["stories"]
+        self.tenants: list[Any] = state["tenants"]
         self.num_whole = getattr(self, "num_whole", -1) + 1
 
     def hear(self) -> None:
@@ -59,6 +62,7 @@ class Reading:
             for job_id, fields in value.get("jobs", {}).items():
                 self.jobs[job_id] |= fields
             self.stories += value.get("stories", ())
+            self.tenants = value.get("tenants", self.tenants)
 
 
 def events(text: str) -> Sequence[tuple[str, Any]]:
@@ -203,7 +207,7 @@ def cannot_read(*asked: object, **also: object) -> NoReturn:
     raise OSError("the disk cannot be read")
 
 
-@pytest.mark.parametrize("failing", ["jobs", "stories", "metrics", "cluster"])
+@pytest.mark.parametrize("failing", ["jobs", "stories", "metrics", "cluster", "tenant_devices"])
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_a_look_that_fails_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, has_begun: bool
@@ -321,6 +325,36 @@ def test_the_number_of_devices_is_known_for_the_last_hour_and_no_longer(
         shown = feed.shown().capacity
     begin_s = clock.at_s - HISTORY_S
     assert shown == [one for one, after in pairwise([*changes, (inf, 0)]) if after[0] > begin_s]
+
+
+TENANTS = st.dictionaries(
+    st.tuples(st.sampled_from(["speech", "vision"]), st.sampled_from(["slow", "fast"])),
+    st.builds(TenantDevices, st.integers(0, 4), st.integers(1, 4)),
+)
+
+
+@given(TENANTS, st.lists(TENANTS, max_size=8))
+def test_a_page_shows_what_tenants_hold_and_hears_of_it_only_when_it_changes(
+    first: dict[tuple[str, str], TenantDevices], later: list[dict[tuple[str, str], TenantDevices]]
+) -> None:
+    clock = Clock()
+    clock.tenants = first
+    feed = PageFeed(clock, now=clock.now_s)
+    page = Reading(feed)
+    for before, clock.tenants in pairwise([first, *later]):
+        clock.at_s += WARNINGS_S
+        feed.shown()
+        told = dict[str, Any](
+            pair for _, delta in events(feed.ring.since(page.id)[0].decode()) for pair in delta.items()
+        )
+        assert ("tenants" in told) == (tenant_rows(clock.tenants) != tenant_rows(before))
+        page.hear()
+        is_one_kind = len({kind for _, kind in clock.tenants}) == 1
+        assert page.tenants == Reading(feed).tenants
+        assert [(row["tenant"], row["kind"], row["num_held"], row["most"]) for row in page.tenants] == [
+            (tenant, "" if is_one_kind else kind, *devices)
+            for (tenant, kind), devices in clock.tenants.items()
+        ]
 
 
 class Clock(FakeControl):

@@ -291,6 +291,10 @@ def test_whose_log_must_be_known(served: Served) -> None:
         ({"estimated_finish_s": NOW_S + 200}, "The promise is at risk"),
         ({"reason_code": "profiling"}, "When it will finish is not yet known."),
         ({"deadline_s": None, "is_promised": False, "job_class": JobClass.BEST_EFFORT}, "It has no deadline"),
+        (
+            {"deadline_s": None, "is_promised": False, "reason_code": "quota"},
+            "it gets what promises to other jobs leave, within its tenant's quota.",
+        ),
         ({"is_promised": False, "job_class": JobClass.SOFT}, "Its deadline is soft"),
         ({"is_promised": False}, "Policy edf makes no promises."),
         (

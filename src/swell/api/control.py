@@ -10,6 +10,7 @@ from swell.live.board import BoardChanges
 from swell.live.measures import Measures
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.submitter import uncounted
+from swell.live.tenant_devices import TenantDevices
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
@@ -95,6 +96,9 @@ class Control(Protocol):
 
     def cluster(self) -> ClusterView:
         """The nodes, which job holds each device, and the platform's own state."""
+
+    def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
+        """What tenants that have quotas hold and may hold, by tenant and kind of device."""
 
     def measures(self) -> Measures:
         """What operators measure."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,7 @@ from swell.live.site import Site
 from swell.live.site_nodes import SiteNodes
 from swell.live.status import PlatformStatus
 from swell.live.submitter import Submitter, uncounted
+from swell.live.tenant_devices import TenantDevices
 from swell.live.tracing.tracer import Tracer
 from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
@@ -245,6 +246,10 @@ class Platform:
     def cluster(self) -> ClusterView:
         """See `PlatformStatus.cluster`."""
         return self._status.cluster()
+
+    def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
+        """See `PlatformStatus.tenant_devices`."""
+        return self._status.tenant_devices()
 
     def measures(self) -> Measures:
         """See `PlatformStatus.measures`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from swell import __version__
 from swell.live.board import ViewBoard
@@ -16,7 +16,7 @@ from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Store
 from swell.live.site import Site
 from swell.live.site_nodes import SiteNodes
-from swell.live.tenant_devices import devices_of_tenants
+from swell.live.tenant_devices import TenantDevices, devices_of_tenants
 from swell.live.webhooks.counts import WebhookCounts
 from swell.model.deadline_state import deadline_state
 from swell.model.quota import Quotas
@@ -78,6 +78,14 @@ class PlatformStatus:
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,
         )
+
+    def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
+        """By tenant that has a quota, and kind of device; without quotas it costs nothing."""
+        quotas = self._quotas()
+        if not quotas:
+            return {}
+        _, open_jobs = self._board.open_jobs()
+        return devices_of_tenants(quotas, self._nodes.views(), (view for view, _ in open_jobs))
 
     def measures(self) -> Measures:
         """What operators measure, after the last scheduling cycle."""

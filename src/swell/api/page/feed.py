@@ -24,7 +24,16 @@ from swell.api.page.job_rows import (
     place_in_table,
     thinned,
 )
-from swell.api.page.platform_rows import NodeRow, StoryRow, Totals, node_rows, story_row, totals
+from swell.api.page.platform_rows import (
+    NodeRow,
+    StoryRow,
+    TenantRow,
+    Totals,
+    node_rows,
+    story_row,
+    tenant_rows,
+    totals,
+)
 from swell.live.board import BoardChanges
 from swell.model.job import LOSS, Phase
 from swell.model.job_query import JobQuery
@@ -65,6 +74,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[JobRow]  #: those that come first in the table
     num_jobs: int  #: in all
     nodes: tuple[NodeRow, ...]
+    tenants: tuple[TenantRow, ...]  #: those that have quotas
     totals: Totals | None
     stories: list[StoryRow]
     capacity: list[tuple[float, int]]
@@ -83,6 +93,7 @@ class PageFeed:
         self._ended: deque[str] = deque()
         self._stories: deque[StoryRow] = deque(maxlen=MAX_STORIES)
         self._nodes: tuple[NodeRow, ...] = ()
+        self._tenants: tuple[TenantRow, ...] = ()
         self._totals: Totals | None = None
         self._capacity: deque[tuple[float, int]] = deque()
         self._looked_s = float("-inf")
@@ -250,11 +261,13 @@ class PageFeed:
             self._num_jobs = delta["num_jobs"] = len(self._rows)
 
     def _take_cluster(self, now_s: float, delta: dict[str, Any]) -> None:
-        cluster = self._control.cluster()
+        cluster, tenants = self._control.cluster(), tenant_rows(self._control.tenant_devices())
         self._looked_s = self._now()
         nodes, line = node_rows(cluster), totals(cluster)
         if nodes != self._nodes:
             self._nodes = delta["nodes"] = nodes
+        if tenants != self._tenants:
+            self._tenants = delta["tenants"] = tenants
         if line != self._totals:
             self._totals = delta["totals"] = line
         if not self._capacity or self._capacity[-1][1] != cluster.num_devices:
@@ -270,6 +283,7 @@ class PageFeed:
             jobs=sorted(self._rows.values(), key=place_in_table)[:MOST_JOBS],
             num_jobs=len(self._rows),
             nodes=self._nodes,
+            tenants=self._tenants,
             totals=self._totals,
             stories=list(self._stories),
             capacity=list(self._capacity),

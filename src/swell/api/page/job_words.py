@@ -79,7 +79,8 @@ def _ended(view: JobView) -> Iterator[str]:
 
 def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
     if view.deadline_s is None:
-        yield "It has no deadline: it gets what promises to other jobs leave."
+        within = ", within its tenant's quota" if view.reason_code == "quota" else ""
+        yield f"It has no deadline: it gets what promises to other jobs leave{within}."
     elif view.is_promised:
         yield "Swell has promised that it ends before its deadline."
         yield OF_PROMISES.get(standing, "")

@@ -9,6 +9,7 @@ import msgspec
 
 from swell.api.page.feed import Shown
 from swell.api.page.job_rows import BLANK, SIGNS
+from swell.api.page.platform_rows import BLANK_TENANT
 from swell.web.templating import render
 
 #: Rows of the table at first; a button shows more.
@@ -25,6 +26,7 @@ def now_page(shown: Shown, base: Mapping[str, Any]) -> str:
             "jobs": shown.jobs[:FIRST_ROWS],
             "stories": list(reversed(shown.stories)),
             "blank": BLANK,
+            "blank_tenant": BLANK_TENANT,
             "state": {"signs": SIGNS, **msgspec.to_builtins(shown)},
         },
     )

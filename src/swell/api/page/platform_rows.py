@@ -1,11 +1,12 @@
-"""What the page shows of nodes, of the platform, and of what happened."""
+"""What the page shows of nodes, of tenants, of the platform, and of what happened."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from swell.live.tenant_devices import TenantDevices
 from swell.model.view import ClusterView, LostNode, NodeView, Story
 
 
@@ -55,6 +56,34 @@ def lost_row(node: LostNode) -> NodeRow:
         marks=(),
         warnings=(warning,),
         is_lost=True,
+    )
+
+
+class TenantRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How many devices of a kind the jobs of a tenant with a quota hold, and may hold."""
+
+    tenant: str
+    kind: str  #: empty where all are of one kind
+    num_held: int
+    most: int
+
+    @property
+    def is_over(self) -> bool:
+        """It may be for a while: promises outlast a quota that is lowered."""
+        return self.num_held > self.most
+
+
+BLANK_TENANT = TenantRow(tenant="", kind="", num_held=0, most=0)
+
+
+def tenant_rows(tenants: Mapping[tuple[str, str], TenantDevices]) -> tuple[TenantRow, ...]:
+    """Of each tenant that has a quota, and of each kind of device."""
+    is_one_kind = len({kind for _, kind in tenants}) == 1
+    return tuple(
+        TenantRow(
+            tenant=tenant, kind="" if is_one_kind else kind, num_held=devices.num_held, most=devices.most
+        )
+        for (tenant, kind), devices in tenants.items()
     )
 
 

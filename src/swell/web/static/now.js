@@ -4,6 +4,7 @@ import { follow } from "/static/events.js";
 import { clock, now, setNow, showTimes } from "/static/format.js";
 import { byPlace, JobTable } from "/static/job_table.js";
 import { showNodes } from "/static/nodes.js";
+import { showTenants } from "/static/tenants.js";
 import { colourNumber, timeline } from "/static/timeline.js";
 
 const SPARK_LENGTH = 40;
@@ -27,10 +28,12 @@ function takeState(told) {
   for (const job of told.jobs) jobs.set(job.id, job);
   nextPlace = told.jobs.length;
   for (const job of told.jobs.toSorted((one, other) => one.submitted_s - other.submitted_s)) colourNumber(job.id);
-  Object.assign(state, { num_jobs: told.num_jobs, nodes: told.nodes, totals: told.totals, capacity: told.capacity });
+  const { num_jobs, nodes, tenants, totals, capacity } = told;
+  Object.assign(state, { num_jobs, nodes, tenants, totals, capacity });
   arrange();
   for (const job of jobs.values()) table.fill(job);
   showNodes(place("nodes"), state.nodes, jobs);
+  showTenants(place("tenants"), place("tenant-row"), state.tenants);
   showTotals();
   place("stories").replaceChildren();
   told.stories.forEach(addStory);
@@ -52,6 +55,7 @@ function takeDelta(delta) {
   for (const id of changed) if (jobs.has(id)) table.fill(jobs.get(id));
   if (delta.nodes) state.nodes = delta.nodes;
   if (delta.nodes || delta.new) showNodes(place("nodes"), state.nodes, jobs);
+  if (delta.tenants) showTenants(place("tenants"), place("tenant-row"), delta.tenants);
   if (delta.totals) { state.totals = delta.totals; showTotals(); }
   if (delta.capacity) state.capacity.push(delta.capacity);
   (delta.stories ?? []).forEach(addStory);
