@@ -284,7 +284,8 @@ def test_jobs_share_the_cores_of_a_node_and_learn(swell: Run) -> None:
 
 
 def test_a_policy_that_has_no_cores_to_divide_is_told_of(swell: Run) -> None:
-    words = (*TWO_ON_ONE_NODE, "--draw-losses", "--report-every", "1h")
+    Path("brief.csv").write_text("submit_s,id,num_devices,duration_s\n0,a,1,60\n0,b,1,60\n")
+    words = ("brief.csv", *TWO_ON_ONE_NODE[1:], "--draw-losses", "--report-every", "10s")
     told = swell(*words, "--policy", "fifo,flowcon_fit").stderr
     assert told.startswith("swell: flowcon_fit: to divide cores") and told.endswith("give --cores NUMBER\n")
     assert not swell(*words, "--policy", "fifo").stderr
