@@ -55,7 +55,7 @@ def end_jobs(program: Program) -> None:
         program.await_job(job, lambda view: view.phase.is_end, f"end of {job}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def other_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     program = Program(tmp_path_factory.mktemp("apart") / "state")
     yield program
@@ -65,7 +65,7 @@ def other_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]
 
 @pytest.fixture
 def apart(other_program: Program) -> Iterator[Program]:
-    """A platform for the tests of one file, each of which starts it under another policy."""
+    """A platform for tests that each start it under another policy: a trial run of one serves the others."""
     yield other_program
     if other_program.daemon_pid is not None:
         end_jobs(other_program)

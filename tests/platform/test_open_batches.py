@@ -105,9 +105,16 @@ class Ride:
 
 
 @pytest.fixture
-def ride(tmp_path: Path) -> Iterator[Ride]:
+def ride(apart: Program, tmp_path: Path) -> Ride:
+    apart.up_with("pollux")
+    return Ride(apart, tmp_path)
+
+
+@pytest.fixture
+def larger(tmp_path: Path) -> Iterator[Ride]:
+    """With six devices, and a policy that decides each second."""
     swell = Program(tmp_path / "state")
-    swell.ok("up", "--devices", DEVICES, "--policy", "pollux")
+    swell.ok("up", "--devices", "paced:6@640", "--policy", "saxena", "--set", "saxena.period_s=1")
     try:
         yield Ride(swell, tmp_path)
     finally:
@@ -178,12 +185,10 @@ def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_three_jobs_with_open_batches_under_kills_see_each_sample_once_an_epoch(
-    ride: Ride, tmp_path: Path
+    larger: Ride, tmp_path: Path
 ) -> None:
     """Batch and size change ten times at least in all; what is learnt is within what fixed batches learn."""
-    swell, chance = ride.swell, Random(7)
-    swell.ok("down")
-    swell.ok("up", "--devices", "paced:6@640", "--policy", "saxena", "--set", "saxena.period_s=1")
+    ride, swell, chance = larger, larger.swell, Random(7)
     for name in ("first", "second", "third"):
         ride.submit(name, EPOCHS, "--batch", RANGE)
     num_kills = 0

@@ -5,33 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.platform.program import DEVICES, Program, read_diary, submission
+from tests.platform.program import Program, read_diary, submission
 
 pytest.importorskip("torch")
 
 
-def test_jobs_share_the_devices_and_one_more_is_dropped(tmp_path: Path) -> None:
+def test_jobs_share_the_devices_and_one_more_is_dropped(apart: Program, tmp_path: Path) -> None:
     """Each has a device at least; who comes when there is none left is refused, and the others grow again."""
-    swell = Program(tmp_path / "state")
     folders = [tmp_path / name for name in ("first", "second", "wide")]
     for folder in folders:
         folder.mkdir()
     first_dir, second_dir, wide_dir = folders
-    at_once = ("--set", "saxena.ended_share=0", "--set", "saxena.drops=1")
-    swell.ok("up", "--devices", DEVICES, "--policy", "saxena", *at_once)
-    try:
-        first = swell.submit(first_dir, "--epochs", 32)
-        swell.await_training(first, 4, first_dir)
-        second = swell.submit(second_dir, "--epochs", 8)
-        swell.await_job(second, lambda job: job.workers == 2, "half of the devices")
-        dropped = swell(*submission(wide_dir, "--steps", 8, "--workers", 4))
-        assert dropped.returncode == 3 and "refused: no device was left for it" in dropped.stdout
-        assert swell.await_end(second).steps == 64
-        assert swell.await_end(first).steps == 256
-        sizes = [workers for _, workers in swell.job(first).sizes]
-        assert sizes[0] == 4 and min(sizes[:-1]) < 4 and sizes[-1] == 0 and 0 not in sizes[:-1]
-        assert [entry.step for entry in read_diary(first_dir)] == list(range(1, 257))
-        swell.ok("replay")
-    finally:
-        swell("down")
-    assert swell.processes() == set()
+    apart.up_with("saxena", "saxena.ended_share=0", "saxena.drops=1")
+    first = apart.submit(first_dir, "--epochs", 32)
+    apart.await_training(first, 4, first_dir)
+    second = apart.submit(second_dir, "--epochs", 8)
+    apart.await_job(second, lambda job: job.workers == 2, "half of the devices")
+    dropped = apart(*submission(wide_dir, "--steps", 8, "--workers", 4))
+    assert dropped.returncode == 3 and "refused: no device was left for it" in dropped.stdout
+    assert apart.await_end(second).steps == 64
+    assert apart.await_end(first).steps == 256
+    sizes = [workers for _, workers in apart.job(first).sizes]
+    assert sizes[0] == 4 and min(sizes[:-1]) < 4 and sizes[-1] == 0 and 0 not in sizes[:-1]
+    assert [entry.step for entry in read_diary(first_dir)] == list(range(1, 257))
+    apart.ok("replay")
