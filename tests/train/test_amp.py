@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent, fork_script
 from torch import nn
 
 from swell.train.state.train_state import TrainState
@@ -65,7 +63,9 @@ def test_a_script_goes_on_with_its_scale_from_a_checkpoint(
     plain = read(run_plain("scaled.py", str(EPOCHS), "-", "float16"))
     for epochs in (EPOCHS // 2, EPOCHS):
         args = (str(tmp_path / "result.json"), str(epochs), str(tmp_path / "kept"), "float16")
-        subprocess.run([sys.executable, str(SCALED), *args], check=True, timeout=60)
+        process = fork_script(SCALED, args, tmp_path / "log", {})
+        process.join(60)
+        assert process.exitcode == 0, (tmp_path / "log").read_text()
     ours = read(tmp_path / "result.json")
     assert 0 < min(map(int, ours["scales"])) <= EPOCHS, "the second run went on where the first had saved"
     assert ours["weights"] == plain["weights"]

@@ -269,6 +269,7 @@ def test_under_torchrun_all_stop_and_the_leader_saves(tmp_path: Path) -> None:
     assert [steps_in(path) for path in tmp_path.iterdir()] == [5]
 
 
+@pytest.mark.soak  # what one process says is tested above, and another test under torchrun stays
 def test_under_torchrun_the_leader_alone_says_that_it_goes_on() -> None:
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", DIVERGES, "6", "0.5"]
     done = subprocess.run(
