@@ -25,10 +25,12 @@ def _under_a_policy_that_keeps_quotas(folder: StateFolder, control: FakeControl)
 def test_quotas_are_changed_one_by_one_and_taken_away(here: Run, folder: StateFolder) -> None:
     first = here("tenants", "limit", "vision", "--devices", "3")
     assert first.stdout == (
-        "tenant vision: any open jobs, any submissions per hour, 3 devices, any share\n"
+        "tenant vision: open jobs: any, submissions per hour: any, devices: 3, share of devices: any\n"
     ), first.stderr
     here("tenants", "limit", "vision", "--open-jobs", "4")
-    assert "3 devices, 12.5% share" in here("tenants", "limit", "vision", "--share", "12.5%").stdout
+    assert (
+        "devices: 3, share of devices: 12.5%" in here("tenants", "limit", "vision", "--share", "12.5%").stdout
+    )
     users = UserList(folder.path)
     assert users.quotas() == {"vision": Quota(devices=3, share=0.125)}
     here("tenants", "limit", "vision", "--devices", "any")

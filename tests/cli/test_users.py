@@ -106,7 +106,10 @@ def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(
 def test_limits_are_changed_one_by_one(here: Run) -> None:
     assert "no tenant has limits" in here("tenants").stdout
     here("tenants", "limit", "vision", "--open-jobs", "4")
-    assert "4 open jobs, 9 submissions" in here("tenants", "limit", "vision", "--per-hour", "9").stdout
+    assert (
+        "open jobs: 4, submissions per hour: 9"
+        in here("tenants", "limit", "vision", "--per-hour", "9").stdout
+    )
     assert json.loads(here("tenants", "--json").stdout) == {
         "vision": {"open_jobs": 4, "submissions_per_hour": 9}
     }

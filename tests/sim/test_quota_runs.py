@@ -22,12 +22,24 @@ QUOTAS = {"ana": Quota(devices=2), "ben": Quota(share=0.25)}
 WHOSE = ["ana", "ana", "ana", "ben", "ben", ""]
 
 
-def of_tenant(number: int, tenant: str) -> SimJob:
-    plain = job(f"job{number}", submit_s=5.0 * number, steps=60)
+KEEPERS = sorted(name for name, known in POLICIES.items() if keeps_quotas(known))
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+
+
+def of(tenant: str, plain: SimJob) -> SimJob:
     return replace(plain, spec=msgspec.structs.replace(plain.spec, tenant=tenant))
 
 
-@pytest.mark.parametrize("policy", sorted(name for name, known in POLICIES.items() if keeps_quotas(known)))
+def of_tenant(number: int, tenant: str) -> SimJob:
+    return of(tenant, job(f"job{number}", submit_s=5.0 * number, steps=60))
+
+
+def lowered(at_s: float, num_devices: int) -> list[tuple[float, EventArrives]]:
+    quotas = {"ana": Quota(devices=num_devices)}
+    return [(at_s, EventArrives(QuotasSet(at_s=at_s, quotas=quotas)))]
+
+
+@pytest.mark.parametrize("policy", KEEPERS)
 def test_every_job_ends_and_no_tenant_is_given_more_than_its_quota(policy: str) -> None:
     most: Counter[str] = Counter()
 
@@ -47,3 +59,20 @@ def test_every_job_ends_and_no_tenant_is_given_more_than_its_quota(policy: str) 
     phases = Counter(one.phase for one in outcome.jobs)
     assert phases == {Phase.SUCCEEDED: len(WHOSE)}
     assert 1 <= most["ana"] <= 2 and 1 <= most["ben"] <= 2, most
+
+
+@pytest.mark.parametrize("policy", KEEPERS)
+def test_a_quota_that_is_lowered_while_a_gang_starts_holds_once_that_is_over(policy: str) -> None:
+    """A start takes half a minute; eight workers need some minutes for the rest, and one half an hour."""
+    started = job("long", steps=2000, rates=LINEAR)
+    (outcome,) = run([of("ana", started)], policy, cost="30", others=lowered(10.0, 1)).jobs
+    assert outcome.phase is Phase.SUCCEEDED
+    assert outcome.end_s is not None and outcome.end_s > 1800.0
+
+
+def test_a_promise_that_is_late_and_has_no_size_within_a_lowered_quota_goes_on() -> None:
+    """It was believed to be twice as fast."""
+    late = job("late", steps=400, deadline_s=95.0, rates={4: 4.0}, believed={4: 8.0})
+    outcome = run([of("ana", late)], others=lowered(10.0, 2))
+    assert [one.phase for one in outcome.jobs] == [Phase.SUCCEEDED]
+    assert outcome.jobs[0].end_s == pytest.approx(100.0, abs=5.0)

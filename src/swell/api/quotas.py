@@ -26,7 +26,8 @@ class InvalidQuota(InvalidInput):
 
 def parse_devices(text: str) -> int:
     """Raises InvalidQuota."""
-    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= MOST_DEVICES:
+    is_number = text.isdecimal() and text.isascii() and len(text) <= len(str(MOST_DEVICES))
+    if not is_number or not 1 <= int(text) <= MOST_DEVICES:
         raise InvalidQuota(f"{text!r} is not a number from 1 to {MOST_DEVICES}, nor `{ANY}`")
     return int(text)
 

@@ -155,8 +155,9 @@ def limit(
     users.limit(name, limits)
     note_access(folder, "tenants limit", name)
     print(
-        f"tenant {name}: {_shown(limits.open_jobs)} open jobs, {_shown(limits.submissions_per_hour)} "
-        f"submissions per hour, {_shown(limits.devices)} devices, {_shown(limits.share, told_share)} share"
+        f"tenant {name}: open jobs: {_shown(limits.open_jobs)}, submissions per hour: "
+        f"{_shown(limits.submissions_per_hour)}, devices: {_shown(limits.devices)}, "
+        f"share of devices: {_shown(limits.share, told_share)}"
     )
 
 

@@ -16,6 +16,7 @@ from swell.core.gain import gain_s
 from swell.core.hysteresis import as_wished, steady
 from swell.core.ports import Decides, Placer
 from swell.core.reasons import PlanAccount
+from swell.core.within_quotas import is_beyond_quota
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan
 from swell.model.snapshot import Snapshot
@@ -71,6 +72,7 @@ class Planner:
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
         chosen = _configurations(snapshot, steadied.workers, allocation.share, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
+        is_postponed |= is_pinned & is_beyond_quota(snapshot, steadied.workers)
         if chosen:
             is_postponed[[row for row in chosen if is_pinned[row]]] = True
         is_as_wished = bool((steadied.workers == allocation.workers).all())

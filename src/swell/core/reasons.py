@@ -91,7 +91,11 @@ class PlanAccount:
         quota = int(cast(IntArray, snapshot.quota_devices)[snapshot.tenant[row]])
         if not snapshot.options.num[row]:
             return f"waits: none of its allowed sizes fits in the {_devices(quota)} of its tenant's quota"
-        return f"waits: its tenant has a quota of {_devices(quota)}, and other jobs of its have them"
+        is_own = snapshot.tenant == snapshot.tenant[row]
+        taken = int(self.steadied.workers[is_own] @ snapshot.devices_per_worker[is_own])
+        smallest = int(snapshot.options.devices[snapshot.options.starts[row]])
+        others = f"its tenant's quota is {_devices(quota)}, of which other jobs have {taken}"
+        return f"waits: {others}; it needs {smallest}"
 
     def _is_only_moved(self, row: int) -> bool:
         return bool(self.allocation.workers[row] == self.snapshot.held_workers[row])

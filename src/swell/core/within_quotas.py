@@ -34,6 +34,16 @@ def decide_within_quotas(policy: Decides, snapshot: Snapshot) -> tuple[Snapshot,
     return snapshot, allocation
 
 
+def is_beyond_quota(snapshot: Snapshot, workers: IntArray) -> BoolArray:
+    """(J,) jobs whose tenant has more than its quota at these sizes (J,)."""
+    quota = snapshot.quota_devices
+    if quota is None:
+        return np.zeros(snapshot.num_jobs, dtype=bool)
+    num_devices = np.bincount(snapshot.tenant, workers * snapshot.devices_per_worker, len(quota))
+    is_beyond: BoolArray = (num_devices > quota)[snapshot.tenant]
+    return is_beyond
+
+
 def _offer_less(policy: Decides, snapshot: Snapshot, is_own: BoolArray, quota: int, most: IntArray) -> None:
     """Write the most (J,) workers for these (J,) jobs, so that they stay within the quota together."""
     pinned = np.flatnonzero(is_own & snapshot.is_pinned)

@@ -95,8 +95,7 @@ def refusal(
         how: how jobs are served, where that is a reason, as a part of a sentence.
     """
     if offer_s is None:
-        text = f"none of its allowed sizes fits on the {wording.promisable(snapshot)}{_quota(snapshot, row)}"
-        return Refusal(earliest_deadline_s=None, text=f"{text}; allow fewer workers or add nodes")
+        return Refusal(earliest_deadline_s=None, text=wording.no_size_fits(snapshot, row))
     window_s = float(snapshot.deadline_s[row]) - snapshot.now_s
     if window_s <= 0.0:
         text = "its deadline has passed"
@@ -110,8 +109,8 @@ def refusal(
 
 def _quota(snapshot: Snapshot, row: int) -> str:
     """As the end of a sentence."""
-    limit = wording.within_quota(snapshot, row)
-    return f", and {limit} (`swell tenants`)" if limit else ""
+    quota = wording.quota_of(snapshot, row)
+    return "" if quota is None else f", and its tenant's quota is {wording.devices(quota)}"
 
 
 def _least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s: float) -> FloatArray:

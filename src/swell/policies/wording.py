@@ -70,12 +70,21 @@ def promisable(snapshot: Snapshot) -> str:
     return f"{snapshot.num_owned} devices that are not borrowed"
 
 
-def within_quota(snapshot: Snapshot, row: int) -> str:
-    """What limits the job in this row beside others; empty if its tenant has no quota."""
+def quota_of(snapshot: Snapshot, row: int) -> int | None:
+    """Devices that jobs of its tenant may hold together; None: as many as there are."""
     if snapshot.quota_devices is None:
-        return ""
+        return None
     quota = int(snapshot.quota_devices[snapshot.tenant[row]])
-    return f"its tenant may have {quota} devices at a time" if quota < snapshot.num_devices else ""
+    return quota if quota < snapshot.num_devices else None
+
+
+def no_size_fits(snapshot: Snapshot, row: int) -> str:
+    """Of a job that no deadline can be promised, as a sentence."""
+    quota = quota_of(snapshot, row)
+    if quota is not None and quota < snapshot.num_owned:
+        what = "allow fewer workers, or ask for a higher quota"
+        return f"none of its allowed sizes fits in its tenant's quota of {devices(quota)}; {what}"
+    return f"none of its allowed sizes fits on the {promisable(snapshot)}; allow fewer workers or add nodes"
 
 
 def fits_nowhere(snapshot: Snapshot) -> Reason:
@@ -96,6 +105,11 @@ def fits_nowhere(snapshot: Snapshot) -> Reason:
 def refused(refusal: Refusal) -> Reason:
     """A job that this plan refuses."""
     return Reason("refused", f"refused: {refusal.text}")
+
+
+def devices(number: int) -> str:
+    """So many, as words."""
+    return "1 device" if number == 1 else f"{number} devices"
 
 
 def _workers(number: int) -> str:

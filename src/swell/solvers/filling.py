@@ -129,7 +129,7 @@ class FreeProfile:
             num_served += num_more
             if num_served == len(rows) or self.has_room(MOST_SEGMENTS + 2):
                 break
-            self._grow()
+            self._grow(len(self.columns.order))
         return num_served
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
@@ -152,23 +152,25 @@ class FreeProfile:
         while done < num:
             done += int(serve(slice(done, None)))
             if done < num:
-                self._grow()
+                self._grow(len(self.columns.order))
 
     def has_room(self, num_more: int) -> bool:
         """For so many blocks more."""
         return int(self.columns.num_blocks[0]) + num_more <= len(self.columns.order)
 
     def make_room(self, num_more: int) -> None:
-        """For so many blocks more at least."""
-        self.grow_to(int(self.columns.num_blocks[0]) + num_more)
+        """For so many blocks more at least, and for as many again as there were."""
+        if not self.has_room(num_more):
+            self._grow(max(num_more, len(self.columns.order)))
 
     def grow_to(self, num_blocks: int) -> None:
         """Have so many blocks at least, used or not."""
-        while len(self.columns.order) < num_blocks:
-            self._grow()
+        self._grow(max(num_blocks - len(self.columns.order), 0))
 
-    def _grow(self) -> None:
-        old, more = self.columns, len(self.columns.order)
+    def _grow(self, more: int) -> None:
+        if not more:
+            return
+        old = self.columns
         self.columns = FreeSegments(
             starts_s=np.pad(old.starts_s, ((0, more), (0, 0))),
             free=np.pad(old.free, ((0, more), (0, 0))),

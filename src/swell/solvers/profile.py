@@ -113,13 +113,13 @@ def fill_in_order(
         row = rows[position]
         if profile.num_blocks[0] + MOST_SEGMENTS + 2 > len(profile.order):
             return position
-        if takers.is_bound[row]:
-            held_devices = takers.devices[row, takers.held[row] - 1]
-            _take_between(profile, 0.0, takers.idle_s[row], -held_devices)
+        held_devices = takers.devices[row, takers.held[row] - 1] if takers.is_bound[row] else 0
+        _take_between(profile, 0.0, takers.idle_s[row], -held_devices)
         grade = _plan_one(
             profile, takers, plans, row, how[position], worst[row] if len(worst) > 0 else BROKEN
         )
         if len(worst) > 0 and grade > worst[row]:
+            _take_between(profile, 0.0, takers.idle_s[row], held_devices)
             return position
         plans.grade[row] = grade
         if grade == BROKEN:
@@ -160,10 +160,12 @@ def fill_in_groups(
         least: blocks to work with.
         is_exempt: (J,) who may have more than that, and takes it of the group all the same; empty: none.
     """
+    known = -1  # the group whose least is known
     for position in range(len(rows)):
         row, one = rows[position], slice(position, position + 1)
         number = group[row]
         if number < 0:
+            known = -1
             if fill_in_order(profile, takers, plans, rows[one], how[one], worst, is_late_served) == 0:
                 return position
             continue
@@ -182,15 +184,40 @@ def fill_in_groups(
         if 2 * (num_blocks[0] + num_blocks[1]) + ROOM > len(least.order):
             return position
         if len(is_exempt) > 0 and is_exempt[row]:
+            known = -1
             if fill_in_order(profile, takers, plans, rows[one], how[one], worst, is_late_served) == 0:
                 return position
+        elif how[position] == AS_PLANNED and _stays(profile, own, takers, plans, row):
+            known = -1
+            plans.grade[row] = MARGIN
+            _finish(takers, plans, row)
+            _take(profile, takers, plans, row, 1)
+            _take(own, takers, plans, row, 1)
+            continue
         else:
-            write_least(profile, own, least)
+            if number != known or least.num_blocks[0] + ROOM > len(least.order):
+                write_least(profile, own, least)
+                known = number  # what it takes is taken of the least, too
             if fill_in_order(least, takers, plans, rows[one], how[one], worst, is_late_served) == 0:
                 return position
             take_as_planned(profile, takers, plans, rows[one])
         take_as_planned(own, takers, plans, rows[one])
     return len(rows)
+
+
+@part
+def _stays(profile: FreeSegments, own: FreeSegments, takers: Takers, plans: Plans, row: int) -> bool:
+    """Whether its plan does its work in time, with the margin, and is free in both: so most plans are kept.
+
+    Of a plan that is to be looked at more closely the answer is no.
+    """
+    if plans.num[row] == 0 or takers.is_bound[row]:
+        return False
+    if plans.num[row] >= 2 and plans.starts_s[row, 1] <= MOMENT_S:
+        return False
+    if not _is_free(profile, takers, plans, row) or not _is_free(own, takers, plans, row):
+        return False
+    return _holds(takers, plans, row, takers.work[row, MARGIN], _spare(takers, row))
 
 
 @part

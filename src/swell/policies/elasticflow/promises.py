@@ -56,7 +56,7 @@ def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
             levels.held[:, None] > 0, np.maximum(levels.start_s, levels.resize_s), levels.start_s
         ),
         resize_s=levels.resize_s,
-        num_levels=levels.num,
+        num_levels=levels.num.copy(),
         held=np.where(is_no_level, NO_LEVEL, levels.held),
         idle_s=snapshot.idle_s.copy(),
         is_bound=is_bound,
@@ -79,14 +79,20 @@ def all_free(snapshot: Snapshot) -> GroupedProfile:
 
 
 def _groups(snapshot: Snapshot) -> tuple[IntArray | None, list[FreeProfile]]:
-    """(J,) the group of each job whose tenant has a quota; and what each of these may have."""
+    """(J,) the group of each job whose tenant has a quota; and what each of these may have.
+
+    A tenant without a deadline needs none: what its jobs get is counted where they get it (`shares`).
+    """
     quota = snapshot.quota_devices
     if quota is None:
         return None, []
     is_limited = quota[snapshot.tenant] < snapshot.num_devices
-    tenants = np.unique(snapshot.tenant[is_limited])
-    group = np.where(is_limited, tenants.searchsorted(snapshot.tenant), NO_GROUP)
-    return group, [FreeProfile(int(quota[one]), snapshot.num_jobs) for one in tenants.tolist()]
+    is_planned = is_limited & np.isfinite(snapshot.deadline_s)
+    tenants, num_jobs = np.unique(snapshot.tenant[is_planned], return_counts=True)
+    is_in_group = is_limited & np.isin(snapshot.tenant, tenants)
+    group = np.where(is_in_group, tenants.searchsorted(snapshot.tenant), NO_GROUP)
+    sizes = zip(quota[tenants].tolist(), num_jobs.tolist(), strict=True)
+    return group, [FreeProfile(num_devices, num) for num_devices, num in sizes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +109,20 @@ class PromisePlanner:
         The first way in which no promise is weaker than it was; else that with the fewest broken ones.
         One that is broken takes what is useful in its turn, if that weakens no other, else behind the others.
         It is never dropped. One that its tenant's quota would break is exempt from that: it was made under
-        another one, or with other devices.
+        another one, or with other devices. One that is late anyway, and has no size within the quota, goes on
+        at its smallest size.
         """
+        kept = self._keep(standing, rows)
+        is_idle = (kept.grade[rows] == BROKEN) & (kept.plans.top[rows] == 0)
+        late = rows[self.free.in_groups(rows) & is_idle & (self.takers.num_levels[rows] > 0)]
+        if not len(late):
+            return kept
+        self.takers.num_levels[late] = 1
+        exempt = kept.exempt.copy()
+        exempt[late] = True
+        return self.fill(kept.plans, np.concatenate([rows[~np.isin(rows, late)], late]), AS_PLANNED, exempt)
+
+    def _keep(self, standing: StandingPlans, rows: IntArray) -> Promises:
         exempt, tried = np.zeros(self.snapshot.num_jobs, dtype=bool), list[Promises]()
         while True:
             firmest = self._firmest(standing, rows, exempt)
@@ -116,9 +134,21 @@ class PromisePlanner:
                 tenant = self.snapshot.tenant[rows]
                 others = rows[is_open & np.isin(tenant, tenant[fails])]
             if not len(others):
-                return min(tried, key=lambda one: (_weaker(one, standing.plans, rows).any(), _weakness(one)))
+                break
             exempt = exempt.copy()
             exempt[others] = True
+        best = min(tried, key=lambda one: (_weaker(one, standing.plans, rows).any(), _weakness(one)))
+        return self._with_few_exempt(best, standing, rows)
+
+    def _with_few_exempt(self, best: Promises, standing: StandingPlans, rows: IntArray) -> Promises:
+        """Without exemptions of promises that are broken all the same: more than the quota is of no use."""
+        in_vain = rows[best.exempt[rows] & (best.grade[rows] == BROKEN)]
+        if not len(in_vain):
+            return best
+        exempt = best.exempt.copy()
+        exempt[in_vain] = False
+        fewer = self._firmest(standing, rows, exempt)
+        return fewer if _weakness(fewer) <= _weakness(best) else best
 
     def _firmest(self, standing: StandingPlans, rows: IntArray, exempt: BoolArray) -> Promises:
         tried: list[Promises] = []
