@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,8 @@ START_S = 30.0
 #: From SIGTERM until every process of an agent must be gone.
 STOP_S = 15.0
 POLL_S = 0.01
+#: Of variables that are meant for the daemon alone.
+DAEMON_PREFIX = "OTEL_"
 
 
 class AgentError(RuntimeError):
@@ -89,8 +91,21 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         command += ["--preload", module]
     with (settings.state_dir / "agent.log").open("ab") as log:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=environ_of_jobs(os.environ),
         )
+
+
+def environ_of_jobs(environ: Mapping[str, str]) -> dict[str, str]:
+    """Of the agent, and so of all workers: without the daemon's variables of OpenTelemetry.
+
+    They may hold a token of the daemon's collector, and a script with an SDK of its own would send there.
+    """
+    return {name: value for name, value in environ.items() if not name.startswith(DAEMON_PREFIX)}
 
 
 def log_size(settings: AgentSettings) -> int:
