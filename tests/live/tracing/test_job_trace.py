@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.live.tracing.job_trace import (
+    BATCH,
     JOB,
     LAUNCH,
     REPAIR,
@@ -163,7 +165,7 @@ def test_a_loss_is_an_error_with_its_cause_and_what_mends_it_is_told() -> None:
     spans = JobTrace(OPEN).hear(OPEN, lost)
     assert [(span.name, span.error) for span in spans] == [
         (LAUNCH, ""),
-        (RESIZE, "workers_lost."),
+        (BATCH, "workers_lost."),
         (TRAIN, "workers_lost."),
         (REPAIR, ""),
         (TRAIN, "requeued."),
@@ -198,6 +200,49 @@ def resize(at_s: float, cost_s: float | None, is_held: bool, gain_s: float | Non
         rate_before_per_s=None,
         rate_after_per_s=None,
     )
+
+
+def test_why_a_wait_ends_is_no_reason_of_its_wait() -> None:
+    """The plan that ends it gives its reason in the same turn."""
+    at_once = Story(at_s=BEGIN_S + 3.0, code="boosted", text="is worth it")
+    stories = [*told("profiling", "profiled", "waiting"), at_once, *told("decided", begin_s=BEGIN_S + 3.0)]
+    for through in (lambda trace: trace.hear(OPEN, stories), lambda trace: one_by_one(trace, stories)):
+        (*_, waiting) = through(JobTrace(OPEN))
+        assert (waiting.name, waiting.attributes["swell.reason"]) == (WAITING, "waiting.")
+    alone = JobTrace(OPEN).hear(OPEN, [at_once, *told("decided", begin_s=BEGIN_S + 3.0)])
+    assert alone[0].attributes["swell.reason"] is None
+
+
+def one_by_one(trace: JobTrace, stories: Sequence[Story]) -> list[FinishedSpan]:
+    return [span for story in stories for span in trace.hear(OPEN, [story])]
+
+
+STOPPING = msgspec.structs.replace(OPEN, phase=Phase.STOPPING)
+RUNNING = msgspec.structs.replace(OPEN, phase=Phase.RUNNING)
+
+
+@pytest.mark.parametrize("answer", ["workers_lost", "requeued", "resize_failed", "stopped", ""])
+@pytest.mark.parametrize("kind", [RESIZE, BATCH, SUSPEND])
+def test_a_change_that_is_overtaken_is_what_it_was_decided_as(kind: str, answer: str) -> None:
+    trace, decided_s = JobTrace(OPEN), BEGIN_S + 2.0
+    resizing = msgspec.structs.replace(RUNNING, resize_history=(resize(decided_s, None, is_held=False),))
+    decided = {RESIZE: resizing, BATCH: RUNNING, SUSPEND: STOPPING}[kind]
+    trace.hear(RUNNING, told("decided", "started"))
+    assert trace.hear(decided, told("decided", begin_s=decided_s)) == []
+    if answer:
+        spans = trace.hear(OPEN, told(answer, begin_s=decided_s + 1.0))
+    else:
+        spans = trace.hear(ended(decided_s + 1.0), [])
+    assert (spans[0].name, spans[0].begin_s, spans[0].end_s) == (kind, decided_s, decided_s + 1.0)
+
+
+def test_what_was_told_to_stop_is_no_loss() -> None:
+    """It was to be suspended, and took too long."""
+    trace = JobTrace(OPEN)
+    trace.hear(RUNNING, told("decided", "started"))
+    spans = trace.hear(STOPPING, told("decided", begin_s=BEGIN_S + 2.0))
+    spans += trace.hear(STOPPING, told("stopped", "requeued", begin_s=BEGIN_S + 3.0))
+    assert [(span.name, span.error) for span in spans] == [(SUSPEND, "stopped."), (STOP, ""), (TRAIN, "")]
 
 
 def test_a_resize_is_told_with_its_pause_and_the_size_that_it_led_to_with_its_gain() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from swell.live.tracing.span import FinishedSpan, SpanValue, child_id_of, root_id_of, trace_id_of
 from swell.model.job import Phase
@@ -12,6 +13,7 @@ from swell.model.view import JobView, Story
 
 JOB, WAITING, TRIAL, LAUNCH, TRAIN, REPAIR = "job", "waiting", "trial run", "launch", "train", "repair"
 RESIZE, BATCH, SUSPEND, STOP = "resize", "batch change", "suspend", "stop"
+REASON = "swell.reason"
 #: Fields that become attributes: of a job's view, of a resize, and of one whose size is given up.
 OF_JOB = (
     *("job_class", "tenant", "user", "kind", "phase", "reason", "is_promised", "kept"),
@@ -31,6 +33,18 @@ class OpenSpan:
     begin_s: float
     attributes: dict[str, SpanValue] = field(default_factory=dict)
     resize_s: float | None = None  #: when the resize was decided that it is of, or that it came from
+    reason_s: float = -inf  #: when the latest reason was told
+    reason_before: SpanValue = None  #: the latest that was told at an earlier moment
+
+    def note_reason(self, at_s: float, text: str) -> None:
+        if at_s > self.reason_s:
+            self.reason_before = self.attributes.get(REASON)
+        self.reason_s, self.attributes[REASON] = at_s, text
+
+    def forget_reason_of(self, at_s: float) -> None:
+        """What was told at the moment at which it ends is why it ends."""
+        if self.reason_s >= at_s:
+            self.attributes[REASON] = self.reason_before
 
 
 class JobTrace:
@@ -59,7 +73,7 @@ class JobTrace:
         change = [self._change] if self._change is not None else []
         is_open = [*(span for span, _ in self._answered), *change, self._stage, root]
         for span in is_open:
-            span.name = f"{span.name or RESIZE} {UNFINISHED}"
+            span.name = f"{span.name} {UNFINISHED}"
         return [self._finished(span, now_s) for span in is_open]
 
     def _tell(self, story: Story) -> list[FinishedSpan]:
@@ -77,33 +91,40 @@ class JobTrace:
             case "resized":
                 return self._resized(at_s, text)
             case "batch":
-                return self._answer(BATCH, at_s)
-            case "resize_failed":
-                return self._answer(RESIZE, at_s, text)
-            case "suspend_failed":
-                return self._answer(SUSPEND, at_s, text)
+                return self._answer(at_s, name=BATCH)
+            case "resize_failed" | "suspend_failed":
+                return self._answer(at_s, text)
             case "suspended":
-                return [*self._answer(SUSPEND, at_s), *self._go_to(WAITING, at_s, text)]
+                return [*self._answer(at_s, name=SUSPEND), *self._go_to(WAITING, at_s, text)]
             case "stopped" | "cancelling":
-                overtaken = self._answer(RESIZE, at_s, text)
+                overtaken = self._answer(at_s, text)
                 self._change = OpenSpan(STOP, at_s, {"swell.cause": text})
                 return overtaken
             case "workers_lost":
-                return [*self._answer(RESIZE, at_s, text), *self._go_to(REPAIR, at_s, text, text)]
+                return [*self._answer(at_s, text), *self._go_to(REPAIR, at_s, text, text)]
             case "trial_lost" | "requeued" | "found":
-                return [*self._answer(RESIZE, at_s, text), *self._go_to(WAITING, at_s, text, text)]
+                error = "" if self._change is not None and self._change.name == STOP else text
+                return [*self._answer(at_s, error), *self._go_to(WAITING, at_s, text, error)]
         if self._stage.name == WAITING and story.code not in OTHER_NEWS:
-            self._stage.attributes["swell.reason"] = text
+            self._stage.note_reason(at_s, text)
         return []
 
     def _decide(self, at_s: float, text: str) -> list[FinishedSpan]:
         if self._stage.name == WAITING:
+            self._stage.forget_reason_of(at_s)
             return self._go_to(LAUNCH, at_s, text)
         if self._stage.name == REPAIR:
             self._stage.resize_s = at_s
         elif self._change is None:
             self._change = OpenSpan("", at_s, {"swell.cause": text}, at_s)
+            self._change.name = self._kind_of(self._change)
         return []
+
+    def _kind_of(self, change: OpenSpan) -> str:
+        """As things stand when it is decided; what overtakes it does not tell."""
+        if self._resize(change) is not None:
+            return RESIZE
+        return SUSPEND if self._view.phase is Phase.STOPPING else BATCH
 
     def _resized(self, at_s: float, text: str) -> list[FinishedSpan]:
         change, self._change = self._change, None
@@ -116,13 +137,13 @@ class JobTrace:
         self._stage.resize_s = resize_s
         return spans
 
-    def _answer(self, name: str, at_s: float, error: str = "") -> list[FinishedSpan]:
-        """The change under way is over, if there is one; this is what it was, unless that is known."""
+    def _answer(self, at_s: float, error: str = "", name: str = "") -> list[FinishedSpan]:
+        """The change under way is over, if there is one. `name`: what it was, if the answer tells it."""
         change, self._change = self._change, None
         if change is None:
             return []
-        if not change.name:
-            change.name = name
+        if change.name != STOP:
+            change.name = name or change.name
         return [self._finished(change, at_s, "" if change.name == STOP else error)]
 
     def _go_to(self, name: str, at_s: float, cause: str, error: str = "") -> list[FinishedSpan]:
@@ -147,8 +168,7 @@ class JobTrace:
         view = self._view
         error = view.reason if view.phase is Phase.FAILED else ""
         spans = [self._finished(span, answered_s) for span, answered_s in self._answered]
-        is_resize = self._change is not None and self._resize(self._change) is not None
-        spans += self._answer(RESIZE if is_resize else SUSPEND, end_s, error)
+        spans += self._answer(end_s, error)
         spans += self._go_to(JOB, end_s, "", error)
         root = OpenSpan(JOB, view.submitted_s, self._told())
         return [*spans, self._finished(root, end_s, error)]
