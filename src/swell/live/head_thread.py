@@ -114,8 +114,10 @@ class HeadThread:
 
     def trace(self, tracer: Tracer) -> None:
         """Have it hear of every turn; to be called between `recover` and `run`."""
-        for view in self._board.jobs(_is_open):
-            told = dict.fromkeys([*self._store.stories(view.id), *self._board.stories(view.id)])
+        views = self._board.jobs(_is_open)
+        archived = self._store.stories_of([view.id for view in views])
+        for view in views:
+            told = dict.fromkeys([*archived.get(view.id, ()), *self._board.stories(view.id)])
             tracer.begin(view, list(told), self._core.now_s, self._core.calendar)
         self._feed.add(tracer)
 

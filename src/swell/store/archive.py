@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -75,14 +76,21 @@ class Archive:
 
     def stories(self, job_id: str) -> list[Story]:
         """History of one job, oldest first, without damaged lines."""
-        table = schema.stories
-        of_job = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
+        return self.stories_of([job_id]).get(job_id, [])
+
+    def stories_of(self, job_ids: Collection[str]) -> dict[str, list[Story]]:
+        """Those of each job that has any."""
+        table, told = schema.stories, defaultdict[str, list[Story]](list)
+        in_order = sa.select(table).order_by(table.c.at_s, table.c.number)
         with self._database.reading() as connection:
-            rows = connection.execute(of_job).all()
-        sound = [row for row in rows if is_sound(row.crc, row.job_id, row.at_s, row.code, row.text)]
-        if len(sound) < len(rows):
-            self._damaged.add(job_id)
-        return [Story(at_s=row.at_s, code=row.code, text=row.text) for row in sound]
+            for chunk in _chunks(list(job_ids)):
+                for row in connection.execute(in_order.where(table.c.job_id.in_(chunk))):
+                    if is_sound(row.crc, row.job_id, row.at_s, row.code, row.text):
+                        story = Story(at_s=row.at_s, code=row.code, text=row.text)
+                        told[row.job_id].append(story)
+                    else:
+                        self._damaged.add(row.job_id)
+        return dict(told)
 
     def find(self, query: JobQuery) -> list[JobView]:
         """The jobs of the archive that meet it, oldest first."""
