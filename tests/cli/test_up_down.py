@@ -197,6 +197,13 @@ def test_a_variable_of_opentelemetry_that_has_no_sense(up: Run) -> None:
     )
 
 
+def test_a_collector_that_can_never_be_reached(state: Path, up: Run) -> None:
+    address = {"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:14318/sesame"}
+    failed = up(*PACED, **address)
+    fails(failed, 1, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "unset it")
+    assert "sesame" not in failed.stderr and not state.exists()
+
+
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
     fails(up("--preload", "nowhere.at_all"), 1, "--preload", "'nowhere.at_all'")
     assert not state.exists()

@@ -57,7 +57,7 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
     """
     folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
     webhooks = load_webhooks(folder.webhooks_file)
-    _log_deliveries()
+    _log_with_dates()
     with (
         _opened(options, loops.go_on, webhooks) as platform,
         _traced(platform, options.settings.slow_turn_s),
@@ -174,14 +174,15 @@ def _refuse_unkept_quotas(policy: str, users: UserList) -> None:
         raise InvalidOption(str(error)) from error
 
 
-def _log_deliveries() -> None:
-    """Who was told what stands in `daemon.log`, as faults do."""
-    deliveries = logging.getLogger("swell.webhooks")
-    deliveries.setLevel(logging.INFO)
-    if not deliveries.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(asctime)s webhook: %(message)s"))
-        deliveries.addHandler(handler)
+def _log_with_dates() -> None:
+    """Who was told what stands in `daemon.log`, as faults do, and when a collector was not."""
+    for name, word in (("swell.webhooks", "webhook"), ("swell.traces", "traces")):
+        told = logging.getLogger(name)
+        told.setLevel(logging.INFO)
+        if not told.handlers:
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter(f"%(asctime)s {word}: %(message)s"))
+            told.addHandler(handler)
 
 
 @contextmanager

@@ -169,6 +169,7 @@ def up(
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
+        _check_traces()
         _note_lacks()
         if foreground:
             _serve(made_of, port, metrics_port)
@@ -187,12 +188,20 @@ def _check_modules(modules: Iterable[str]) -> None:
             )
 
 
+def _check_traces() -> None:
+    """Raises InvalidOption."""
+    from swell.live.tracing import choice
+
+    if fault := choice.fault(os.environ):
+        raise InvalidOption(f"{fault}; correct it, or unset it")
+
+
 def _note_lacks() -> None:
     """No errors: jobs may name another interpreter, and the environment may be meant for other programs."""
     from swell.api.intake import lack_of_torch
     from swell.live.tracing import choice
 
-    for lack in filter(None, (lack_of_torch(), choice.lack(os.environ))):
+    for lack in filter(None, (lack_of_torch(), choice.note(os.environ))):
         print(f"note: {lack}", file=sys.stderr)
 
 

@@ -21,6 +21,8 @@ class Collector:
     spans: list[Span] = field(default_factory=list)  #: of requests that were answered with success
     services: set[str] = field(default_factory=set)  #: names of what sent them
     headers: dict[str, str] = field(default_factory=dict)  #: of the latest request
+    reason: str = ""  #: behind the status
+    retry_after: str = ""  #: seconds
     is_answering: threading.Event = field(default_factory=threading.Event)  #: unset: requests wait for it
 
     def take(self, path: str, headers: Any, body: bytes) -> int:
@@ -49,7 +51,9 @@ def collecting() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(collector.take(self.path, self.headers, body))
+            self.send_response(collector.take(self.path, self.headers, body), collector.reason or None)
+            if collector.retry_after:
+                self.send_header("retry-after", collector.retry_after)
             self.send_header("content-length", "0")
             self.end_headers()
 

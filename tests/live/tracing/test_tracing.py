@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from opentelemetry.util.re import parse_env_headers
 from tests.live.machine import DrivenPlatform
 from tests.live.parts import spec
 from tests.live.test_platform import until
@@ -20,6 +23,8 @@ from tests.live.turns import turn
 from tests.store.views import job_view
 
 from swell.live.tracing import choice, otlp
+from swell.live.tracing import tracer as tracing_tracer
+from swell.live.tracing.losses import SpanLosses
 from swell.live.tracing.otlp import OtelSink, open_sink
 from swell.live.tracing.span import FinishedSpan, root_id_of, trace_id_of
 from swell.live.tracing.tracer import Tracer
@@ -28,6 +33,10 @@ from swell.model.job import EndCondition, Phase
 from swell.model.view import Story
 
 NEVER_S = 1e9
+
+
+def in_memory(exporter: InMemorySpanExporter) -> OtelSink:
+    return OtelSink(exporter, SimpleSpanProcessor, SpanLosses(most_waiting=10**9))
 
 
 @pytest.fixture
@@ -54,7 +63,7 @@ def finished(name: str = "train", number: int = 1, **changes: object) -> Finishe
 # ---------------------------------------------------------------- the SDK
 def test_a_span_has_the_ids_and_the_times_that_it_was_given() -> None:
     exporter = InMemorySpanExporter()
-    sink = OtelSink(exporter, SimpleSpanProcessor)
+    sink = in_memory(exporter)
     sink.put(finished(error="lost"))
     sink.put(finished("job", parent_id=None, follows="before"))
     sink.close()
@@ -75,7 +84,7 @@ def test_a_platform_says_what_it_is_or_what_the_environment_calls_it(
 ) -> None:
     def resource() -> dict[str, object]:
         exporter = InMemorySpanExporter()
-        OtelSink(exporter, SimpleSpanProcessor).put(finished())
+        in_memory(exporter).put(finished())
         return dict(exporter.get_finished_spans()[0].resource.attributes)
 
     assert resource()["service.name"] == "swell"
@@ -88,7 +97,7 @@ def test_a_platform_says_what_it_is_or_what_the_environment_calls_it(
 # ---------------------------------------------------------------- turns
 def traced() -> tuple[Tracer, InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    return Tracer(OtelSink(exporter, SimpleSpanProcessor), slow_turn_s=0.004), exporter
+    return Tracer(in_memory(exporter), slow_turn_s=0.004), exporter
 
 
 def test_a_slow_turn_is_a_trace_of_its_parts_and_a_quick_one_is_none() -> None:
@@ -101,7 +110,7 @@ def test_a_slow_turn_is_a_trace_of_its_parts_and_a_quick_one_is_none() -> None:
     assert (decide.start_time, decide.end_time) == (100_001_000_000, 100_003_000_000)
     assert root.attributes is not None and root.attributes["swell.turn.seq"] == 7
     exporter.clear()
-    quick = Tracer(OtelSink(exporter, SimpleSpanProcessor), slow_turn_s=0.0041)
+    quick = Tracer(in_memory(exporter), slow_turn_s=0.0041)
     quick.hear(turn(now_s=100.0))
     assert exporter.get_finished_spans() == ()
 
@@ -159,20 +168,76 @@ def test_the_standard_variables_count(collector: Collector, monkeypatch: pytest.
     assert (collector.names, collector.headers["authorization"]) == ({"train"}, "Bearer sesame")
 
 
+def send(sink: OtelSink, collector: Collector, *statuses: int) -> None:
+    """A span for each, which the collector answers so; and a last one, which it takes."""
+    collector.statuses = list(statuses)
+    for number in range(1, len(statuses) + 2):
+        sink.put(finished(f"span {number}", number))
+        left = max(0, len(statuses) - number)
+        until(lambda left=left: len(collector.statuses) == left)  # type: ignore[misc]
+    until(lambda: f"span {len(statuses) + 1}" in collector.names)
+    sink.close()
+
+
 def test_that_spans_are_lost_is_told_once_and_that_they_are_taken_again(
     collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
-    collector.statuses = [400, 400, 401]
-    sink = open_sink()
     with caplog.at_level(logging.WARNING):
-        for number in range(1, 5):
-            sink.put(finished(f"span {number}", number))
-            until(lambda number=number: len(collector.statuses) == max(0, 3 - number))  # type: ignore[misc]
-        until(lambda: collector.names == {"span 4"})
-        sink.close()
-    lost, again = [record.getMessage() for record in caplog.records]
-    assert lost.startswith("spans are lost until the collector takes them: ") and "400" in lost
-    assert again == "the collector takes spans again; 3 were lost"
+        send(open_sink(), collector, 400, 400, 401)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"spans are lost until the collector takes them: {collector.url}: answered 400",
+        "the collector takes spans again; 3 were lost",
+    ]
+
+
+def test_an_error_that_was_mended_is_not_that_of_a_later_loss(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    """503 is tried again, with success."""
+    sink = open_sink()
+    collector.statuses, collector.retry_after = [503], "0"
+    sink.put(finished("first", 1))
+    until(lambda: "first" in collector.names)
+    send(sink, collector, 401)
+    assert "answered 401" in caplog.records[0].getMessage()
+
+
+SECRET = "sesame"
+
+
+def test_no_secret_is_told(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Addresses, headers and what a collector answers may hold one."""
+    address = collector.url.replace("//", f"//user:{SECRET}@")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{address}/{SECRET}?key={SECRET}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"key={SECRET}")
+    collector.reason = SECRET
+    sink = open_sink()
+    collector.statuses = [403]
+    sink.put(finished())
+    until(lambda: bool(caplog.records))
+    collector.is_answering.set()
+    sink.close()
+    logging.getLogger("opentelemetry.sdk.trace").warning("the value is %s", SECRET)
+    told = caplog.text
+    assert f"{collector.url}: answered 403" in told and "warning in opentelemetry.sdk.trace" in told
+    assert SECRET not in told
+
+
+def test_a_collector_that_is_away_is_told_by_its_place(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:1/{SECRET}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.1")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
+    sink = open_sink()
+    sink.put(finished())
+    until(lambda: bool(caplog.records))
+    sink.close()
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.endswith("until the collector takes them: http://127.0.0.1:1: ConnectionError")
+    assert last == "the platform ends; spans that were lost: 1"
 
 
 def test_a_collector_that_hangs_holds_nothing_up(
@@ -189,11 +254,86 @@ def test_a_collector_that_hangs_holds_nothing_up(
         sink.put(finished(number=number))
     sink.close()
     assert time.monotonic() - begun_s < 2.0, "a request waits for 10 s"
-    full = [record.getMessage() for record in caplog.records if "Queue full" in record.getMessage()]
-    assert len(full) == 1
+    assert caplog.records[-1].getMessage() == "the platform ends; spans that were lost: 200"
+
+
+@given(st.lists(st.sampled_from(["offer", "take", "lose"]), max_size=60), st.integers(1, 4))
+def test_every_span_that_is_lost_is_in_the_numbers_that_are_told(acts: list[str], most_waiting: int) -> None:
+    """Those of losses that are over, and that of the end."""
+    losses, heard, waiting, delivered = SpanLosses(most_waiting), _Numbers(), 0, 0
+    logging.getLogger("swell.traces").addHandler(heard)
+    try:
+        for act in acts:
+            if act == "offer":
+                is_taken = losses.has_room()
+                assert is_taken is (waiting < most_waiting)
+                waiting += is_taken
+            elif waiting:
+                losses.send(waiting)
+                if act == "take":
+                    losses.succeed(waiting)
+                    delivered += waiting
+                else:
+                    losses.fail(waiting, "answered 400")
+                waiting = 0
+        losses.end()
+    finally:
+        logging.getLogger("swell.traces").removeHandler(heard)
+    assert sum(heard.numbers) == acts.count("offer") - delivered
+
+
+class _Numbers(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[int] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if isinstance(record.args, tuple):
+            self.numbers += [one for one in record.args if isinstance(one, int)]
+
+
+def test_a_full_queue_is_told_and_how_many_it_has_cost(caplog: pytest.LogCaptureFixture) -> None:
+    losses = SpanLosses(2)
+    assert [losses.has_room() for _ in range(5)] == [True, True, False, False, False]
+    for num_spans in (2, 0):
+        losses.send(num_spans)
+        losses.succeed(num_spans)
+    first, again = [record.getMessage() for record in caplog.records]
+    assert "OTEL_BSP_MAX_QUEUE_SIZE" in first
+    assert again == "the collector takes spans again; 3 were lost"
+
+
+# ---------------------------------------------------------------- very many jobs
+class _Kept:
+    """A `SpanSink`."""
+
+    def __init__(self) -> None:
+        self.spans: list[FinishedSpan] = []
+
+    def put(self, span: FinishedSpan) -> None:
+        self.spans.append(span)
+
+    def close(self) -> None: ...
+
+
+def test_of_very_many_open_jobs_those_that_train_are_told_of_at_the_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing_tracer, "MOST_UNFINISHED", 20)
+    kept = _Kept()
+    tracer = Tracer(kept, NEVER_S)
+    launched = [Story(at_s=1.0, code=code, text="") for code in ("decided", "started")]
+    for number in range(30):
+        stories = launched if number >= 27 else []
+        tracer.begin(job_view(id=f"job-{number}", submitted_s=0.0), stories, 2.0, Calendar())
+    tracer.stop()
+    names = [span.name for span in kept.spans]
+    assert (len(names), names.count("train (unfinished)")) == (20, 3)
+    assert "unfinished spans of 20 open jobs are left out" in caplog.text
 
 
 # ---------------------------------------------------------------- whether
+GRPC = "OTEL_EXPORTER_OTLP_PROTOCOL"
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 
 
@@ -208,11 +348,74 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
         (ENDPOINT | {"OTEL_SDK_DISABLED": "true"}, False),
         (ENDPOINT | {"OTEL_TRACES_EXPORTER": "none"}, False),
         (ENDPOINT | {"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        (ENDPOINT | {"OTEL_TRACES_EXPORTER": " , "}, True),
+        (ENDPOINT | {"OTEL_TRACES_EXPORTER": "console, otlp"}, True),
+        (ENDPOINT | {"OTEL_EXPORTER_OTLP_PROTOCOL": ""}, True),
+        (ENDPOINT | {GRPC: "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, True),
+        (ENDPOINT | {GRPC: "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": ""}, True),
     ],
 )
 def test_an_endpoint_asks_for_traces(environ: dict[str, str], is_asked_for: bool) -> None:
     assert choice.is_asked_for(environ) is is_asked_for
-    assert choice.lack(environ) == ""
+    assert (choice.lack(environ), choice.fault(environ)) == ("", "")
+
+
+def test_exporters_that_are_not_known_are_told() -> None:
+    told = choice.note(ENDPOINT | {"OTEL_TRACES_EXPORTER": "otlp,console"})
+    assert "does not know console" in told and "\n" not in told
+    told = choice.note(ENDPOINT | {"OTEL_TRACES_EXPORTER": "zipkin"})
+    assert told.startswith("no traces are sent: OTEL_TRACES_EXPORTER is zipkin")
+    assert choice.note(ENDPOINT) == choice.note({"OTEL_TRACES_EXPORTER": "console"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", value)
+            for value in (
+                f"127.0.0.1:14318/{SECRET}",
+                f"http://127.0.0.1:99999/{SECRET}",
+                f"http://127.0.0.1:0/{SECRET}",
+                f"http://a collector:4318/{SECRET}",
+                f"http://:4318/{SECRET}",
+                f"grpc://127.0.0.1:4317/{SECRET}",
+                f"http://[::1:4318/{SECRET}",
+                f"http://a..b/{SECRET}",
+                f"https://user:{SECRET}@/",
+            )
+        ),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"collector/{SECRET}"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", SECRET),
+        ("OTEL_EXPORTER_OTLP_HEADERS", f"a=b,{SECRET}"),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", f"authorization: {SECRET}=="),
+        ("OTEL_EXPORTER_OTLP_HEADERS", f"a={SECRET}%0a"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem"),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/nowhere/key.pem"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "many"),
+    ],
+)
+def test_what_can_never_work_is_named_and_no_secret(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = ENDPOINT | {name: value}
+    told = choice.fault(environ)
+    assert told.startswith(f"{name} ") and SECRET not in told and "\n" not in told
+    assert choice.fault(environ | {"OTEL_SDK_DISABLED": "true"}) == ""
+    for one, text in environ.items():
+        monkeypatch.setenv(one, text)
+    with pytest.raises(ValueError, match=name):
+        open_sink()
+
+
+@pytest.mark.parametrize(
+    "headers", ["a=b", "api-key=x%20y, authorization=Bearer sesame==,", "x=", "Authorization=Basic%20a%3D"]
+)
+def test_headers_that_the_sdk_takes_are_taken(headers: str) -> None:
+    environ = ENDPOINT | {"OTEL_EXPORTER_OTLP_HEADERS": headers}
+    assert choice.fault(environ) == ""
+    num_headers = len([one for one in headers.split(",") if one.strip()])
+    assert len(parse_env_headers(headers, liberal=True)) == num_headers
 
 
 def test_what_is_lacking_is_one_line_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,10 @@ class JobTrace:
         self._change: OpenSpan | None = None  #: decided and not answered
         self._answered: list[tuple[OpenSpan, float]] = []  #: resizes whose pauses are not reported, and ends
 
+    @property
+    def stage(self) -> str:
+        return self._stage.name
+
     def hear(self, view: JobView, stories: Sequence[Story]) -> list[FinishedSpan]:
         """What has ended since the last call. `view`: after these stories."""
         self._view = view

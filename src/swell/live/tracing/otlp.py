@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import requests
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -22,8 +25,13 @@ from opentelemetry.trace import (
 )
 
 from swell import __version__
+from swell.live.tracing import choice
+from swell.live.tracing.losses import SpanLosses
 from swell.live.tracing.span import FinishedSpan, root_id_of, trace_id_of
+from swell.model.webhook import place_of
 
+#: Spans.
+DEFAULT_QUEUE = 2048
 #: At the end the last spans have so long. After that they are lost.
 CLOSE_WITHIN_S = 1.0
 
@@ -36,9 +44,10 @@ class OtelSink:
     def __init__(
         self,
         exporter: SpanExporter,
-        through: Callable[[SpanExporter], SpanProcessor] = BatchSpanProcessor,
+        through: Callable[[SpanExporter], SpanProcessor],
+        losses: SpanLosses,
     ) -> None:
-        self._exporter, self._ids = exporter, _GivenIds()
+        self._exporter, self._losses, self._ids = exporter, losses, _GivenIds()
         named = {"service.name": "swell", "service.version": __version__}
         resource = Resource.create({**named, **OTELResourceDetector().detect().attributes})
         self._provider = TracerProvider(
@@ -49,6 +58,8 @@ class OtelSink:
 
     def put(self, span: FinishedSpan) -> None:
         """See `SpanSink`."""
+        if not self._losses.has_room():
+            return
         self._ids.trace_id, self._ids.span_id = span.trace_id, span.span_id
         within = Context()
         if span.parent_id is not None:
@@ -71,14 +82,19 @@ class OtelSink:
         closing.join(CLOSE_WITHIN_S)
         if closing.is_alive():
             self._exporter.shutdown()  # no request is tried again
+        self._losses.end()
 
 
 def open_sink() -> OtelSink:
     """As the standard environment variables say. Raises ValueError if one of them has no sense."""
-    collector = _Collector(OTLPSpanExporter())
     loggers = logging.getLogger("opentelemetry")
-    loggers.propagate, loggers.handlers = False, [collector.heard]
-    return OtelSink(collector)
+    loggers.propagate, loggers.handlers = False, [_Heard()]
+    if fault := choice.fault(os.environ):
+        raise ValueError(fault)
+    most_waiting = int(os.environ.get(choice.QUEUE[0]) or DEFAULT_QUEUE)
+    session, losses = _Session(), SpanLosses(most_waiting)
+    collector = _Collector(OTLPSpanExporter(session=session), session, losses)
+    return OtelSink(collector, lambda it: BatchSpanProcessor(it, max_queue_size=most_waiting), losses)
 
 
 class _GivenIds(IdGenerator):
@@ -93,23 +109,42 @@ class _GivenIds(IdGenerator):
         return self.span_id
 
 
-class _Collector(SpanExporter):
-    """Tells once that spans are lost, and when they are taken again. The SDK tells it for each batch."""
+class _Session(requests.Session):
+    """What became of the first request that failed since the SDK succeeded with one.
 
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._exporter = exporter
-        self._num_lost = 0
-        self.heard = _Heard()
+    The SDK's own words hold addresses and what the collector says, and so secrets.
+    """
+
+    fault = ""
+
+    def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        try:
+            response = super().send(request, **options)
+        except Exception as error:
+            self._note(request, type(error).__name__)
+            raise
+        if not response.ok:
+            self._note(request, f"answered {response.status_code}")
+        return response
+
+    def _note(self, request: requests.PreparedRequest, what: str) -> None:
+        self.fault = self.fault or f"{place_of(request.url or '')}: {what}"
+
+
+class _Collector(SpanExporter):
+    """Counts what it takes."""
+
+    def __init__(self, exporter: SpanExporter, session: _Session, losses: SpanLosses) -> None:
+        self._exporter, self._session, self._losses = exporter, session, losses
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self._losses.send(len(spans))
         result = self._exporter.export(spans)
-        if result is not SpanExportResult.SUCCESS:
-            if not self._num_lost:
-                log.warning("spans are lost until the collector takes them: %s", self.heard.first)
-            self._num_lost += len(spans)
-        elif self._num_lost:
-            log.warning("the collector takes spans again; %d were lost", self._num_lost)
-            self._num_lost, self.heard.first = 0, ""
+        if result is SpanExportResult.SUCCESS:
+            self._losses.succeed(len(spans))
+            self._session.fault = ""
+        else:
+            self._losses.fail(len(spans), self._session.fault or "no request could be made")
         return result
 
     def shutdown(self) -> None:
@@ -117,19 +152,19 @@ class _Collector(SpanExporter):
 
 
 class _Heard(logging.Handler):
-    """What the SDK says of the exporter is kept: the first since it worked. The rest is told once."""
+    """Tells once from where in the SDK something is said, not what. Of requests the session tells."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.first = ""
-        self._told: set[str] = set()
+        self._told: set[tuple[str, int]] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.startswith("opentelemetry.exporter."):
-            self.first = self.first or record.getMessage()
-        elif record.msg not in self._told:
-            self._told.add(record.msg)
-            log.warning("OpenTelemetry: %s (told once)", record.getMessage())
+        place = record.name, record.lineno
+        if not record.name.startswith("opentelemetry.exporter.") and place not in self._told:
+            self._told.add(place)
+            error = record.exc_info[0] if record.exc_info else None
+            what = record.levelname.lower() if error is None else error.__name__
+            log.warning("OpenTelemetry: %s in %s, line %d (told once)", what, *place)
 
 
 def _context(trace_id: int, span_id: int) -> SpanContext:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from swell.live.tracing.job_trace import JobTrace
+from swell.live.tracing.job_trace import WAITING, JobTrace
 from swell.live.tracing.span import FinishedSpan, SpanSink, SpanValue, child_id_of, root_id_of, trace_id_of
 from swell.live.turn_feed import Turn
 from swell.model.calendar import Calendar
 from swell.model.view import JobView, Story
+
+#: Unfinished spans that are sent at the end: as many as a queue and the last second take.
+MOST_UNFINISHED = 1000
+
+log = logging.getLogger("swell.traces")
 
 
 class Tracer:
@@ -50,9 +56,17 @@ class Tracer:
         """No span ends between turns."""
 
     def stop(self) -> None:
-        """No more turn is heard: what is open is sent as unfinished."""
-        for trace in self._traces.values():
-            self._put(trace.unfinished(self._now_s))
+        """No more turn is heard. What is open is sent as unfinished: of few jobs, first those that train."""
+        traces = sorted(self._traces.values(), key=lambda trace: trace.stage == WAITING)
+        num_put = num_told = 0
+        for trace in traces:
+            spans = trace.unfinished(self._now_s)
+            if num_put + len(spans) > MOST_UNFINISHED:
+                break
+            self._put(spans)
+            num_put, num_told = num_put + len(spans), num_told + 1
+        if num_left := len(traces) - num_told:
+            log.warning("the unfinished spans of %d open jobs are left out: there are too many", num_left)
         self._traces.clear()
         self._sink.close()
 
