@@ -29,6 +29,8 @@ from swell.live.tracing.otlp import OtelSink, open_sink
 from swell.live.tracing.span import FinishedSpan, root_id_of, trace_id_of
 from swell.live.tracing.tracer import Tracer
 from swell.model.calendar import Calendar
+from swell.model.command import AnyCommand, SuspendGang
+from swell.model.event import DrainRequested
 from swell.model.job import EndCondition, Phase
 from swell.model.view import Story
 
@@ -157,6 +159,29 @@ def test_a_collector_gets_one_trace_of_a_job_although_the_daemon_is_killed(
     lost = [span for span in collector.spans if span.status.code == Status.STATUS_CODE_ERROR]
     assert [span.name for span in lost] == ["train"] and "lost all its workers" in lost[0].status.message
     assert "resize" in collector.names
+
+
+def test_a_suspend_whose_gang_is_lost_meanwhile_is_one_still(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The head's view says what was decided at the moment at which it is told."""
+    stage, kept = DrivenPlatform(monkeypatch, tmp_path, 300), _Kept()
+    perform = stage.executor.perform
+
+    def lose_instead(command: AnyCommand) -> None:
+        if isinstance(command, SuspendGang):
+            stage.executor.at(stage.machine.boot_s + 0.5, lambda: stage.executor.lose("a"))
+        else:
+            perform(command)
+
+    monkeypatch.setattr(stage.executor, "perform", lose_instead)
+    stage.submit("a", spec("a", end=EndCondition(steps=300)))
+    drain = DrainRequested(at_s=0.0)
+    stage.after(8.0, lambda: stage.executor.say(drain))
+    stage.platform.trace(Tracer(kept, NEVER_S))
+    stage.run_until(12.0)
+    (suspend,) = [span for span in kept.spans if span.name in ("suspend", "resize", "batch change")]
+    assert suspend.name == "suspend" and suspend.error
 
 
 def test_the_standard_variables_count(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
