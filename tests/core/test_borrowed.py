@@ -34,10 +34,10 @@ def assert_on_owned(head: Head) -> None:
 
 
 @pytest.mark.parametrize("policy", PROMISING)
-@settings(max_examples=share_of_examples(0.05), deadline=None)
+@settings(max_examples=share_of_examples(0.07), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
-    fates=st.lists(st.sampled_from(["turn"] * 6 + ["take", "lend", "die"]), max_size=60),
+    fates=st.lists(st.sampled_from(["turn"] * 6 + ["take", "lend", "die"]), min_size=25, max_size=60),
 )
 def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates: list[str]) -> None:
     """Whatever fails, and whenever nodes are lent and taken back; and every job ends."""
@@ -69,10 +69,12 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
 
 
 @pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
-@settings(max_examples=share_of_examples(0.05), deadline=None)
+@settings(max_examples=share_of_examples(0.07), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
-    fates=st.lists(st.sampled_from(["turn"] * 4 + ["take0", "take1", "lend0", "lend1", "die"]), max_size=80),
+    fates=st.lists(
+        st.sampled_from(["turn"] * 4 + ["take0", "take1", "lend0", "lend1", "die"]), min_size=30, max_size=80
+    ),
 )
 def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
     policy: str, seed: int, fates: list[str]

@@ -13,7 +13,7 @@ from tests.examples import share_of_examples
 from swell.policies.saxena import Saxena
 from swell.policies.saxena_aware import SaxenaAware
 
-FATES = st.lists(st.sampled_from(["turn", "fold", "die", "turn and die"]), max_size=40)
+FATES = st.lists(st.sampled_from(["turn", "fold", "die", "turn and die"]), min_size=15, max_size=40)
 
 
 @pytest.mark.parametrize(

@@ -453,7 +453,7 @@ def test_a_story_is_told_once(tmp_path: Path) -> None:
         ({"reason_code": "at_risk"}, "at-risk"),
         ({"deadline_s": NOW_S - 0.1}, "overdue"),
         ({"deadline_s": NOW_S - 0.1, "is_promised": False}, "overdue"),
-        ({"reason_code": "profiling"}, "measuring"),
+        ({"reason_code": "profiling", "is_promised": False}, "measuring"),
         ({"deadline_s": None, "job_class": JobClass.BEST_EFFORT, "is_promised": False}, "free"),
         ({"phase": Phase.SUCCEEDED, "kept": True}, "kept"),
         ({"phase": Phase.SUCCEEDED, "kept": False}, "missed"),

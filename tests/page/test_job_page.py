@@ -289,7 +289,6 @@ def test_whose_log_must_be_known(served: Served) -> None:
     [
         ({}, "Swell has promised that it ends before its deadline. It is on track."),
         ({"estimated_finish_s": NOW_S + 200}, "The promise is at risk"),
-        ({"reason_code": "profiling"}, "When it will finish is not yet known."),
         ({"deadline_s": None, "is_promised": False, "job_class": JobClass.BEST_EFFORT}, "It has no deadline"),
         (
             {"deadline_s": None, "is_promised": False, "reason_code": "quota"},

@@ -23,8 +23,11 @@ class DeadlineState(StrEnum):
 
 
 def is_measured(job: JobView) -> bool:
-    """Whether the job was measured and planned since."""
-    return job.reason_code not in UNMEASURED
+    """Whether the job was measured and planned since, as each was that has a promise.
+
+    That the nodes that are left lack what such a job needs is told by a code of jobs that were not.
+    """
+    return job.is_promised or job.reason_code not in UNMEASURED
 
 
 def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> DeadlineState:

@@ -26,7 +26,6 @@ OF_PROMISES = {
     "no-slack": "It is on track, with no time to spare.",
     "at-risk": "The promise is at risk: the job is expected to finish later.",
     "overdue": "The promise is not kept: the deadline is over.",
-    "measuring": "When it will finish is not yet known.",
 }
 
 

@@ -33,6 +33,7 @@ class DeliveryNotes:
         story = Story(at_s=at_s, code=CODE, text=f"{message.event}, to {_shown(message)}: {what}")
         path = self._path(message.job_id)
         try:
+            path.touch(mode=0o600)
             with path.open("ab") as file:
                 file.write(msgspec.json.encode(story) + b"\n")
         except FileNotFoundError:
