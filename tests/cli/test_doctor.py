@@ -178,3 +178,16 @@ def test_an_ended_job_is_submitted_again(here: Run, control: FakeControl, script
     here("cancel", new)
     last = here("continue", new).stdout.split(":")[0]
     assert control.submission(last).origin.continues == new
+
+
+def test_no_copy_is_made_of_a_damaged_list_of_users(
+    down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "copy.db"
+    down.users.write_text("garbage")
+    assert main.run(["backup", str(copy)]) == 1
+    assert f"{down.users} is damaged" in capsys.readouterr().err
+    assert not copy.exists()
+    down.users.unlink()
+    assert main.run(["backup", str(copy)]) == 0
+    assert "users.json" not in capsys.readouterr().out

@@ -189,14 +189,17 @@ def backup(
 
     Checkpoints and logs are not included.
     """
+    from swell.api.user_list import UserList
     from swell.store.backup import back_up
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
+    users = UserList(folder.path).users()  # a damaged list is refused here, and not when it is needed
     size = back_up(folder, file)
-    users = " and users.json" if folder.users.exists() else ""
-    print(f"copied the journal{users} of {folder.path} to {file}: {size:,} bytes, every row checked")
-    print(f"not included: {folder.jobs} (checkpoints, logs) and profiles; copy these as files")
+    what = f"the journal and {folder.users.name}" if users else "the journal"
+    print(f"copied {what} of {folder.path} to {file}: {size:,} bytes, every row checked")
+    print(f"not included: {folder.jobs} (checkpoints, logs), profiles, options.json, and of webhooks")
+    print("webhooks.yaml, webhook-secret and what waits to be sent; copy these as files")
     print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
 
