@@ -15,6 +15,12 @@ from swell.api.loop_compiler import LoopCompiler, compile_loops, read_loops
 from swell.compiled import NUM_ROWS_WORTH_IT, compile_always, suited
 
 
+@pytest.fixture(autouse=True)
+def not_deferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon that another test of this process has begun defers compiling for the life of the process."""
+    monkeypatch.setattr(compiled, "_is_deferred", False)
+
+
 def double(numbers: np.ndarray) -> None:
     for row in range(len(numbers)):
         numbers[row] *= 2.0
