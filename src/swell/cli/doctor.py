@@ -194,9 +194,10 @@ def backup(
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    users = UserList(folder.path).users()  # a damaged list is refused here, and not when it is needed
+    UserList(folder.path).users()  # a damaged list is refused here, and not when it is needed
+    has_users = folder.users.exists()
     size = back_up(folder, file)
-    what = f"the journal and {folder.users.name}" if users else "the journal"
+    what = f"the journal and {folder.users.name}" if has_users else "the journal"
     print(f"copied {what} of {folder.path} to {file}: {size:,} bytes, every row checked")
     print(f"not included: {folder.jobs} (checkpoints, logs), profiles, options.json, and of webhooks")
     print("webhooks.yaml, webhook-secret and what waits to be sent; copy these as files")
