@@ -72,8 +72,7 @@ class PlanAccount:
         snapshot, options = self.snapshot, self.snapshot.options
         if snapshot.quota_devices is None:
             return np.zeros(snapshot.num_jobs, dtype=bool)
-        num_devices = self.steadied.workers * snapshot.devices_per_worker
-        taken = np.bincount(snapshot.tenant, num_devices, len(snapshot.quota_devices))
+        taken = snapshot.devices_of_tenants(self.steadied.workers)
         left = (snapshot.quota_devices - taken)[snapshot.tenant]
         smallest = np.full(snapshot.num_jobs, NO_QUOTA)
         has_option = options.num > 0
@@ -91,8 +90,7 @@ class PlanAccount:
         quota = int(cast(IntArray, snapshot.quota_devices)[snapshot.tenant[row]])
         if not snapshot.options.num[row]:
             return f"waits: none of its allowed sizes fits in the {_devices(quota)} of its tenant's quota"
-        is_own = snapshot.tenant == snapshot.tenant[row]
-        taken = int(self.steadied.workers[is_own] @ snapshot.devices_per_worker[is_own])
+        taken = int(snapshot.devices_of_tenants(self.steadied.workers)[snapshot.tenant[row]])
         smallest = int(snapshot.options.devices[snapshot.options.starts[row]])
         others = f"its tenant's quota is {_devices(quota)}, of which other jobs have {taken}"
         return f"waits: {others}; it needs {smallest}"

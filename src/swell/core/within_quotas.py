@@ -39,8 +39,7 @@ def is_beyond_quota(snapshot: Snapshot, workers: IntArray) -> BoolArray:
     quota = snapshot.quota_devices
     if quota is None:
         return np.zeros(snapshot.num_jobs, dtype=bool)
-    num_devices = np.bincount(snapshot.tenant, workers * snapshot.devices_per_worker, len(quota))
-    is_beyond: BoolArray = (num_devices > quota)[snapshot.tenant]
+    is_beyond: BoolArray = (snapshot.devices_of_tenants(workers) > quota)[snapshot.tenant]
     return is_beyond
 
 
@@ -64,7 +63,6 @@ def _narrowed(snapshot: Snapshot, quota: IntArray) -> Snapshot:
 
 def _beyond(snapshot: Snapshot, quota: IntArray, allocation: Allocation, most: IntArray) -> IntArray:
     """Tenants that would have too much, and whose jobs are offered everything yet."""
-    num_devices = allocation.workers * snapshot.devices_per_worker
-    is_beyond = np.bincount(snapshot.tenant, num_devices, len(quota)) > quota
+    is_beyond = snapshot.devices_of_tenants(allocation.workers) > quota
     is_beyond[snapshot.tenant[most < NO_QUOTA]] = False
     return np.flatnonzero(is_beyond)

@@ -121,6 +121,11 @@ class Snapshot:
             option_resize_s=self.option_resize_s[is_kept],
         )
 
+    def devices_of_tenants(self, workers: IntArray) -> IntArray:
+        """(T,) by `tenant`, devices of its jobs at so many (J,) workers; as long as `quota_devices`."""
+        num = 0 if self.quota_devices is None else len(self.quota_devices)
+        return np.bincount(self.tenant, workers * self.devices_per_worker, num).astype(np.int64)
+
     def of_jobs(self, rows: IntArray, num_devices: int) -> Snapshot:
         """As if there were only these (n,) jobs, in this order, and so many devices, without quotas."""
         places = self.options.places_of(rows)

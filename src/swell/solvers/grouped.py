@@ -14,7 +14,7 @@ from swell.solvers.profile import ROOM, FreeSegments, Plans, Takers, fill_in_gro
 #: In a column of groups: of none.
 NO_GROUP = -1
 #: None is exempt.
-NOBODY: BoolArray = np.zeros(0, dtype=bool)
+NONE_EXEMPT: BoolArray = np.zeros(0, dtype=bool)
 
 
 class GroupedProfile:
@@ -35,11 +35,13 @@ class GroupedProfile:
 
     def copy(self) -> GroupedProfile:
         """The same capacity, to try something on."""
-        return GroupedProfile(self.everything.copy(), self._group, [one.copy() for one in self._of_group])
+        return self._beside(self.everything.copy())
 
     def raised(self, num_devices: int) -> GroupedProfile:
         """A copy with so many more devices at all times, but none more for a group."""
-        everything = self.everything.raised(num_devices)
+        return self._beside(self.everything.raised(num_devices))
+
+    def _beside(self, everything: FreeProfile) -> GroupedProfile:
         return GroupedProfile(everything, self._group, [one.copy() for one in self._of_group])
 
     @property
@@ -62,7 +64,7 @@ class GroupedProfile:
         """So many (n,) are not free from now until (n,) then, which these takers have."""
         self.everything.take_now(num_devices, until_s)
         for group, profile in enumerate(self._of_group):
-            is_own = self._group[rows] == group if self._group is not None else NOBODY
+            is_own = self._group[rows] == group if self._group is not None else NONE_EXEMPT
             profile.take_now(num_devices[is_own], until_s[is_own])
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray, rows: IntArray) -> BoolArray:
@@ -97,7 +99,7 @@ class GroupedProfile:
         if self._group is None:
             return self.everything.fill(takers, plans, rows, how, is_late_served, worst)
         ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
-        worst, exempt = ANY if worst is None else worst, NOBODY if exempt is None else exempt
+        worst, exempt = ANY if worst is None else worst, NONE_EXEMPT if exempt is None else exempt
         run, num_served = suited(fill_in_groups, self.everything.num_takers), 0
         while True:
             self._make_room()

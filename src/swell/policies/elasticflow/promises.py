@@ -14,10 +14,9 @@ from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
 from swell.solvers.grouped import NO_GROUP, GroupedProfile
+from swell.solvers.marginal import ENDLESS
 from swell.solvers.profile import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
 
-#: Devices that no plan uses up.
-ENDLESS = 1 << 40
 #: In place of a held level: a number of workers that is none.
 NO_LEVEL = -1
 #: An end that is later by less is not later: sums are not exact.

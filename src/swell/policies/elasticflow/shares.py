@@ -161,9 +161,8 @@ def _groups(snapshot: Snapshot, levels: Levels, level: IntArray) -> TakerGroups 
     """What the quota of each tenant leaves at these levels (J,); None: no tenant has one."""
     if snapshot.quota_devices is None:
         return None
-    tenants = len(snapshot.quota_devices)
-    taken = np.bincount(snapshot.tenant, weights=levels.devices_at(level), minlength=tenants)
-    return TakerGroups(snapshot.quota_devices - taken.astype(np.int64), snapshot.tenant)
+    taken = snapshot.devices_of_tenants(levels.workers_at(level))
+    return TakerGroups(snapshot.quota_devices - taken, snapshot.tenant)
 
 
 def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares) -> IntArray:
