@@ -10,11 +10,11 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
 
-# No more at a time than cores, though tests of processes often wait: with three on two cores promises were broken.
-# In the order of the folders: else the files with the fewest tests, which are the longest, would come last, one alone.
+# Two workers, and one that computes while they wait: tests/workers.py. The files in their order: else those with the
+# fewest tests, which are the longest, would come last, one alone.
 # With compiled modules on disk even where the environment asks for none: tests start hundreds of programs.
 test: $(STAMP)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-soak: $(STAMP)
 	$(BIN)/python -m pytest -m 'soak and not chaos'

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from hypothesis import settings
+from tests.workers import ProcessesFirst, give_way, is_computing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+    from xdist.remote import Producer
 
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=400)
@@ -44,6 +46,19 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+def pytest_configure() -> None:
+    give_way()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: is_computing(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ProcessesFirst:
+    return ProcessesFirst(config, log)
 
 
 @pytest.fixture(scope="module")

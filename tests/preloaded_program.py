@@ -13,16 +13,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+import psutil
 
-#: Read by most commands when they are run.
-PRELOAD = ("swell.cli.main", "swell.api.client", "swell.api.server", "swell.assemble")
+#: Read by most commands, or by the daemon, when they are run.
+PRELOAD = (
+    "swell.cli.main", "swell.cli.up", "swell.api.client", "swell.api.server", "swell.api.daemon", "swell.assemble",
+    "h11", "pydantic.v1", "sqlalchemy.dialects.sqlite",
+)
 MAX_ORDER_BYTES = 1 << 20
 
 
@@ -32,6 +36,26 @@ class Order(msgspec.Struct):
     words: tuple[str, ...]
     environ: dict[str, str]
     folder: str
+    is_detached: bool = False  #: it has a session of its own, and its end is not waited for
+
+
+class ForkedDaemon:
+    """What its starter asks of a process, though it is the child of another one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._process = psutil.Process(pid)
+
+    def poll(self) -> int | None:
+        """Anything but None once it has ended."""
+        with suppress(psutil.NoSuchProcess):
+            if self._process.status() != psutil.STATUS_ZOMBIE:
+                return None
+        return 0
+
+    def terminate(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            self._process.terminate()
 
 
 class PreloadedProgram:
@@ -77,6 +101,15 @@ class PreloadedProgram:
                 status = self._hear()
         return subprocess.CompletedProcess(list(order.words), status, *texts)
 
+    def start_detached(self, words: Sequence[str], log: BinaryIO) -> ForkedDaemon:
+        """As `swell.cli.launch.start_detached`, with the environment and in the folder of this process."""
+        order = Order(tuple(words), dict(os.environ), str(Path.cwd()), is_detached=True)
+        with open(os.devnull, "rb") as nothing:
+            socket.send_fds(
+                self._line, [msgspec.json.encode(order)], [nothing.fileno(), log.fileno(), log.fileno()]
+            )
+        return ForkedDaemon(self._hear())
+
     def _hear(self) -> int:
         return int(self._line.recv(100))
 
@@ -113,19 +146,23 @@ def serve(line: socket.socket) -> None:
         text, descriptors, _, _ = socket.recv_fds(line, MAX_ORDER_BYTES, 3)
         if not text:
             sys.exit()
+        order = msgspec.json.decode(text, type=Order)
         pid = os.fork()
         if pid == 0:
             line.close()
-            become(msgspec.json.decode(text, type=Order), descriptors)
+            become(order, descriptors)
             return
         for descriptor in descriptors:
             os.close(descriptor)
         line.send(str(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        line.send(str(os.waitstatus_to_exitcode(status)).encode())
+        if not order.is_detached:
+            _, status = os.waitpid(pid, 0)
+            line.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 def become(order: Order, descriptors: list[int]) -> None:
+    if order.is_detached:
+        os.setsid()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)

@@ -18,6 +18,7 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import FAKES, Run, run_swell, start_swell
 from tests.cli.test_program import fails
+from tests.preloaded_program import preloaded
 from tests.store.views import job_view
 
 from swell.api.client import connect
@@ -53,6 +54,7 @@ def up(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     for name in [name for name in os.environ if name.startswith("SWELL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", FAKES)
+    monkeypatch.setattr("swell.cli.launch.start_detached", preloaded(FAKES).start_detached)
 
     def run(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as patch:
@@ -142,12 +144,12 @@ def test_without_torch_up_and_submit_say_at_once_how_to_get_it(state: Path, scri
     fails(demo, 1, "needs torch and scikit-learn", f"`{sys.executable} -m pip install 'swell[demo]'`")
 
 
-def test_up_remembers_how_it_was_started(state: Path) -> None:
+def test_up_remembers_how_it_was_started(state: Path, up: Run) -> None:
     def up_and_down(*options: str) -> str:
-        up = run_swell("up", "--state", state, *options)
-        assert (up.returncode, up.stderr) == (0, "")
-        assert run_swell("down", "--state", state).returncode == 0
-        return up.stdout
+        done = up(*options)
+        assert (done.returncode, done.stderr) == (0, "")
+        end(state)
+        return done.stdout
 
     def remembered() -> LastOptions | None:
         return StateFolder(state).read_options()

@@ -88,7 +88,7 @@ class Program:
     # ------------------------------------------------------------ commands
     def __call__(self, *words: object) -> Done:
         """In a process of its own."""
-        if not self._is_plain or words[0] == "up":  # what a platform is started with is to be its own
+        if not self._is_plain:
             return self.start(*words)
         program = preloaded(self._environ.get("PYTHONPATH", ""))
         return program.run(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import BinaryIO
 
 from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, PlatformSilent
@@ -60,18 +61,23 @@ def launch(
     folder.create()
     with folder.log.open("ab") as log:
         begin = log.tell()
-        process = subprocess.Popen(
-            [*PROGRAM, "up", "--foreground", "--state", str(folder.path), *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        process = start_detached(["up", "--foreground", "--state", str(folder.path), *options], log)
     try:
         return _answering(folder, process, is_ready, begin)
     except BaseException:
         process.terminate()  # no command would find it
         raise
+
+
+def start_detached(words: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
+    """The program, in a session of its own. It reads nothing, and writes to `log`."""
+    return subprocess.Popen(
+        [*PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def _answering(

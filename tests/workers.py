@@ -1,0 +1,55 @@
+"""Which worker of `make test` runs which file of tests.
+
+Tests of processes wait a third of their time, but break promises where more of them run at once than there are
+cores. So one worker beside takes no such test: it computes, with less weight, while the others wait.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+#: With `-n 3`, the last one.
+BESIDE = "gw2"
+LESS_WEIGHT = 5  #: of `nice`
+
+#: Folders of tests that start no process, or hardly any.
+COMPUTING = tuple(
+    f"tests/{folder}/"
+    for folder in (
+        "core", "model", "placement", "policies", "repro", "sim", "solvers", "store", "throughput", "wire",
+    )
+)  # fmt: skip
+
+
+def is_computing(nodeid: str) -> bool:
+    return nodeid.startswith(COMPUTING)
+
+
+def give_way() -> None:
+    """If this is the worker beside."""
+    if os.environ.get("PYTEST_XDIST_WORKER") == BESIDE:
+        os.nice(LESS_WEIGHT)
+
+
+class ProcessesFirst(LoadFileScheduling):
+    """Takes files in their order, where computing is last. The worker beside begins at the end."""
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if self._is_beside(node) and self.workqueue and not is_computing(next(reversed(self.workqueue))):
+            node.shutdown()
+        else:
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self._is_beside(node):
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+    def _is_beside(self, node: WorkerController) -> bool:
+        return bool(node.gateway.id == BESIDE)
