@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=400)
-settings.register_profile("swell", deadline=None, derandomize=True)
+settings.register_profile("swell", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("swell")
 
 #: Holds temporary files if it has room: thousands are written through to a disk, which takes 5 ms each.

@@ -24,8 +24,15 @@ import psutil
 
 #: Read by most commands, or by the daemon, when they are run.
 PRELOAD = (
-    "swell.cli.main", "swell.cli.up", "swell.api.client", "swell.api.server", "swell.api.daemon", "swell.assemble",
-    "h11", "pydantic.v1", "sqlalchemy.dialects.sqlite",
+    "swell.cli.main",
+    "swell.cli.up",
+    "swell.api.client",
+    "swell.api.server",
+    "swell.api.daemon",
+    "swell.assemble",
+    "h11",
+    "pydantic.v1",
+    "sqlalchemy.dialects.sqlite",
 )
 MAX_ORDER_BYTES = 1 << 20
 

@@ -102,8 +102,8 @@ def _say(text: str) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_ten_faults(places: Places, tmp_path: Path) -> None:
-    live(places, tmp_path, seed=int(os.environ.get("CHAOS_SEED", "1")), num_faults=10, epochs=SHORT)
+def test_six_faults(places: Places, tmp_path: Path) -> None:
+    live(places, tmp_path, seed=int(os.environ.get("CHAOS_SEED", "1")), num_faults=6, epochs=SHORT)
 
 
 @pytest.mark.soak

@@ -49,7 +49,7 @@ def pass_time(head: Head, duration_s: float) -> None:
 
 
 @pytest.mark.parametrize("policy", ["elasticflow", "tiresias", "bftrainer"])
-@settings(max_examples=share_of_examples(0.05), deadline=None)
+@settings(max_examples=share_of_examples(0.07), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     fates=st.lists(

@@ -114,10 +114,10 @@ def test_with_more_minimums_than_nodes_the_printed_model_has_no_answer_and_some_
     assert (answer.option[:, 0] == NO_OPTION).sum() >= 2
 
 
-@pytest.mark.parametrize(("num_jobs", "num_nodes"), [(20, 70), (40, 150), (100, 190)])
-def test_the_fast_path_certifies_a_small_gap(num_jobs: int, num_nodes: int) -> None:
+@pytest.mark.parametrize(("num_jobs", "num_nodes", "num_seeds"), [(20, 70, 3), (40, 150, 2), (100, 190, 1)])
+def test_the_fast_path_certifies_a_small_gap(num_jobs: int, num_nodes: int, num_seeds: int) -> None:
     """The hard case: some jobs end within the horizon, most do not."""
-    for seed in range(3):
+    for seed in range(num_seeds):
         problem = hu_problem(num_jobs, num_nodes, seed)
         fast, exact = best_plans(problem), best_plans(problem, max_nodes=MANY_NODES)
         assert fast.gap_share <= 0.002
