@@ -1,7 +1,7 @@
 """Which worker of `make test` runs which file of tests.
 
-Tests of processes wait a third of their time, but break promises where more of them run at once than there are
-cores. So one worker beside takes no such test: it computes, with less weight, while the others wait.
+Tests of processes wait for a third of their time, but where more of them run at once than there are cores,
+jobs break promises. So a worker beside takes no such test: it computes, with less weight, while others wait.
 """
 
 from __future__ import annotations
