@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import errno
 import hashlib
 import shutil
 import sqlite3
 import stat
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,7 @@ from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
 from swell.api.caller import Role
+from swell.api.copies import back_up, has_secrets, restore
 from swell.api.doctor import examine, look_at_machine
 from swell.api.finding import Finding, Level
 from swell.api.machine_findings import machine_findings
@@ -28,12 +32,12 @@ from swell.live.job_folders import ENDED, SUBMITTED
 from swell.model.event import Outcome
 from swell.model.job import Phase
 from swell.model.quota import Quota
-from swell.store import sqlite
-from swell.store.backup import back_up, restore
+from swell.store import backup, sqlite
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
+from swell.wire.whole_files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,13 +348,13 @@ def test_a_copy_is_made_while_jobs_are_submitted_and_goes_back(tmp_path: Path) -
     script.write_text("")
     with on_stage(tmp_path / "state") as stage:
         first = stage.run(script, name="first", workers=1)
-        assert back_up(stage.folder, copy) == copy.stat().st_size
+        assert back_up(stage.folder, copy).num_bytes == copy.stat().st_size
         stage.run(script, name="second", workers=1)
         with pytest.raises(StateError, match="is there already"):
             back_up(stage.folder, copy)
     restored = restore(stage.folder, copy)
     assert restored.journal is not None and "before-restore" in restored.journal.name
-    assert not restored.has_users and restored.users is None
+    assert "users.json" not in restored.files
     assert [job.id for job in unended_jobs(stage.folder.path)] == [first]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["copy.db", "state", "train.py"]
 
@@ -370,14 +374,15 @@ def test_a_copy_has_users_and_quotas_and_they_go_back(site: Site, tmp_path: Path
     users.add("ben", Role.OPERATE)
     users.limit("vision", TenantLimits(open_jobs=3))
     restored = restore(folder, copy)
-    assert restored.has_users and restored.users is not None
+    former = restored.files["users.json"]
+    assert former is not None
     assert listed(folder) == before == (["ana"], {"vision": Quota(devices=4, share=0.25)})
     assert UserList(folder.path).find(token) is not None
     assert stat.S_IMODE(folder.users.stat().st_mode) == 0o600
-    assert b"ben" in restored.users.read_bytes()
-    assert restore(folder, copy).users is None, "it is the same by now"
+    assert b"ben" in former.read_bytes()
+    assert restore(folder, copy).files["users.json"] is None, "it is the same by now"
     folder.users.unlink()
-    assert restore(folder, copy).has_users and listed(folder) == before
+    assert "users.json" in restore(folder, copy).files and listed(folder) == before
     with sqlite3.connect(folder.journal) as raw:
         tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master")}
     raw.close()
@@ -390,7 +395,7 @@ def test_a_copy_without_users_leaves_those_that_there_are(site: Site, tmp_path: 
     UserList(site.folder.path).add("ana", Role.VIEW)
     sqlite.copy_file(site.folder.journal, tmp_path / "old.db")
     for name in ("copy.db", "old.db"):
-        assert not restore(site.folder, tmp_path / name).has_users
+        assert "users.json" not in restore(site.folder, tmp_path / name).files
         assert listed(site.folder) == (["ana"], {})
 
 
@@ -404,6 +409,103 @@ def test_a_copy_whose_list_of_users_is_damaged_goes_nowhere(site: Site, tmp_path
     with pytest.raises(StateError, match=r"copy.db is no sound copy .*users.json is damaged"):
         restore(site.folder, tmp_path / "copy.db")
     assert site.folder.journal.read_bytes() == before and listed(site.folder)[0] == ["ana"]
+
+
+#: Files that copies carry, with a sound content.
+CARRIED = {
+    "users.json": b'{"users":{},"tenants":{"vision":{"open_jobs":3}}}',
+    "options.json": msgspec.json.encode(LastOptions(devices="cpu:2", policy="fifo", preload=())),
+    "webhooks.yaml": b"- url: https://example.org/hook?token=sesame\n",
+    "webhook-secret": b"whsec_" + base64.b64encode(bytes(32)) + b"\n",
+}
+#: With what a file of that name cannot hold.
+GARBAGE = {
+    "users.json": b'{"users":{"ana":{"sha256":"0","role":"king","added_s":0}}}',
+    "options.json": b'{"devices":"cpu"}',
+    "webhooks.yaml": b"- url: sesame.example\n",
+    "webhook-secret": b"sesame",
+}
+
+
+def fill(folder: StateFolder) -> None:
+    for name, content in CARRIED.items():
+        (folder.path / name).write_bytes(content)
+
+
+def files_of(folder: StateFolder) -> dict[str, bytes]:
+    """But for an empty lock."""
+    files = [path for path in folder.path.rglob("*") if path.is_file() and path != folder.users_lock]
+    return {str(path.relative_to(folder.path)): path.read_bytes() for path in files}
+
+
+def test_a_copy_goes_to_another_disk_with_options_and_webhooks(site: Site, tmp_path: Path) -> None:
+    fill(site.folder)
+    made = back_up(site.folder, tmp_path / "copy.db")
+    assert set(made.files) == CARRIED.keys() and has_secrets(made, site.folder)
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
+    elsewhere = StateFolder(tmp_path / "elsewhere")
+    elsewhere.create()
+    restored = restore(elsewhere, tmp_path / "copy.db")
+    assert restored.journal is None and restored.files == dict.fromkeys(CARRIED)
+    for name, content in CARRIED.items():
+        path = elsewhere.path / name
+        assert path.read_bytes() == content and stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {job.id for job in unended_jobs(elsewhere.path)} == site.open_jobs
+    assert not list(elsewhere.path.glob(".*")), "no draft is left"
+
+
+@pytest.mark.parametrize("name", [*CARRIED, "tomorrow.json"])
+@pytest.mark.parametrize("is_text", [True, False])
+def test_all_of_a_copy_is_checked_before_anything_is_replaced(
+    name: str, is_text: bool, site: Site, tmp_path: Path
+) -> None:
+    """Its checksums are right: it was put in like that."""
+    fill(site.folder)
+    back_up(site.folder, tmp_path / "copy.db")
+    content = GARBAGE.get(name, b"sesame") if is_text else b"\xff\x00"
+    with sqlite3.connect(tmp_path / "copy.db") as raw:
+        values = (name, content, zlib.crc32(content))
+        raw.execute("INSERT OR REPLACE INTO copied_files VALUES (?, ?, ?)", values)
+    raw.close()
+    for other in CARRIED:
+        (site.folder.path / other).write_bytes(b"")  # all would be replaced
+    before = files_of(site.folder)
+    with pytest.raises(
+        StateError, match=rf"copy\.db .*{name}.*(choose another|version that made it)$"
+    ) as caught:
+        restore(site.folder, tmp_path / "copy.db")
+    assert "sesame" not in str(caught.value)
+    assert files_of(site.folder) == before
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_no_copy_is_made_with_what_could_not_be_put_back(name: str, site: Site, tmp_path: Path) -> None:
+    fill(site.folder)
+    (site.folder.path / name).write_bytes(GARBAGE[name])
+    with pytest.raises(StateError, match=rf"{name} is damaged .*correct it, or move it") as caught:
+        back_up(site.folder, tmp_path / "copy.db")
+    assert "sesame" not in str(caught.value)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["state"]
+
+
+def test_a_disk_without_room_is_noticed_before_anything_is_replaced(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(site.folder)
+    back_up(site.folder, tmp_path / "copy.db")
+    for name in CARRIED:
+        (site.folder.path / name).write_bytes(b"")
+    before = files_of(site.folder)
+
+    def write(path: Path, content: bytes, *, is_synced: bool) -> None:
+        if "secret" in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_whole(path, content, is_synced=is_synced)
+
+    monkeypatch.setattr(backup, "write_whole", write)
+    with pytest.raises(StateError, match=r"webhook-secret.*No space left on device.*make room"):
+        restore(site.folder, tmp_path / "copy.db")
+    assert files_of(site.folder) == before
 
 
 def test_a_salvage_leaves_users_and_quotas_as_they_are(site: Site) -> None:

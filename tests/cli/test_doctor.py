@@ -127,12 +127,17 @@ def test_doctor_looks_at_the_machine_though_there_is_no_platform(
 def test_a_copy_is_made_and_put_back(
     down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copy = tmp_path / "copy.db"
+    copy, secret = tmp_path / "copy.db", down.ensure_webhook_secret()
     assert main.run(["backup", str(copy)]) == 0
-    assert "not included: " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"copied the journal and webhook-secret of {down.path}" in out
+    assert f"{copy} holds secrets " in out and "not included: " in out
+    down.webhook_secret.write_text("another")
     down.journal.write_bytes(b"?" * 4096)
     assert main.run(["restore", str(copy)]) == 0
-    assert "journal.db.before-restore-" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "journal.db.before-restore-" in out and "webhook-secret.before-restore-" in out
+    assert "receivers need to know it" in out and down.ensure_webhook_secret() == secret
     assert main.run(["doctor"]) == 0
     assert main.run(["backup", str(copy)]) == 1
     assert "is there already" in capsys.readouterr().err
@@ -190,4 +195,4 @@ def test_no_copy_is_made_of_a_damaged_list_of_users(
     assert not copy.exists()
     down.users.unlink()
     assert main.run(["backup", str(copy)]) == 0
-    assert "users.json" not in capsys.readouterr().out
+    assert "copied the journal of " in capsys.readouterr().out

@@ -184,15 +184,12 @@ class UserList:
 
     def _decoded(self, text: bytes) -> UserListContent:
         try:
-            content = msgspec.json.decode(text, type=UserListContent)
-            for name, user in content.users.items():
-                user.as_caller(name)
-        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
+            return decode_users(text)
+        except ValueError as error:
             raise UserListError(
                 f"{self._path} is damaged ({error}); it must be the list of users that Swell wrote: restore "
                 "it, or remove it and add every user again"
             ) from error
-        return content
 
     @contextmanager
     def _changing(self) -> Iterator[UserListContent]:
@@ -202,6 +199,20 @@ class UserList:
     def _write(self, content: UserListContent) -> None:
         write_whole(self._path, msgspec.json.encode(content), mode=0o600, is_synced=True)
         sync(self._path.parent)
+
+
+def decode_users(text: bytes) -> UserListContent:
+    """What a list of users says. Raises ValueError: it is none."""
+    try:
+        content = msgspec.json.decode(text, type=UserListContent)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
+    for name, user in content.users.items():
+        try:
+            user.as_caller(name)
+        except KeyError as error:
+            raise ValueError(f"user {name!r} has role {user.role!r}, which there is not") from error
+    return content
 
 
 def _refuse_unknown(name: str, users: Mapping[str, KnownUser]) -> None:

@@ -21,16 +21,24 @@ def load_webhooks(path: Path) -> tuple[Webhook, ...]:
         InvalidOption: the file cannot be read, or an address is none. Addresses are not shown.
     """
     try:
-        content = yaml.load(path.read_text("utf-8"), PlainLoader)  # noqa: S506 - a SafeLoader
-        hooks = msgspec.convert(content or [], tuple[Webhook, ...])
+        return decode_webhooks(path.read_bytes())
     except FileNotFoundError:
         return ()
-    except yaml.MarkedYAMLError as error:
-        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
-        raise InvalidOption(f"{path}{line}: {error.problem}; write {EXAMPLE}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise InvalidOption(f"{path} cannot be used ({error}); write {EXAMPLE}") from error
+
+
+def decode_webhooks(text: bytes) -> tuple[Webhook, ...]:
+    """Those that such a file names. Raises ValueError, which shows no address: it is no such file."""
+    try:
+        content = yaml.load(text.decode(), PlainLoader)  # noqa: S506 - a SafeLoader
+        hooks = msgspec.convert(content or [], tuple[Webhook, ...])
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
+        raise ValueError(f"{line}{error.problem}") from error
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ValueError(str(error)) from error
     for number, hook in enumerate(hooks, 1):
         if fault := fault_of(hook.url):
-            raise InvalidOption(f"{path}, address {number}: {fault}")
+            raise ValueError(f"address {number}: {fault}")
     return hooks

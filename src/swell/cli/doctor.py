@@ -185,22 +185,25 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     state: State = None,
 ) -> None:
-    """Copy the journal and the list of users (roles, limits, quotas); the platform may be running.
+    """Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and webhook-secret;
+    the platform may be running.
 
-    Checkpoints and logs are not included.
+    Checkpoints and logs are not included. The copy holds secrets, so only you can read it.
     """
-    from swell.api.user_list import UserList
-    from swell.store.backup import back_up
+    from swell.api.copies import back_up, has_secrets
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    UserList(folder.path).users()  # a damaged list is refused here, and not when it is needed
-    has_users = folder.users.exists()
-    size = back_up(folder, file)
-    what = f"the journal and {folder.users.name}" if has_users else "the journal"
-    print(f"copied {what} of {folder.path} to {file}: {size:,} bytes, every row checked")
-    print(f"not included: {folder.jobs} (checkpoints, logs), profiles, options.json, and of webhooks")
-    print("webhooks.yaml, webhook-secret and what waits to be sent; copy these as files")
+    copy = back_up(folder, file)
+    names = ["the journal", *copy.files]
+    what = " and ".join([", ".join(names[:-1]), names[-1]] if copy.files else names)
+    print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, every row checked")
+    if has_secrets(copy, folder):
+        print(
+            f"{file} holds secrets (addresses of webhooks, what they are signed with): only you can read it"
+        )
+    print(f"not included: {folder.jobs} (checkpoints, logs), profiles, join tokens, and of webhooks the")
+    print("messages that wait")
     print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
 
@@ -208,21 +211,27 @@ def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy written by `swell backup`.")],
     state: State = None,
 ) -> None:
-    """Restore the journal, and the list of users, from a copy. The platform must be down."""
+    """Restore the journal, and the files that a copy has besides. The platform must be down.
+
+    All of the copy is checked before anything is replaced. What is replaced is kept under another name.
+    """
+    from swell.api import copies
     from swell.api.at_rest import at_rest
-    from swell.store import backup as copies
+    from swell.store.backup import refuse_no_file
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    copies.refuse_no_file(file)
+    refuse_no_file(file)
     folder.create()
     with at_rest(folder):
         restored = copies.restore(folder, file)
     print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
-    if restored.has_users:
-        print(f"{folder.users} is that of the copy{_moved(restored.users)}")
-    if restored.users is not None:
+    for name, former in restored.files.items():
+        print(f"{folder.path / name} is that of the copy{_moved(former)}")
+    if restored.files.get(folder.users.name) is not None:
         print("users that were removed since the copy was made are back: look at `swell users`")
+    if restored.files.get(folder.webhook_secret.name) is not None:
+        print("webhooks are signed with the secret of then: receivers need to know it")
     print(
         f"`swell doctor --state {folder.path}` lists the jobs that were submitted or ended "
         "since the copy was made"

@@ -1,14 +1,15 @@
-"""Copies of the journal and the list of users: made while they are in use, put back while they are not."""
+"""Copies of the journal and of small files: made while they are in use, put back while they are not."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from swell.store import sqlite
-from swell.store.copied_files import put_files, take_files
+from swell.store.copied_files import CarriedFile, put_files, take_files
 from swell.store.database import dated
 from swell.store.errors import DamagedState, StateError, remedy
 from swell.store.folder import StateFolder
@@ -17,21 +18,27 @@ from swell.store.lock import exclusive
 from swell.wire.whole_files import sync, write_whole
 
 
+class BackedUp(NamedTuple):
+    """What a copy is."""
+
+    num_bytes: int
+    files: tuple[str, ...]  #: names of those that it carries beside the journal
+
+
 class Restored(NamedTuple):
     """What a copy has replaced."""
 
     journal: Path | None  #: where the former journal is now; None: there was none
-    has_users: bool  #: the list of users is that of the copy, which has one
-    users: Path | None  #: where the former list is now; None: there was none, or it was the same
+    files: Mapping[str, Path | None]  #: by name, those of the copy: likewise; None, too: it was the same
 
 
-def back_up(folder: StateFolder, file: Path) -> int:
-    """Write a consistent copy of the journal, checked row by row, and with it the list of users.
+def back_up(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> BackedUp:
+    """Write a consistent copy of the journal, checked row by row, and with it the files that are there.
 
-    Returns its size in bytes.
+    Who reads it reads them, so the copy is its owner's only.
 
     Raises:
-        DamagedState: the journal is damaged; no copy is left.
+        DamagedState: the journal or a file is damaged; no copy is left.
         StateError: there is no journal, or the file is there or cannot be written.
     """
     if not folder.journal.exists():
@@ -45,21 +52,42 @@ def back_up(folder: StateFolder, file: Path) -> int:
     draft = file.with_name(f".{file.name}.draft")
     draft.unlink(missing_ok=True)
     try:
+        contents = _contents(carried)
         sqlite.copy_file(folder.journal, draft)
         if flaw := _flaw(draft):
             raise DamagedState(f"{folder.journal} cannot be copied ({flaw}): {remedy(folder.journal)}")
-        put_files(draft, [folder.users])
+        put_files(draft, contents)
+        sync(draft)
         draft.rename(file)
     except OSError as error:
         raise StateError(f"cannot write {file} ({error.strerror}); choose another file") from error
     finally:
         for left in (draft, *sqlite.companions(draft)):
             left.unlink(missing_ok=True)
-    return file.stat().st_size
+    return BackedUp(file.stat().st_size, tuple(contents))
 
 
-def restore(folder: StateFolder, file: Path) -> Restored:
-    """Put a copy in the place of the journal and of the list of users; of this one, if the copy has any.
+def _contents(carried: Sequence[CarriedFile]) -> dict[str, bytes]:
+    """Those that are there, by name. Raises StateError."""
+    found = {}
+    for one in carried:
+        try:
+            content = one.path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StateError(f"cannot read {one.path} ({error.strerror}); make it readable") from error
+        if flaw := one.flaw(content):
+            raise DamagedState(
+                f"{one.path} is damaged ({flaw}), and no copy is put back that carries such a file: correct "
+                "it, or move it to another place"
+            )
+        found[one.path.name] = content
+    return found
+
+
+def restore(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> Restored:
+    """Put a copy in the place of the journal and of those files that the copy has.
 
     The platform must be down, and its lock be held.
 
@@ -74,37 +102,68 @@ def restore(folder: StateFolder, file: Path) -> Restored:
         draft.chmod(0o600)
         if flaw := _flaw(draft):
             raise DamagedState(f"{file} is no sound copy of a journal ({flaw}); choose another")
-        files = _taken(draft, file)
-        kept = set_aside(folder.journal, "before-restore")
-        draft.rename(folder.journal)
-        users = files.get(folder.users.name)
-        former_users = None if users is None else _restore_users(folder, users)
+        contents = _taken(draft, file, carried)
+        with exclusive(folder.users_lock), _drafts(contents) as drafts:  # a full disk shows before any change
+            journal = set_aside(folder.journal, "before-restore")
+            draft.rename(folder.journal)
+            former = {path.name: _replace(path, drafts.get(path)) for path in contents}
+            sync(folder.path)
     except OSError as error:
-        raise StateError(f"cannot write {folder.journal} ({error.strerror})") from error
+        raise StateError(
+            f"cannot read or write {error.filename or folder.path} ({error.strerror}); make room on its "
+            "disk, or let yourself read and write there"
+        ) from error
     finally:
         for left in (draft, *sqlite.companions(draft)):
             left.unlink(missing_ok=True)
-    return Restored(kept, users is not None, former_users)
+    return Restored(journal, former)
 
 
-def _taken(draft: Path, file: Path) -> Mapping[str, bytes]:
+def _taken(draft: Path, file: Path, carried: Sequence[CarriedFile]) -> dict[Path, bytes]:
+    """The contents of a copy, by the place where they belong. Raises DamagedState, StateError."""
     try:
-        return take_files(draft)
+        contents = take_files(draft)
     except DamagedState as error:
         raise DamagedState(f"{file} is no sound copy of a journal ({error}); choose another") from error
+    known = {one.path.name: one for one in carried}
+    for name, content in contents.items():
+        if name not in known:
+            raise StateError(
+                f"{file} carries {name!r}, which this version of Swell does not know; restore it with the "
+                "version that made it"
+            )
+        if flaw := known[name].flaw(content):
+            raise DamagedState(
+                f"{file} is no sound copy (its {name} is damaged: {flaw}), and nothing was changed; "
+                "choose another"
+            )
+    return {known[name].path: content for name, content in contents.items()}
 
 
-def _restore_users(folder: StateFolder, content: bytes) -> Path | None:
-    """Where the former list is now; None: there was none, or it was the same. Raises OSError."""
-    with exclusive(folder.users_lock):
-        former = None
-        if folder.users.exists():
-            if folder.users.read_bytes() == content:
-                return None
-            former = dated(folder.users, "before-restore")
-            folder.users.rename(former)
-        write_whole(folder.users, content, is_synced=True)
-        sync(folder.path)
+@contextmanager
+def _drafts(contents: Mapping[Path, bytes]) -> Iterator[Mapping[Path, Path]]:
+    """Files of these contents beside those that they differ from, which they can replace. Raises OSError."""
+    drafts = {}
+    try:
+        for path, content in contents.items():
+            if not (path.exists() and path.read_bytes() == content):
+                drafts[path] = path.with_name(f".{path.name}.draft")
+                write_whole(drafts[path], content, is_synced=True)
+        yield drafts
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+
+
+def _replace(path: Path, draft: Path | None) -> Path | None:
+    """Where the former file is now; None: there was none, or it is to stay. Raises OSError."""
+    if draft is None:
+        return None
+    former = None
+    if path.exists():
+        former = dated(path, "before-restore")
+        path.rename(former)
+    draft.rename(path)
     return former
 
 

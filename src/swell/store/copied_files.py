@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from swell.store import sqlite
 from swell.store.errors import DamagedState
@@ -18,15 +19,24 @@ SELECT = "SELECT name, CAST(content AS BLOB), crc FROM copied_files"
 DROP = "DROP TABLE copied_files"
 
 
-def put_files(copy: Path, files: Iterable[Path]) -> None:
-    """Add those of the files that are there, by their names. Raises OSError, StateError."""
-    rows = []
-    for file in files:
+class CarriedFile(NamedTuple):
+    """A file of a state folder that copies carry, if it is there."""
+
+    path: Path
+    check: Callable[[bytes], object]  #: raises ValueError, which tells what is wrong with its content
+
+    def flaw(self, content: bytes) -> str:
+        """What is wrong with such a content; empty: nothing."""
         try:
-            content = file.read_bytes()
-        except FileNotFoundError:
-            continue
-        rows.append((file.name, content, zlib.crc32(content)))
+            self.check(content)
+        except ValueError as error:
+            return str(error) or type(error).__name__
+        return ""
+
+
+def put_files(copy: Path, files: Mapping[str, bytes]) -> None:
+    """Add contents by their names. Raises OSError, StateError."""
+    rows = [(name, content, zlib.crc32(content)) for name, content in files.items()]
     with sqlite.explained(copy), closing(sqlite3.connect(copy)) as raw, raw:
         raw.execute(CREATE)
         raw.executemany(INSERT, rows)

@@ -301,11 +301,18 @@ class StateFolder:
         Raises:
             StateError: the file cannot be read, or is of another version.
         """
-        text = _read(self.options)
         try:
-            return msgspec.json.decode(text, type=LastOptions) if text else None
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return decode_options(_read(self.options))
+        except ValueError as error:
             raise StateError(f"{self.options} cannot be read ({error})") from error
+
+
+def decode_options(text: bytes) -> LastOptions | None:
+    """What a file of options says; None of an empty one. Raises ValueError: it is none of this version."""
+    try:
+        return msgspec.json.decode(text, type=LastOptions) if text else None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error
 
 
 def default_path(environ: Mapping[str, str]) -> Path:

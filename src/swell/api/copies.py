@@ -1,0 +1,41 @@
+"""Copies of a platform's state, and the files that they carry beside the journal.
+
+They carry what people have written or chosen. Webhooks that wait to be sent are not among it: put back later,
+they would be sent a second time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swell.api.user_list import decode_users
+from swell.api.webhook_file import decode_webhooks
+from swell.live.webhooks.signature import check_secret
+from swell.store import backup
+from swell.store.backup import BackedUp, Restored
+from swell.store.copied_files import CarriedFile
+from swell.store.folder import StateFolder, decode_options
+
+
+def back_up(folder: StateFolder, file: Path) -> BackedUp:
+    """See `store.backup.back_up`."""
+    return backup.back_up(folder, file, _carried(folder))
+
+
+def restore(folder: StateFolder, file: Path) -> Restored:
+    """See `store.backup.restore`."""
+    return backup.restore(folder, file, _carried(folder))
+
+
+def has_secrets(copy: BackedUp, folder: StateFolder) -> bool:
+    """Whether who reads the copy could sign requests as the platform does, or use its addresses."""
+    return not {folder.webhook_secret.name, folder.webhooks_file.name}.isdisjoint(copy.files)
+
+
+def _carried(folder: StateFolder) -> tuple[CarriedFile, ...]:
+    return (
+        CarriedFile(folder.users, decode_users),
+        CarriedFile(folder.options, decode_options),
+        CarriedFile(folder.webhooks_file, decode_webhooks),
+        CarriedFile(folder.webhook_secret, check_secret),
+    )
