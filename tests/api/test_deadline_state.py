@@ -21,11 +21,11 @@ TO_ADDRESSES = {"at_risk": "at_risk", "missed": "late"}
 
 @given(
     before_s=st.sampled_from([-3.0, -0.5, 0.0, 0.5, 90.0]),
-    late_s=st.sampled_from([-90.0, -0.5, 0.0, 1e-7, 0.01, 0.5, 1.5]),
-    code=st.sampled_from(["promised", "at_risk", "boosted", "no_nodes"]),
+    late_s=st.sampled_from([None, -90.0, -0.5, 0.0, 1e-7, 0.01, 0.5, 1.5]),
+    code=st.sampled_from(["promised", "at_risk", "boosted", "nowhere"]),
 )
-def test_every_place_says_the_same_of_a_promise(before_s: float, late_s: float, code: str) -> None:
-    now_s, expected_s = DEADLINE_S - before_s, DEADLINE_S + late_s
+def test_every_place_says_the_same_of_a_promise(before_s: float, late_s: float | None, code: str) -> None:
+    now_s, expected_s = DEADLINE_S - before_s, None if late_s is None else DEADLINE_S + late_s
     view = job_view(
         deadline_s=DEADLINE_S,
         estimated_finish_s=expected_s,
@@ -45,12 +45,14 @@ def test_every_place_says_the_same_of_a_promise(before_s: float, late_s: float, 
     ("before_s", "late_s", "code", "state"),
     [
         (50.0, -10.0, "promised", DeadlineState.ON_TRACK),
-        (50.0, None, "promised", DeadlineState.ON_TRACK),
+        (50.0, None, "promised", DeadlineState.AT_RISK),  # no end can be named
         (50.0, 1e-6, "promised", DeadlineState.ON_TRACK),  # rounding
         (50.0, 0.3, "promised", DeadlineState.AT_RISK),  # as late it would be missed
         (50.0, -10.0, "at_risk", DeadlineState.AT_RISK),  # the plan does not fit
         (50.0, 9.0, "profiling", DeadlineState.ON_TRACK),  # a guess
-        (50.0, 9.0, "no_nodes", DeadlineState.AT_RISK),  # the nodes that are left lack what it needs
+        (50.0, None, "profiling", DeadlineState.ON_TRACK),
+        (50.0, None, "nowhere", DeadlineState.AT_RISK),  # the nodes that are left lack what it needs
+        (50.0, -10.0, "nowhere", DeadlineState.AT_RISK),
         (-0.1, -10.0, "promised", DeadlineState.LATE),
         (-0.1, 0.0, "profiling", DeadlineState.LATE),
     ],

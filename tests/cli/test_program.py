@@ -134,6 +134,21 @@ def test_what_was_not_measured_has_no_finish_yet(
     assert re.search(r"^expected +not yet known$", here("show", view["id"]).stdout, re.MULTILINE)
 
 
+def test_of_what_nothing_can_run_no_end_is_told_but_why(here: Run, control: FakeControl) -> None:
+    why = "waits: none of its allowed sizes fits in the 2 devices of its tenant's quota"
+    stuck = job_view(id="big-1", deadline_s=None, is_promised=False, job_class=JobClass.BEST_EFFORT)
+    stuck = msgspec.structs.replace(stuck, phase=Phase.QUEUED, reason_code="quota", reason=why)
+    stuck = msgspec.structs.replace(stuck, estimated_finish_s=None)
+    control.put(stuck)
+    assert re.search(r"^big-1 .* -$", here("jobs").stdout, re.MULTILINE)
+    assert json.loads(here("show", "big-1", "--json").stdout)["estimated_finish_s"] is None
+    shown = here("show", "big-1").stdout
+    assert why in shown and not re.search(r"^expected ", shown, re.MULTILINE)
+    assert verdict(stuck, "elasticflow", time.time()) == f"big-1: queued, best_effort; {why}"
+    promised = msgspec.structs.replace(stuck, is_promised=True, deadline_s=time.time() + 600)
+    assert f", but at risk; {why}" in verdict(promised, "elasticflow", time.time())
+
+
 def test_an_estimate_that_has_passed_is_overdue(here: Run, control: FakeControl) -> None:
     control.put(job_view(id="late-1", estimated_finish_s=time.time() - 40, reason_code="sharing"))
     assert re.search(r"^late-1 .* overdue$", here("jobs").stdout, re.MULTILINE)

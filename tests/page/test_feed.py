@@ -451,6 +451,8 @@ def test_a_story_is_told_once(tmp_path: Path) -> None:
         ({"estimated_finish_s": 1_800_000_190.0}, "at-risk"),
         ({"estimated_finish_s": 1_800_000_190.0, "is_promised": False}, "late"),
         ({"reason_code": "at_risk"}, "at-risk"),
+        ({"estimated_finish_s": None}, "at-risk"),
+        ({"reason_code": "nowhere", "is_promised": False, "estimated_finish_s": None}, "late"),
         ({"deadline_s": NOW_S - 0.1}, "overdue"),
         ({"deadline_s": NOW_S - 0.1, "is_promised": False}, "overdue"),
         ({"reason_code": "profiling", "is_promised": False}, "measuring"),

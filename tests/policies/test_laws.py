@@ -13,6 +13,7 @@ from tests.policies.fluid import follow
 from tests.policies.guide import from_the_guide
 from tests.policies.snapshots import Job, permuted, snapshots, some_jobs
 
+from swell.arrays import BoolArray
 from swell.core.policy_state import PolicyState
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation
@@ -54,13 +55,26 @@ def test_an_allocation_is_legal(policy: Policy, first: Snapshot, second: Snapsho
     check(policy, later, policy.decide(later))
 
 
+def fits(policy: Policy, view: Snapshot) -> BoolArray:
+    """(J,) whether a job could run if it were alone."""
+    has, smallest = view.options.num > 0, np.full(view.num_jobs, np.inf)
+    smallest[has] = view.options.devices[view.options.starts[:-1][has]]
+    is_for_owned = view.needs_owned & policy.makes_promises
+    can_run: BoolArray = smallest <= np.where(is_for_owned, view.num_owned, view.num_devices)
+    return can_run
+
+
 def check(policy: Policy, view: Snapshot, answer: Allocation) -> None:
     num_devices = answer.workers * view.devices_per_worker
     assert num_devices.sum() <= view.num_devices
     if policy.makes_promises:  # which never stand on borrowed devices
         assert num_devices[view.needs_owned].sum() <= view.num_owned
     assert (answer.floor <= answer.workers).all() and (answer.floor >= 0).all()
-    assert np.isfinite(answer.finish_s).all() and (answer.finish_s >= view.now_s).all()
+    assert (answer.finish_s >= view.now_s).all()
+    is_named, can_run = np.isfinite(answer.finish_s), fits(policy, view)
+    assert not is_named[~can_run].any()
+    can_run[list(answer.refusals)] = False
+    assert view.memory or is_named[can_run].all(), "an end is named of jobs that fit"
     is_free_to_ask = isinstance(policy, ElasticFlow) or policy.domain.shares_cores  # shares are not held
     least_s = MOMENT_S if is_free_to_ask else view.min_hold_s
     assert answer.wake_s >= view.now_s + least_s

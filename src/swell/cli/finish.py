@@ -21,7 +21,7 @@ def is_known(view: JobView) -> bool:
 
 
 def distance(view: JobView, now_s: float) -> str:
-    """`in 41 s`, `overdue`, `not yet known`; empty once it has ended."""
+    """`in 41 s`, `overdue`, `not yet known`; empty once it has ended, and where no end can be named."""
     if view.estimated_finish_s is None:
         return ""
     if not is_known(view):
@@ -32,7 +32,7 @@ def distance(view: JobView, now_s: float) -> str:
 
 
 def expectation(view: JobView, times: Times) -> str:
-    """`14:05:22 (in 41 s)`, `14:05:22 (overdue)`, `not yet known`; empty once it has ended."""
+    """`14:05:22 (in 41 s)`, `14:05:22 (overdue)`, `not yet known`; empty as `distance` is."""
     if view.estimated_finish_s is None or not is_known(view):
         return distance(view, times.now_s)
     return f"{times.clock(view.estimated_finish_s)} ({distance(view, times.now_s)})"

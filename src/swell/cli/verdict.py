@@ -72,8 +72,9 @@ def _promise(view: JobView, now_s: float) -> str:
 
 
 def _expected(view: JobView, now_s: float) -> str:
+    """Of an open job; why no end can be named, where none can."""
     if view.estimated_finish_s is None:
-        return ""
+        return f"; {view.reason}"
     if not is_known(view):
         return ", finish not yet known"
     return f", expected to finish at {expectation(view, WallTimes(now_s))}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from swell.core.record import JobRecord
+from swell.model.deadline_state import is_measured
 from swell.model.plan import Plan
 from swell.model.snapshot import Snapshot
 from swell.model.view import JobView
@@ -37,13 +39,18 @@ class PlanOutlook:
         """None: the plan was made without this job."""
         return self._row_of.get(job_id)
 
-    def finish_s(self, row: int, up_s: float | None) -> float:
+    def finish_s(self, row: int, up_s: float | None) -> float | None:
         """The plan's estimate; of a job whose gang has started since, as much later as that was late.
 
         Args:
             up_s: when it had; None: it has not, or had before.
+
+        Returns:
+            None: no end can be named.
         """
         finish_s = self._finish_s[row]
+        if finish_s == math.inf:
+            return None
         return finish_s if up_s is None else moved_s(finish_s, self.begins_s(row), up_s)
 
     def begins_s(self, row: int) -> float:
@@ -139,14 +146,14 @@ def with_outlook(
 
 
 def planned_s(view: JobView, outlook: PlanOutlook | None, up_s: float | None) -> float | None:
-    """When an open job ends by the plan; see `TurnChanges`. None: no plan has told yet."""
+    """When an open job ends by the plan; see `TurnChanges`. None: no plan tells an end."""
     row = None if outlook is None else outlook.row(view.id)
     return view.estimated_finish_s if outlook is None or row is None else outlook.finish_s(row, up_s)
 
 
 def guessed(view: JobView, now_s: float) -> JobView:
-    """With a first guess of its finish, if it is open and there is no estimate."""
-    if view.estimated_finish_s is not None or view.phase.is_end:
+    """With a first guess of its finish, if it is open and was not planned with yet."""
+    if view.estimated_finish_s is not None or view.phase.is_end or is_measured(view):
         return view
     guess_s = view.deadline_s or view.submitted_s + FIRST_GUESS_S
     return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, now_s))

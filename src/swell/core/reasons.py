@@ -11,6 +11,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.hysteresis import GAIN_OVER_COST, Steadied
+from swell.model.deadline_state import NOWHERE
 from swell.model.plan import Allocation, Placement, Reason
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
@@ -41,7 +42,7 @@ class PlanAccount:
         for row in np.flatnonzero(self._waits_for_quota).tolist():
             codes[row] = "quota"
         for job_id in self.nowhere:
-            codes[self.snapshot.row_of[job_id]] = "no_nodes"
+            codes[self.snapshot.row_of[job_id]] = NOWHERE
         return codes
 
     @property
@@ -55,7 +56,7 @@ class PlanAccount:
         if self.snapshot.job_ids[row] in self.placement.moved and self._is_only_moved(row):
             return Reason("moved", "moves to another node to make room for another job")
         if (why := self.nowhere.get(self.snapshot.job_ids[row])) is not None:
-            return Reason("no_nodes", why)
+            return Reason(NOWHERE, why)
         if self._waits_for_quota[row]:
             return Reason("quota", self._why_quota(row))
         if workers == want:

@@ -8,8 +8,10 @@ from swell.model.view import JobView
 
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
 UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost")
-#: Of a promise that does not fit any more, by the latest plan, whatever end is expected.
-PLANNED_LATE = "at_risk"
+#: Of a job that was measured, and that no node which there is can run.
+NOWHERE = "nowhere"
+#: Of a promise that does not fit any more, and of such a job, by the latest plan, whatever end is expected.
+PLANNED_LATE = ("at_risk", NOWHERE)
 #: Calendar times of one deadline differ by no more, however they were worked out.
 SAME_S = 1e-3
 
@@ -23,10 +25,7 @@ class DeadlineState(StrEnum):
 
 
 def is_measured(job: JobView) -> bool:
-    """Whether the job was measured and planned since, as each was that has a promise.
-
-    That the nodes that are left lack what such a job needs is told by a code of jobs that were not.
-    """
+    """Whether the job was measured and planned since, as each was that has a promise."""
     return job.is_promised or job.reason_code not in UNMEASURED
 
 
@@ -37,14 +36,15 @@ def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> Dea
 
     Args:
         now_s: on the clock of the view's times, as is `expected_s`.
-        expected_s: the latest estimate of its end; of a job that is not measured it counts for nothing.
+        expected_s: the latest estimate of its end; None: none can be named, as no size fits, and it is not
+            before the deadline. Of a job that is not measured it counts for nothing.
     """
     deadline_s = view.deadline_s
     if deadline_s is None:
         return DeadlineState.ON_TRACK
     if deadline_s < now_s:
         return DeadlineState.LATE
-    is_expected_late = expected_s is not None and expected_s > deadline_s + SAME_S
-    if is_measured(view) and (is_expected_late or view.reason_code == PLANNED_LATE):
+    is_expected_late = expected_s is None or expected_s > deadline_s + SAME_S
+    if is_measured(view) and (is_expected_late or view.reason_code in PLANNED_LATE):
         return DeadlineState.AT_RISK
     return DeadlineState.ON_TRACK

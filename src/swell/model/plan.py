@@ -48,7 +48,7 @@ class Account(Protocol):
 
     @property
     def finish_s(self) -> FloatArray:
-        """(J,) estimated, with what the policy means to give; always finite.
+        """(J,) estimated, with what the policy means to give; inf: none can be named, as no size fits.
 
         A job that holds nothing and is given devices starts in `start_cost_s`: it ends sooner, or later, by
         as much as its start then takes less, or more.

@@ -74,7 +74,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     asked_deadline_s: float | None = None  #: another deadline was asked for, and is not decided yet
     started_s: float | None  #: the first gang began to train
     finished_s: float | None  #: the job ended, in whichever way
-    estimated_finish_s: float | None  #: None once it has ended
+    estimated_finish_s: float | None  #: None once it has ended, or while nothing that there is can run it
     kept: (
         bool | None
     )  #: finished at or before its deadline; None while open, without one, refused or cancelled

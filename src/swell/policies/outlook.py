@@ -21,6 +21,12 @@ class Outlook:
     end_s: FloatArray  #: (J,) seconds from now; never more than NEVER_S
 
 
+def finish_at(now_s: float, end_s: FloatArray) -> FloatArray:
+    """(J,) in head time, of ends (J,) from now; inf where none can be named."""
+    finish_s: FloatArray = np.where(end_s >= NEVER_S, np.inf, now_s + end_s)
+    return finish_s
+
+
 def look_ahead(
     snapshot: Snapshot, levels: Levels, level: IntArray, waiting: Sequence[int] | IntArray
 ) -> Outlook:

@@ -14,7 +14,7 @@ from swell.model.plan import Allocation, Reason
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.levels import Levels, all_levels
-from swell.policies.outlook import Outlook, look_ahead
+from swell.policies.outlook import Outlook, finish_at, look_ahead
 
 
 def without_promises(
@@ -111,7 +111,7 @@ class _Account:
 
     @property
     def finish_s(self) -> FloatArray:
-        return self.snapshot.now_s + self._end_s
+        return finish_at(self.snapshot.now_s, self._end_s)
 
     def reason(self, row: int) -> Reason:
         if self.levels.num[row] == 0:

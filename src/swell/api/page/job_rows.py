@@ -69,7 +69,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     submitted_s: int
     started_s: int | None
     deadline_s: int | None
-    expected_s: int | None  #: None: it has ended, or no more than a guess is known
+    expected_s: int | None  #: None: it has ended, no end can be named, or no more than a guess is known
     finished_s: int | None
     offer_s: int | None  #: refused: the earliest deadline that could have been promised
     loss: float | None
@@ -178,7 +178,7 @@ def standing(view: JobView, now_s: float) -> str:
         return OVERDUE
     if not is_measured(view):
         return "measuring"
-    if view.deadline_s is None or view.estimated_finish_s is None:
+    if view.deadline_s is None:
         return "free"
     if state is DeadlineState.AT_RISK:
         return "at-risk" if view.is_promised else "late"

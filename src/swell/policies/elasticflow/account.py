@@ -16,7 +16,7 @@ from swell.policies import wording
 from swell.policies.elasticflow.promises import Promises
 from swell.policies.elasticflow.shares import Queue, Shares
 from swell.policies.levels import Levels
-from swell.policies.outlook import Outlook, look_ahead
+from swell.policies.outlook import Outlook, finish_at, look_ahead
 from swell.solvers.profile import BROKEN, JUST
 
 CODES = ("waiting", "sharing", "boosted", "promised", "at_risk")
@@ -46,7 +46,7 @@ class ElasticFlowAccount:
     @property
     def finish_s(self) -> FloatArray:
         """(J,) estimated ends, in head time."""
-        return self.snapshot.now_s + self._outlook.end_s
+        return finish_at(self.snapshot.now_s, self._outlook.end_s)
 
     def reason(self, row: int) -> Reason:
         """Agrees with `codes`."""
