@@ -1,10 +1,15 @@
-"""How many examples the slowest laws have."""
+"""How many examples the slowest laws have, and what these must show."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec
 
 from hypothesis import settings
+
+Arguments = ParamSpec("Arguments")
 
 
 def share_of_examples(share: float) -> int:
@@ -12,3 +17,30 @@ def share_of_examples(share: float) -> int:
     profile = settings.default
     assert profile is not None
     return math.ceil(share * profile.max_examples)
+
+
+class Shown:
+    """Kinds of things that happen in the examples of a law: together these must show all of them.
+
+    With other strategies, or a smaller share of examples, the law would fail then, and not try less unseen.
+    """
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = tuple(dict.fromkeys(kinds))  #: as they were named, each once
+        self._seen: set[str] = set()
+
+    def note(self, kinds: Iterable[str]) -> None:
+        """An example shows these."""
+        self._seen.update(kinds)
+
+    def wholly(self, law: Callable[Arguments, None]) -> Callable[Arguments, None]:
+        """The law, a test that stands under `given`, and then that its examples have shown all kinds."""
+
+        @wraps(law)
+        def tried(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+            self._seen.clear()
+            law(*args, **kwargs)
+            missing = [kind for kind in self.kinds if kind not in self._seen]
+            assert not missing, f"no example shows {', '.join(missing)}: draw more, or longer ones"
+
+        return tried

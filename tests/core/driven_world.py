@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
@@ -48,9 +48,13 @@ class EndingFaults(InjectedFaults):
     """Faults at these rates until a test has had enough of them."""
 
     is_over: Callable[[], bool] = lambda: False
+    struck: set[str] = field(default_factory=set)  #: kinds of those that there were
 
     def is_struck(self, kind: str, job_id: str, number: int) -> bool:
-        return not self.is_over() and InjectedFaults.is_struck(self, kind, job_id, number)
+        is_struck = not self.is_over() and InjectedFaults.is_struck(self, kind, job_id, number)
+        if is_struck:
+            self.struck.add(kind)
+        return is_struck
 
 
 class DrivenWorld(SimulatedWorld):
@@ -65,7 +69,9 @@ class DrivenWorld(SimulatedWorld):
         self.performed: list[tuple[float, AnyCommand]] = []
         self._is_calm = False
         self._told_s: dict[str, float] = {}  #: when the head hears that a node is gone
-        super().__init__((), (), COST, TIMINGS, faults=EndingFaults(rates, seed, lambda: self._is_calm))
+        faults = EndingFaults(rates, seed, lambda: self._is_calm)
+        self._struck = faults.struck
+        super().__init__((), (), COST, TIMINGS, faults=faults)
 
     def perform(self, command: AnyCommand) -> None:
         self.performed.append((self.now_s, command))
@@ -151,6 +157,11 @@ class DrivenWorld(SimulatedWorld):
     @property
     def devices(self) -> frozenset[str]:
         return self._devices
+
+    @property
+    def struck(self) -> set[str]:
+        """What faults have struck so far: trial runs, or gangs, of which not every policy changes many."""
+        return {"trial" if kind == "trial" else "gang" for kind in self._struck if kind != "warning"}
 
     def is_quiet_until(self, at_s: float) -> bool:
         """Nothing happens before then."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
-from tests.examples import share_of_examples
+from tests.examples import Shown, share_of_examples
 
 from swell.core.reclaims import Reclaims
 from swell.model.cluster import Cluster, Node
@@ -20,6 +20,10 @@ from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
 from swell.throughput.belief import FittedBelief
 
+FATES = ("turn", "take", "lend", "die")
+SHOWN = Shown(*FATES, "trial", "gang")
+FATES_OF_TWO = ("turn", "take0", "take1", "lend0", "lend1", "die")
+SHOWN_OF_TWO = Shown(*FATES_OF_TWO)
 PROMISING = sorted(name for name, policy in POLICIES.items() if policy.makes_promises)
 
 
@@ -34,10 +38,11 @@ def assert_on_owned(head: Head) -> None:
 
 
 @pytest.mark.parametrize("policy", PROMISING)
-@settings(max_examples=share_of_examples(0.07), deadline=None)
+@SHOWN.wholly
+@settings(max_examples=share_of_examples(0.115), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
-    fates=st.lists(st.sampled_from(["turn"] * 6 + ["take", "lend", "die"]), min_size=25, max_size=60),
+    fates=st.lists(st.sampled_from(("turn",) * 5 + FATES), min_size=25, max_size=60),
 )
 def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates: list[str]) -> None:
     """Whatever fails, and whenever nodes are lent and taken back; and every job ends."""
@@ -59,6 +64,7 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
             case _:
                 head.turn()
         assert_on_owned(head)
+    SHOWN.note([*fates, *world.struck])
     world.calm_down()
     world.join(borrowed("b0"))
     for _ in range(3000):
@@ -69,12 +75,11 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
 
 
 @pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
-@settings(max_examples=share_of_examples(0.07), deadline=None)
+@SHOWN_OF_TWO.wholly
+@settings(max_examples=share_of_examples(0.115), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
-    fates=st.lists(
-        st.sampled_from(["turn"] * 4 + ["take0", "take1", "lend0", "lend1", "die"]), min_size=30, max_size=80
-    ),
+    fates=st.lists(st.sampled_from(("turn",) * 3 + FATES_OF_TWO), min_size=30, max_size=80),
 )
 def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
     policy: str, seed: int, fates: list[str]
@@ -94,6 +99,7 @@ def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
                 head.die()
             case _:
                 head.turn()
+    SHOWN_OF_TWO.note(fates)
     world.join(borrowed("b0"))
     for _ in range(3000):
         if not head.turn():

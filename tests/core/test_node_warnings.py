@@ -10,7 +10,7 @@ from tests.core.bench import Bench, only
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
-from tests.examples import share_of_examples
+from tests.examples import Shown, share_of_examples
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.saved_kinds import read_kinds
@@ -36,6 +36,9 @@ from swell.throughput.belief import FittedBelief
 #: After the last fault every gang has moved within so many seconds: trial runs, pauses, and one hold time.
 MOVED_WITHIN_S = 60.0
 
+FATES = ("turn", "warn n0", "warn n1", "clear n0", "take n1", "late n1", "lend n1", "die")
+SHOWN = Shown(*FATES, "trial", "gang")
+
 
 def head_in(world: DrivenWorld, policy: str = "elasticflow") -> Head:
     return Head(lambda: core_of(POLICIES[policy](), BestFitPlacer(), FittedBelief), world)
@@ -49,13 +52,12 @@ def pass_time(head: Head, duration_s: float) -> None:
 
 
 @pytest.mark.parametrize("policy", ["elasticflow", "tiresias", "bftrainer"])
-@settings(max_examples=share_of_examples(0.07), deadline=None)
+@SHOWN.wholly
+@settings(max_examples=share_of_examples(0.08), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     fates=st.lists(
-        st.sampled_from(
-            ["turn"] * 6 + ["warn n0", "warn n1", "clear n0", "take n1", "late n1", "lend n1", "die"]
-        ),
+        st.sampled_from(("turn",) * 5 + FATES),
         min_size=25,  # so few examples would draw next to none else
         max_size=50,
     ),
@@ -86,6 +88,7 @@ def test_a_node_that_is_to_be_left_is_empty_soon_and_every_job_ends(
                 head.die()
             case _:
                 head.turn()
+    SHOWN.note([*fates, *world.struck])
     world.calm_down()
     pass_time(head, 2.0)  # nodes that are on their way back
     world.join(node("n0", 4))

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
-from tests.examples import share_of_examples
+from tests.examples import Shown, share_of_examples
 
 from swell.policies.saxena import Saxena
 from swell.policies.saxena_aware import SaxenaAware
 
-FATES = st.lists(st.sampled_from(["turn", "fold", "die", "turn and die"]), min_size=15, max_size=40)
+FATES = ("turn", "fold", "die", "turn and die")
+SHOWN = Shown(*FATES, "trial", "gang")
 
 
 @pytest.mark.parametrize(
@@ -21,8 +22,12 @@ FATES = st.lists(st.sampled_from(["turn", "fold", "die", "turn and die"]), min_s
     [Saxena(period_s=3.0), Saxena(period_s=3.0, drops=1, ended_share=0.0), SaxenaAware(period_s=5.0)],
     ids=["queue", "drop", "aware"],
 )
-@settings(max_examples=share_of_examples(0.06), deadline=None)
-@given(seed=st.integers(0, 2**20), fates=FATES)
+@SHOWN.wholly
+@settings(max_examples=share_of_examples(0.1), deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    fates=st.lists(st.sampled_from(FATES), min_size=25, max_size=40),
+)
 def test_kills_folds_and_replays_lead_to_the_same_commands(
     policy: Saxena, seed: int, fates: list[str]
 ) -> None:
@@ -42,6 +47,7 @@ def test_kills_folds_and_replays_lead_to_the_same_commands(
                 head.die()
             case "turn and die":
                 head.turn_and_die()
+    SHOWN.note([*fates, *world.struck])
     world.calm_down()
     world.join(node("n0", 4))
     head.run()
