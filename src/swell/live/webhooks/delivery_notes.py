@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import msgspec
@@ -33,8 +34,7 @@ class DeliveryNotes:
         story = Story(at_s=at_s, code=CODE, text=f"{message.event}, to {_shown(message)}: {what}")
         path = self._path(message.job_id)
         try:
-            path.touch(mode=0o600)
-            with path.open("ab") as file:
+            with open(path, "ab", opener=_private) as file:
                 file.write(msgspec.json.encode(story) + b"\n")
         except FileNotFoundError:
             log.info("job %s has no folder any more, and no note of a delivery", message.job_id)
@@ -51,6 +51,13 @@ class DeliveryNotes:
 
     def _path(self, job_id: str) -> Path:
         return self._jobs_dir / job_id / FILE
+
+
+def _private(path: str, flags: int) -> int:
+    """An opener. Files of an earlier version could be read by others than their owner. Raises OSError."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def _shown(message: WebhookMessage) -> str:
