@@ -1,7 +1,8 @@
 """The program `swell` in processes that are forked from one which has imported it: a start is imports mostly.
 
 Each has arguments, environment, working folder, standard files and exit status of its own. Tests of the
-start itself run `python -m swell.cli.main`.
+start itself run `python -m swell.cli.main`, and so does a command whose environment has other values of what
+is read when modules are imported: a forked process would not see them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ PRELOAD = (
     "sqlalchemy.dialects.sqlite",
 )
 MAX_ORDER_BYTES = 1 << 20
+#: Begin names of variables that are read when these are imported, by the interpreter and by libraries.
+READ_AT_IMPORT = (
+    *("PYTHON", "_PYTHON", "NPY_", "NUMPY_", "TYPER_", "_TYPER_", "PYDANTIC_", "OTEL_"),
+    *("PROMETHEUS_", "prometheus_"),
+)
 
 
 class Order(msgspec.Struct):
@@ -69,6 +75,7 @@ class PreloadedProgram:
     """For one thread at a time. Its processes find modules as it does, by `PYTHONPATH` of its environment."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
+        self._as_imported = read_at_import(environ)
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (self._line, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_ORDER_BYTES)
@@ -85,6 +92,8 @@ class PreloadedProgram:
         self, *words: object, environ: Mapping[str, str], timeout_s: float, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """In a folder, the current one if None, with nothing to read. Raises TimeoutExpired."""
+        if read_at_import(environ) != self._as_imported:
+            return run_afresh(*words, environ=environ, timeout_s=timeout_s, folder=folder)
         order = Order(tuple(map(str, words)), dict(environ), str(folder or Path.cwd()))
         nothing = os.open(os.devnull, os.O_RDONLY)
         pipes = [os.pipe() for _ in range(2)]
@@ -125,6 +134,27 @@ class PreloadedProgram:
 def preloaded(python_path: str) -> PreloadedProgram:
     """One for all tests of this process, with which it ends."""
     return PreloadedProgram(os.environ | {"PYTHONPATH": python_path})
+
+
+def read_at_import(environ: Mapping[str, str]) -> dict[str, str]:
+    """Of these variables those that a forked process would not see. An empty one is as none."""
+    return {name: value for name, value in environ.items() if value and name.startswith(READ_AT_IMPORT)}
+
+
+def run_afresh(
+    *words: object, environ: Mapping[str, str], timeout_s: float, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The program from its very start. Raises TimeoutExpired."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=timeout_s,
+        env=environ,
+        cwd=folder,
+        check=False,
+    )
 
 
 def read_all(out: BinaryIO, err: BinaryIO, timeout_s: float) -> tuple[str, str]:

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.api.conftest import control, folder, script, shared
-from tests.preloaded_program import preloaded
+from tests.preloaded_program import preloaded, run_afresh
 
 from swell.cli import main
 from swell.store.folder import StateFolder
@@ -34,15 +33,7 @@ def run_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str
 
 def start_swell(*words: object, **environ: str) -> subprocess.CompletedProcess[str]:
     """The same from the very start."""
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=LIMIT_S,
-        env=plain_environ() | environ,
-        check=False,
-    )
+    return run_afresh(*words, environ=plain_environ() | environ, timeout_s=LIMIT_S)
 
 
 def plain_environ() -> dict[str, str]:

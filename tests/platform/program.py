@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-from tests.preloaded_program import preloaded
+from tests.preloaded_program import preloaded, run_afresh
 
 from swell.api.client import connect
 from swell.executors.local.agent.process import read_address
@@ -95,15 +94,7 @@ class Program:
 
     def start(self, *words: object) -> Done:
         """From the very start of the program."""
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=2 * PATIENCE_S,
-            env=self._environ,
-            check=False,
-        )
+        return run_afresh(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)
 
     def ok(self, *words: object) -> str:
         """What a command prints that must succeed."""
