@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
@@ -108,6 +108,29 @@ def test_a_bar_without_height_is_told_and_one_that_is_missing_leaves_no_hole() -
     assert zero.xy[0] == pytest.approx(first)  # type: ignore[attr-defined]
     assert first < 0.0 and alone == pytest.approx(1.0)
     assert len(bars["b"]) == 1
+
+
+@given(st.lists(st.floats(-1.0, 1.0).map(lambda value: round(value, 3)), min_size=1, max_size=6))
+@settings(max_examples=20, deadline=None)
+def test_each_bar_is_seen_or_has_its_value(values: list[float]) -> None:
+    """Three pixels of 330 are seen."""
+    axes = _axes(_chart("bars", Series("a", (*values, 1.0, -1.0)), Series("b", (1.0,) * (len(values) + 2))))
+    seen = [abs(bar.get_height()) >= 0.009 * np.ptp(axes.get_ylim()) for bar in axes.containers[0]]
+    told = {text.xy[0]: text.get_text() for text in axes.texts}  # type: ignore[attr-defined]
+    for bar, value, is_seen in zip(axes.containers[0], values, seen, strict=False):
+        text = told.get(bar.get_x() + bar.get_width() / 2)
+        assert (
+            is_seen
+            if text is None
+            else float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(value, rel=0.05)
+        )
+
+
+def test_a_series_without_values_is_named_and_told_to_be_not_measured() -> None:
+    chart = _chart("bars", Series("paper", (1.0, 2.0)), Series("Swell", (None, None)))
+    legend = figure_of(chart).legends[0]
+    assert [text.get_text() for text in legend.get_texts()] == ["paper", "Swell: not measured"]
+    assert [patch.get_visible() for patch in legend.get_patches()] == [True, False]
 
 
 def test_bars_below_0_are_whole() -> None:

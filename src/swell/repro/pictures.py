@@ -10,6 +10,8 @@ from textwrap import fill, wrap
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import Formatter
 
 from swell.repro.findings import Chart, Panel, Series
 from swell.repro.line_names import name_ends, shown_values
@@ -36,6 +38,8 @@ MOST_LINES = 3
 LETTERS_ASLANT = 4.8
 #: Of a group's place, bars take this share.
 BARS_SHARE = 0.8
+#: Share of an axis' height up to which a bar is too short to be seen: three pixels.
+SHORT = 0.01
 #: Room below bars that hang from 0, and around lines, as a share of their height.
 MARGIN = 0.05
 
@@ -77,19 +81,20 @@ def _figure(chart: Chart) -> Figure:
 
 
 def _add_legend(figure: Figure, chart: Chart, all_axes: Iterable[Axes]) -> None:
-    """In the order of the series: in one line if they fit, else in columns."""
+    """In the order of the series, in one line if they fit, else in columns; without a sign: not measured."""
     handles = {
         label: handle
         for axes in all_axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    labels = [label for label in dict.fromkeys(_labels(chart)) if label in handles]
-    lengths = [len(label) + (9 if chart.kind != "bars" else 6) for label in labels]
+    labels = list(dict.fromkeys(_labels(chart)))
+    told = [label if label in handles else f"{label}: not measured" for label in labels]
+    lengths = [len(label) + (9 if chart.kind != "bars" else 6) for label in told]
     room = LETTERS_AN_INCH * figure.get_figwidth()
-    num_columns = len(labels) if sum(lengths) <= room else int(room / max(lengths))
+    num_columns = len(told) if sum(lengths) <= room else int(room / max(lengths))
     figure.legend(
-        [handles[label] for label in labels],
-        labels,
+        [handles.get(label, Patch(visible=False)) for label in labels],
+        told,
         loc="outside lower center",
         ncols=max(num_columns, 1),
         fontsize=WORDS,
@@ -105,7 +110,7 @@ def _labels(chart: Chart) -> Iterable[str]:
 
 def _scale(axes: Axes, chart: Chart) -> None:
     """Bars stand on 0; lines do, unless they would all lie close together far above it."""
-    values = [value for panel in chart.panels for series in panel.series for value in _known(series)]
+    values = _values(chart)
     if chart.needs_log:
         axes.set_yscale("log")
         axes.set_ylim(0.5 * min(value for value in values if value > 0.0), 1.5 * max(values))
@@ -114,6 +119,11 @@ def _scale(axes: Axes, chart: Chart) -> None:
         least, most = min([0.0, *values]), max([0.0, *values])
         room = MARGIN * (most - least)
         axes.set_ylim(least - (room if least < 0.0 else 0.0), (most + room) or 1.0)
+
+
+def _values(chart: Chart) -> list[float]:
+    """Of all panels."""
+    return [value for panel in chart.panels for series in panel.series for value in _known(series)]
 
 
 def _known(series: Series) -> list[float]:
@@ -183,7 +193,7 @@ def _end_axis(axes: Axes, chart: Chart, told: Sequence[Series]) -> None:
 
 # ---------------------------------------------------------------- bars
 def _draw_bars(axes: Axes, chart: Chart, panel: Panel, told: Sequence[Series]) -> None:
-    """At each place the bars that there are, side by side; a `0` for one without height."""
+    """At each place the bars that there are, side by side; one too short to be seen has its value there."""
     numbers = {label: number for number, label in enumerate(dict.fromkeys(_labels(chart)))}
     has_values = chart.needs_log and len(told) * len(chart.x) <= MAX_TOLD
     wide = BARS_SHARE / max(len(told), 1)
@@ -198,10 +208,30 @@ def _draw_bars(axes: Axes, chart: Chart, panel: Panel, told: Sequence[Series]) -
         if has_values:
             axes.bar_label(bars, fmt="%.3g", fontsize=SMALL)
             continue
-        for place, value in zip(places, values, strict=True):
-            if value == 0.0:
-                axes.annotate("0", (place, 0.0), ha="center", va="bottom", fontsize=SMALL)
+        _tell_short_ones(axes, chart, places, values, wide)
     axes.axhline(0.0, color="black", lw=0.6)
+
+
+def _tell_short_ones(
+    axes: Axes, chart: Chart, places: Sequence[float], values: Sequence[float], wide: float
+) -> None:
+    """Above 0, for there is always room; upright where the value is wider than its bar."""
+    all_values = _values(chart)
+    short = SHORT * (max([0.0, *all_values]) - min([0.0, *all_values]))
+    letters = PLACE_LETTERS[False, len(chart.panels) > 1] * wide / len(chart.x)
+    for place, value in zip(places, values, strict=True):
+        if abs(value) <= short:
+            text = Formatter.fix_minus(f"{value + 0.0:.2g}")  # -0.0 is 0
+            axes.annotate(
+                text,
+                (place, max(value, 0.0)),
+                (0.0, 1.0),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                rotation=90 if 1 < len(text) > letters else 0,
+                fontsize=SMALL,
+            )
 
 
 def _name_places(axes: Axes, chart: Chart) -> None:
