@@ -1,4 +1,4 @@
-"""A real HTTP server that reads OTLP requests."""
+"""An HTTP server that reads OTLP requests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from email.message import Message
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from tests.live.http_server import Reply, serving
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Collector:
     retry_after: str = ""  #: seconds
     is_answering: threading.Event = field(default_factory=threading.Event)  #: unset: requests wait for it
 
-    def take(self, path: str, headers: Any, body: bytes) -> int:
+    def take(self, path: str, headers: Message, body: bytes) -> int:
         self.is_answering.wait()
         status = self.statuses.pop(0) if self.statuses else 200
         if status == 200:
@@ -48,26 +48,13 @@ def collecting() -> Iterator[Collector]:
     collector = Collector()
     collector.is_answering.set()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(collector.take(self.path, self.headers, body), collector.reason or None)
-            if collector.retry_after:
-                self.send_header("retry-after", collector.retry_after)
-            self.send_header("content-length", "0")
-            self.end_headers()
+    def answer(_method: str, path: str, headers: Message, body: bytes) -> Reply:
+        status = collector.take(path, headers, body)
+        after = {"retry-after": collector.retry_after} if collector.retry_after else {}
+        return Reply(status, {"content-length": "0", **after}, collector.reason)
 
-        def log_message(self, *_words: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    collector.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield collector
-    finally:
-        collector.is_answering.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(answer) as collector.url:
+        try:
+            yield collector
+        finally:
+            collector.is_answering.set()

@@ -1,16 +1,17 @@
-"""A real HTTP server that keeps what it was sent."""
+"""An HTTP server that keeps what it was sent."""
 
 from __future__ import annotations
 
 import base64
 import hmac
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.message import Message
 from typing import Any
+
+from tests.live.http_server import Reply, serving
 
 from swell.live.webhooks.signature import PREFIX
 
@@ -28,7 +29,7 @@ class Receiver:
     num_requests: int = 0
     num_gets: int = 0
 
-    def take(self, headers: Any, body: bytes) -> int:
+    def take(self, headers: Message, body: bytes) -> int:
         self.num_requests += 1
         key = base64.b64decode(self.secret.removeprefix(PREFIX))
         signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -48,31 +49,12 @@ class Receiver:
 def receiving(secret: str) -> Iterator[Receiver]:
     receiver = Receiver(secret)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            self._answer(receiver.take(self.headers, body))
+    def answer(method: str, _path: str, headers: Message, body: bytes) -> Reply:
+        if method == "POST":
+            return Reply(receiver.take(headers, body), receiver.headers)
+        receiver.num_gets += 1
+        return Reply(204, receiver.headers)
 
-        def do_GET(self) -> None:
-            receiver.num_gets += 1
-            self._answer(204)
-
-        def _answer(self, status: int) -> None:
-            self.send_response(status)
-            for name, value in receiver.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-
-        def log_message(self, *_words: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver.url = f"http://127.0.0.1:{server.server_port}/hook?token=sesame"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(answer) as address:
+        receiver.url = f"{address}/hook?token=sesame"
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
