@@ -17,6 +17,7 @@ from swell.cli.output import console, print_json, print_table, warn
 from swell.cli.resizes import HEADINGS, resize_row
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
+from swell.model.counted import told_devices
 from swell.model.lengths import span
 from swell.model.sizes import format_bytes
 
@@ -240,8 +241,7 @@ def _standing(view: JobView) -> str:
 def _workers(view: JobView) -> str:
     most = "or more" if view.max_workers is None else f"to {view.max_workers}"
     wanted = str(view.min_workers) if view.min_workers == view.max_workers else f"{view.min_workers} {most}"
-    each = "1 device" if view.devices_per_worker == 1 else f"{view.devices_per_worker} devices"
-    return f"{view.workers} now, {wanted} wanted, {each} each"
+    return f"{view.workers} now, {wanted} wanted, {told_devices(view.devices_per_worker)} each"
 
 
 def _batch(view: JobView) -> str:

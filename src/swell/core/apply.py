@@ -22,6 +22,7 @@ from swell.core.record import JobRecord
 from swell.core.resizes import Mark
 from swell.core.state import HeadState
 from swell.core.unknown_gangs import UnknownGangEvent
+from swell.model.counted import told_workers
 from swell.model.event import (
     CancelRequested,
     ClockStepped,
@@ -289,7 +290,8 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     state.set_rate(record, record.num_workers)
     state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))
-    text = f"trains with {_workers(record.num_workers)}{_step(record, 'from', event.steps)}{_batch(record)}"
+    size = told_workers(record.num_workers)
+    text = f"trains with {size}{_step(record, 'from', event.steps)}{_batch(record)}"
     state.tell(record, "started", text)
 
 
@@ -320,7 +322,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     state.set_rate(record, record.num_workers)
     if record.spec.elasticity is Elasticity.LIVE:  # a restart job reports no end of its pause
         record.progress.pause(event.at_s, record.num_workers)
-    size = f"{before} to {_workers(record.num_workers)}"
+    size = f"{before} to {told_workers(record.num_workers)}"
     text = f"went from {size}{_step(record, 'at', event.steps)}{_batch(record)}"
     state.tell(record, "resized", text)
 
@@ -333,14 +335,14 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     if state.is_ruled_out(record, gang.goal.devices):  # it is not asked again to go there
         return
     if not set(state.cluster.devices).issuperset(gang.goal.devices):  # the next plan is without
-        kept = _workers(record.num_workers)
+        kept = told_workers(record.num_workers)
         state.tell(
             record, "resize_failed", f"kept its {kept}: devices of the change have left: {event.message}"
         )
         return
     note = backoff.note_refused_share if gang.is_given_a_share else backoff.note_failed_change
     cause = note(state.now_s, event.message)
-    kept = _told_configuration(record) if gang.is_reconfigured_in_place else _workers(record.num_workers)
+    kept = _told_configuration(record) if gang.is_reconfigured_in_place else told_workers(record.num_workers)
     state.tell(record, "resize_failed", f"kept its {kept}: the change did not work: {cause}")
 
 
@@ -573,7 +575,3 @@ def _step(record: JobRecord, preposition: str, steps: int) -> str:
 def _batch(record: JobRecord) -> str:
     """Where it may be another one than the job's own."""
     return f", with {_told_configuration(record)}" if record.spec.may_change_batch else ""
-
-
-def _workers(num: int) -> str:
-    return f"{num} worker" if num == 1 else f"{num} workers"

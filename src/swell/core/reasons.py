@@ -11,6 +11,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.hysteresis import GAIN_OVER_COST, Steadied
+from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import NOWHERE
 from swell.model.plan import Allocation, Placement, Reason
 from swell.model.quota import NO_QUOTA
@@ -64,7 +65,7 @@ class PlanAccount:
         if (why := self.backing_off.get(self.snapshot.job_ids[row])) is not None:
             return Reason("backoff", why)
         if workers == 0:
-            return Reason("waiting", f"waiting for {_workers(want)}: the devices are busy")
+            return Reason("waiting", f"waiting for {told_workers(want)}: the devices are busy")
         return Reason("held", self._why_held(row, workers, want, held))
 
     @cached_property
@@ -90,10 +91,10 @@ class PlanAccount:
         snapshot = self.snapshot
         quota = int(cast(IntArray, snapshot.quota_devices)[snapshot.tenant[row]])
         if not snapshot.options.num[row]:
-            return f"waits: none of its allowed sizes fits in the {_devices(quota)} of its tenant's quota"
+            return f"waits: none of its allowed sizes fits in the {told_devices(quota)} of its tenant's quota"
         taken = int(snapshot.devices_of_tenants(self.steadied.workers)[snapshot.tenant[row]])
         smallest = int(snapshot.options.devices[snapshot.options.starts[row]])
-        others = f"its tenant's quota is {_devices(quota)}, of which other jobs have {taken}"
+        others = f"its tenant's quota is {told_devices(quota)}, of which other jobs have {taken}"
         return f"waits: {others}; it needs {smallest}"
 
     def _is_only_moved(self, row: int) -> bool:
@@ -101,10 +102,11 @@ class PlanAccount:
 
     def _why_held(self, row: int, workers: int, want: int, held: int) -> str:
         if workers != held:
-            return f"gets {_workers(workers)} of {want}: other jobs still hold the remaining devices"
+            return f"gets {told_workers(workers)} of {want}: other jobs still hold the remaining devices"
+        keeps = f"keeps {told_workers(held)}"
         if want < held:
-            return f"keeps {_workers(held)}: no other job needs the devices now, or it was resized recently"
-        return f"keeps {_workers(held)}: {self._why_not_grown(row, want)}"
+            return f"{keeps}: no other job needs the devices now, or it was resized recently"
+        return f"{keeps}: {self._why_not_grown(row, want)}"
 
     def _why_not_grown(self, row: int, want: int) -> str:
         """In the order in which `steady` asks."""
@@ -119,11 +121,3 @@ class PlanAccount:
                 saves = f"growing to {want} would save {max(saves_s, 0.0):.2g} s"
                 return f"{saves}, less than {GAIN_OVER_COST:g} times the {cost_s:.2g} s that a resize costs"
         return f"no free devices to grow to {want}, or the job is about to end or be resized"
-
-
-def _devices(num: int) -> str:
-    return "1 device" if num == 1 else f"{num} devices"
-
-
-def _workers(num: int) -> str:
-    return "1 worker" if num == 1 else f"{num} workers"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from swell.model.counted import told_devices
 from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
 
@@ -41,5 +42,5 @@ def _told(devices: Mapping[str, int]) -> str:
 
 
 def _listed(devices: Mapping[str, int]) -> str:
-    told = (f"{kind} ({num} device{'' if num == 1 else 's'})" for kind, num in sorted(devices.items()))
+    told = (f"{kind} ({told_devices(num)})" for kind, num in sorted(devices.items()))
     return ", ".join(told)

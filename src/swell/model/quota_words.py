@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.model.counted import told_devices
 from swell.model.quota import Quota, Quotas
 
 
@@ -12,7 +13,7 @@ def told_share(share: float) -> str:
 
 def told_quota(quota: Quota) -> str:
     """8 devices, 25% of the devices, or both."""
-    devices = [] if quota.devices is None else [f"{quota.devices} device{'s'[: quota.devices != 1]}"]
+    devices = [] if quota.devices is None else [told_devices(quota.devices)]
     share = [] if quota.share is None else [f"{told_share(quota.share)} of the devices"]
     return " and ".join([*devices, *share]) or "any number of devices"
 

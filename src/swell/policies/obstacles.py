@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
+from swell.model.counted import told_devices
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
@@ -110,7 +111,7 @@ def refusal(
 def _quota(snapshot: Snapshot, row: int) -> str:
     """As the end of a sentence."""
     quota = wording.quota_of(snapshot, row)
-    return "" if quota is None else f", and its tenant's quota is {wording.devices(quota)}"
+    return "" if quota is None else f", and its tenant's quota is {told_devices(quota)}"
 
 
 def _least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s: float) -> FloatArray:

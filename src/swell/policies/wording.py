@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.model.counted import told_devices, told_workers
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.solvers.queueing import NEVER_S
@@ -14,20 +15,19 @@ def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> R
     """A promised job that runs; `saved_s` is what its workers above the floor save."""
     promise = _promise(until_s)
     if workers == floor:
-        return Reason("promised", f"has {_workers(workers)}, exactly what {promise} needs now")
+        return Reason("promised", f"has {told_workers(workers)}, exactly what {promise} needs now")
     if floor == 0:
         return Reason(
             "boosted",
-            f"has {_workers(workers)}: ahead of schedule for {promise}, uses idle devices",
+            f"has {told_workers(workers)}: ahead of schedule for {promise}, uses idle devices",
         )
     more = f"plus {workers - floor} to finish {seconds(saved_s)} sooner"
-    return Reason("boosted", f"has {_workers(workers)}: {floor} needed now for {promise}, {more}")
+    return Reason("boosted", f"has {told_workers(workers)}: {floor} needed now for {promise}, {more}")
 
 
 def barely_keeps_promise(workers: int, until_s: float) -> Reason:
     """A promised job whose reserve is used up."""
-    has = f"has {_workers(workers)}, the most that are useful and free"
-    return Reason("promised", f"{has}: {_promise(until_s)} {NO_SLACK}")
+    return Reason("promised", f"{_has_most(workers)}: {_promise(until_s)} {NO_SLACK}")
 
 
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:
@@ -37,7 +37,7 @@ def promise_can_wait(until_s: float, starts_s: float) -> Reason:
 
 def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
     """A promise that does not fit any more, by belief."""
-    has = f"has {_workers(workers)}, the most that are useful and free" if workers else "waits for devices"
+    has = _has_most(workers) if workers else "waits for devices"
     end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"expected to end {_in(ends_s)}"
     return Reason("at_risk", f"{has}: {_promise(until_s)} is at risk, {end}")
 
@@ -46,14 +46,14 @@ def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason
     """A job that runs on what promises leave."""
     end = f"expected to end {_in(ends_s)}"
     if workers == smallest:
-        return Reason("sharing", f"has {_workers(workers)}, its minimum; {end}")
+        return Reason("sharing", f"has {told_workers(workers)}, its minimum; {end}")
     more = f"plus {workers - smallest} to finish {seconds(saved_s)} sooner"
-    return Reason("boosted", f"has {_workers(workers)}: minimum {smallest}, {more}; {end}")
+    return Reason("boosted", f"has {told_workers(workers)}: minimum {smallest}, {more}; {end}")
 
 
 def gets(workers: int, why: str, ends_s: float) -> Reason:
     """A job that has what a simple rule gives it."""
-    return Reason("sharing", f"has {_workers(workers)}: {why}; expected to end {_in(ends_s)}")
+    return Reason("sharing", f"has {told_workers(workers)}: {why}; expected to end {_in(ends_s)}")
 
 
 def waits(for_what: str, starts_s: float) -> Reason:
@@ -83,7 +83,7 @@ def no_size_fits(snapshot: Snapshot, row: int) -> str:
     quota = quota_of(snapshot, row)
     if quota is not None and quota < snapshot.num_owned:
         what = "allow fewer workers, or ask for a higher quota"
-        return f"none of its allowed sizes fits in its tenant's quota of {devices(quota)}; {what}"
+        return f"none of its allowed sizes fits in its tenant's quota of {told_devices(quota)}; {what}"
     return f"none of its allowed sizes fits on the {promisable(snapshot)}; allow fewer workers or add nodes"
 
 
@@ -107,13 +107,8 @@ def refused(refusal: Refusal) -> Reason:
     return Reason("refused", f"refused: {refusal.text}")
 
 
-def devices(number: int) -> str:
-    """So many, as words."""
-    return "1 device" if number == 1 else f"{number} devices"
-
-
-def _workers(number: int) -> str:
-    return "1 worker" if number == 1 else f"{number} workers"
+def _has_most(workers: int) -> str:
+    return f"has {told_workers(workers)}, the most that are useful and free"
 
 
 def _promise(until_s: float) -> str:
