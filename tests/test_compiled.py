@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FunctionType
@@ -38,6 +40,50 @@ def test_many_rows_are_compiled_and_few_are_not_unless_there_will_be_many_calls(
     numbers = np.arange(5.0)
     machine_code(numbers)
     assert numbers.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+FIRST = """
+from swell.compiled import part
+
+STEP = {step}
+
+
+@part
+def one_more(number: float) -> float:
+    return number + {more}
+"""
+SECOND = """
+import numpy as np
+from first import STEP, one_more
+
+
+def total(numbers: np.ndarray) -> float:
+    total = 0.0
+    for number in numbers:
+        total += STEP * one_more(number)
+    return total
+"""
+
+
+def test_a_part_may_lie_in_another_file_and_machine_code_on_disk_is_of_the_present_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A start finds only what the files say that there are now, in the part and in the numbers alike."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "second.py").write_text(SECOND)
+    names, found = set(), []
+    for step, more in ((1, 1), (1, 2), (3, 2), (1, 1)):
+        (tmp_path / "first.py").write_text(FIRST.format(step=step, more=more))
+        for module in ("first", "second"):
+            sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        compiled._crc.cache_clear()  # as in a new process
+        machine_code = compiled.compiled(importlib.import_module("second").total)
+        names.add(machine_code.__qualname__)
+        found.append(machine_code(np.arange(3.0)))
+    assert found == [6.0, 9.0, 27.0, 6.0]
+    assert len(names) == 3
 
 
 def test_while_it_is_deferred_only_a_thread_that_compiles_has_machine_code(

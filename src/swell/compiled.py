@@ -28,7 +28,7 @@ _compiling: set[int] = set()  #: threads within `compiling`
 
 
 def part(kernel: Kernel) -> Kernel:
-    """A loop that kernels of the same file may call, and that is compiled with them."""
+    """A loop that kernels may call, and that is compiled with them."""
     _parts.add(kernel)
     return kernel
 
@@ -98,8 +98,9 @@ def compiling(num_more: float = math.inf) -> Iterator[Portion]:
 def compiled(kernel: Kernel) -> Kernel:
     """`kernel` as machine code.
 
-    It may use numbers, numpy arrays, named tuples of them and loops, and of our functions those of its own
-    file that are a `part`: the machine code on disk is made anew when that file changes.
+    It may use numbers, numpy arrays, named tuples of them and loops, and of our functions those that are a
+    `part`. The machine code on disk is made anew when a file of one of these functions changes, or a number
+    or the columns of a named tuple that one of them has of another file.
     """
     global _is_kept
     from numba import njit
@@ -119,12 +120,27 @@ def _link(kernel: FunctionType) -> FunctionType:
         name: compiled(one) for name, one in called.items() if isinstance(one, FunctionType) and one in _parts
     }
     twin = FunctionType(kernel.__code__, {**kernel.__globals__, **parts}, kernel.__name__)
-    # Machine code on disk is found by this name: that of another version of the file is not even looked at.
+    # Machine code on disk is found by this name: that of another version of a file is not even looked at.
     twin.__module__ = kernel.__module__
-    twin.__qualname__ = f"{kernel.__qualname__}_{_digest(kernel.__code__.co_filename):08x}"
+    twin.__qualname__ = f"{kernel.__qualname__}_{_digest(kernel):08x}"
     return twin
 
 
 @cache
-def _digest(file: str) -> int:
+def _digest(kernel: FunctionType) -> int:
+    """Of its file, and of what it has of others: parts, numbers, and the columns of named tuples."""
+    told: list[object] = [_crc(kernel.__code__.co_filename)]
+    for name in sorted({*kernel.__code__.co_names, *map(str, kernel.__annotations__.values())}):
+        value = kernel.__globals__.get(name)
+        if isinstance(value, FunctionType) and value in _parts:
+            told.append(_digest(value))
+        elif isinstance(value, int | float):
+            told.append((name, value))
+        elif (columns := getattr(value, "_fields", None)) is not None:
+            told.append((name, columns))
+    return zlib.crc32(repr(told).encode())
+
+
+@cache
+def _crc(file: str) -> int:
     return zlib.crc32(Path(file).read_bytes())

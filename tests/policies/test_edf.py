@@ -33,7 +33,7 @@ from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
 from swell.solvers.filling import FreeProfile
-from swell.solvers.profile import Plans, Takers
+from swell.solvers.profile.plans import Plans, Takers
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}

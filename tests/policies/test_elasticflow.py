@@ -28,7 +28,7 @@ from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.levels import useful_levels
-from swell.solvers.profile import BROKEN
+from swell.solvers.profile.plans import BROKEN
 
 FIGURE_3 = {1: 1.0, 2: 1.5}
 FIGURE_4 = {1: 1.0, 2: 1.5, 4: 2.0}

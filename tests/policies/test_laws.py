@@ -22,7 +22,7 @@ from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Period, Policy, declared
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
-from swell.solvers.profile import MOMENT_S
+from swell.solvers.profile.plans import MOMENT_S
 
 every_policy = pytest.mark.parametrize(
     "policy",

@@ -33,7 +33,7 @@ from swell.policies.elasticflow.promises import NO_LEVEL, PromisePlanner, Promis
 from swell.policies.elasticflow.standing import remembered, to_remember
 from swell.policies.levels import useful_levels
 from swell.solvers.filling import no_plans
-from swell.solvers.profile import BROKEN, JUST, MARGIN
+from swell.solvers.profile.plans import BROKEN, JUST, MARGIN
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from tests.solvers.takers import Taker, free_at, steps_of
 
 from swell.solvers.filling import FreeProfile
-from swell.solvers.profile import BROKEN, MARGIN, Plans
+from swell.solvers.profile.plans import BROKEN, MARGIN, Plans
 
 NEARLY = 1 - 1e-7
 

@@ -12,10 +12,11 @@ from tests.solvers.takers import Taker, columns, fill_all, free_at, free_for, so
 
 from swell.arrays import IntArray
 from swell.compiled import NUM_ROWS_WORTH_IT
-from swell.solvers import filling, profile
+from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.grouped import NO_GROUP, GroupedProfile
-from swell.solvers.profile import AS_PLANNED, EARLY, LATE, Plans
+from swell.solvers.profile import segments
+from swell.solvers.profile.plans import AS_PLANNED, EARLY, LATE, Plans
 
 ways = st.sampled_from([AS_PLANNED, LATE, EARLY])
 
@@ -72,8 +73,8 @@ def test_neither_narrow_blocks_nor_machine_code_change_anything(
     tasks = unbound(tasks)
     of_task = np.resize(np.array(group), len(tasks))
     answers = []
-    for num_takers, width in ((0, profile.WIDTH), (0, 2), (NUM_ROWS_WORTH_IT, profile.WIDTH)):
-        with patch.object(profile, "WIDTH", width), patch.object(filling, "WIDTH", width):
+    for num_takers, width in ((0, segments.WIDTH), (0, 2), (NUM_ROWS_WORTH_IT, segments.WIDTH)):
+        with patch.object(segments, "WIDTH", width), patch.object(filling, "WIDTH", width):
             free, plans = grouped(of_task, [3, 5], 8, num_takers), no_plans(len(tasks))
             free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
             answers.append([column.tolist() for column in plans])

@@ -33,14 +33,26 @@ from tests.solvers.takers import (
 )
 
 from swell.compiled import NUM_ROWS_WORTH_IT
-from swell.solvers import filling, profile
+from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, copy_of, no_plans
-from swell.solvers.profile import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans
+from swell.solvers.profile import segments
+from swell.solvers.profile.plans import (
+    AS_PLANNED,
+    BROKEN,
+    EARLY,
+    JUST,
+    LATE,
+    MARGIN,
+    MOMENT_S,
+    SPARE_S,
+    Plans,
+    take,
+)
 
 curves = st.sampled_from(CURVES)
 ways = st.sampled_from([LATE, EARLY])
 #: What plans have to spare, of a few steps.
-A_MOMENT_S = 10 * profile.SPARE_S
+A_MOMENT_S = 10 * SPARE_S
 
 
 @given(num_devices=st.integers(0, 9), how=ways, is_late_served=st.booleans(), data=st.data())
@@ -112,7 +124,7 @@ def test_plans_that_were_made_are_kept_when_time_has_passed(
     for position in range(len(rows)):
         assert kept.grade[position] == standing.grade[position]
         expected = steps_of_plan(standing, position)
-        if len(expected) > 1 and expected[1][0] <= profile.MOMENT_S:
+        if len(expected) > 1 and expected[1][0] <= MOMENT_S:
             continue  # a step that is due in a moment may be taken now
         assert np.allclose(steps_of_plan(kept, position), expected, atol=A_MOMENT_S)
 
@@ -123,7 +135,7 @@ def test_alone_the_lowest_level_that_suffices_is_taken_as_late_as_can_be(
 ) -> None:
     task, free = Taker(curve, need, end_s), FreeProfile(num_devices, 1)
     plans = fill_all(free, [task])
-    spare = profile.SPARE_S * task.rates[-1]
+    spare = SPARE_S * task.rates[-1]
     enough = [
         level
         for work in (need + spare, need)
@@ -142,9 +154,7 @@ def test_alone_the_lowest_level_that_suffices_is_taken_as_late_as_can_be(
         for lower in range(top)
     ]
     cut_s = steps[-1][0]
-    assert cut_s == pytest.approx(max(cuts_s), abs=A_MOMENT_S) or (
-        cut_s == 0.0 and max(cuts_s) <= profile.MOMENT_S
-    )
+    assert cut_s == pytest.approx(max(cuts_s), abs=A_MOMENT_S) or (cut_s == 0.0 and max(cuts_s) <= MOMENT_S)
 
 
 @given(num_devices=st.integers(1, 9), data=st.data())
@@ -176,7 +186,7 @@ def test_early_is_never_later_than_late(data: st.DataObject, num_devices: int) -
 
 
 def test_a_step_that_is_due_in_a_moment_is_taken_now() -> None:
-    for due_s, now in ((2 * profile.MOMENT_S, 0), (profile.MOMENT_S / 2, 2)):
+    for due_s, now in ((2 * MOMENT_S, 0), (MOMENT_S / 2, 2)):
         plans = fill_all(FreeProfile(4, 1), [Taker(CURVES[0], 1.5 * (10.0 - due_s), 10.0)])
         assert (plans.now[0], plans.top[0]) == (now, 2)
         assert plans.change_s[0] == pytest.approx(10.0 - due_s if now else due_s, abs=A_MOMENT_S)
@@ -302,7 +312,7 @@ def check_paid(free: FreeProfile, changed: Taker, plans: Plans, row: int, is_sta
         return
     padded = [changed] * (row + 1)
     own, fresh = free.copy(), no_plans(row + 1)
-    profile._take(own.columns, columns(padded), plans, row, -1)
+    take(own.columns, columns(padded), plans, row, -1)
     bound = [replace(task, is_bound=is_start) for task in padded]
     if is_start:
         own.take_now(np.array([changed.devices[changed.held]]), np.array([changed.idle_s]))
@@ -456,7 +466,7 @@ def test_blocks_of_any_width_change_nothing(
 ) -> None:
     """Narrow ones are more than there is room for, too: it grows."""
     wide = filled(tasks, num_devices, how)
-    with patch.object(profile, "WIDTH", width), patch.object(filling, "WIDTH", width):
+    with patch.object(segments, "WIDTH", width), patch.object(filling, "WIDTH", width):
         narrow = filled(tasks, num_devices, how)
         same(wide, narrow)
 
@@ -480,7 +490,7 @@ def test_room_that_grows_changes_nothing(tasks: list[Taker], num_devices: int, h
     ample = filled(tasks, num_devices, how)
     free, plans = FreeProfile(num_devices, 0), no_plans(len(tasks))
     num_blocks = len(free.columns.order)
-    with patch.object(profile, "WIDTH", 2), patch.object(filling, "WIDTH", 2):
+    with patch.object(segments, "WIDTH", 2), patch.object(filling, "WIDTH", 2):
         free = FreeProfile(num_devices, 0)
         free.fill(columns(tasks), plans, np.arange(len(tasks)), how, True)
         same(ample, (plans, free))

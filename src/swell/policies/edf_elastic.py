@@ -17,7 +17,7 @@ from swell.policies.order import by_deadline
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.filling import copy_of, no_plans
-from swell.solvers.profile import AS_PLANNED, MOMENT_S, Plans
+from swell.solvers.profile.plans import AS_PLANNED, MOMENT_S, Plans
 
 #: Jobs that are planned before the next look whether any device is left.
 NUM_AT_ONCE = 16

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.profile import (
-    MOST_SEGMENTS,
+from swell.solvers.profile.fill import fill_in_order
+from swell.solvers.profile.pay import PAY_ROOM, pay_in_order, take_beyond
+from swell.solvers.profile.plans import MOST_SEGMENTS, TAKE_ROOM, Plans, Takers
+from swell.solvers.profile.segments import (
+    STRETCH_ROOM,
     WIDTH,
     FreeSegments,
-    Plans,
-    Takers,
-    fill_in_order,
-    pay_in_order,
-    take_beyond,
     take_now,
     take_what_is_free,
     write_least,
@@ -92,13 +90,21 @@ class FreeProfile:
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
         """So many (n,) are not free from now until (n,) then."""
         run = suited(take_now, self.num_takers)
-        self._serve_all(len(until_s), lambda rest: run(self.columns, num_devices[rest], until_s[rest]))
+        serve(
+            len(until_s),
+            lambda rest: run(self.columns, num_devices[rest], until_s[rest]),
+            [self],
+            STRETCH_ROOM,
+        )
 
     def take_what_is_free(self, num_devices: IntArray, until_s: FloatArray) -> BoolArray:
         """(n,) whether so many (n,) are free from now until (n,) then; if so, they are taken."""
         is_free, run = np.zeros(len(num_devices), dtype=bool), suited(take_what_is_free, self.num_takers)
-        self._serve_all(
-            len(is_free), lambda rest: run(self.columns, num_devices[rest], until_s[rest], is_free[rest])
+        serve(
+            len(is_free),
+            lambda rest: run(self.columns, num_devices[rest], until_s[rest], is_free[rest]),
+            [self],
+            STRETCH_ROOM,
         )
         return is_free
 
@@ -111,7 +117,7 @@ class FreeProfile:
         is_late_served: bool = False,
         worst: IntArray | None = None,
     ) -> int:
-        """Each taker in order takes what its plan needs; see `profile.fill_in_order`.
+        """Each taker in order takes what its plan needs; see `fill_in_order`.
 
         Args:
             how: one for all, or (n,) one for each of `rows`.
@@ -119,40 +125,30 @@ class FreeProfile:
 
         Returns: how many of `rows` were served: fewer than all only if the next one's grade is too bad.
         """
-        if worst is None:
-            worst = ANY
-        ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
-        num_served, run = 0, suited(fill_in_order, self.num_takers)
-        while num_served < len(rows):
-            rest = slice(num_served, None)
-            num_more = int(run(self.columns, takers, plans, rows[rest], ways[rest], worst, is_late_served))
-            num_served += num_more
-            if num_served == len(rows) or self.has_room(MOST_SEGMENTS + 2):
-                break
-            self._grow(len(self.columns.order))
-        return num_served
+        run, ways = suited(fill_in_order, self.num_takers), each_way(how, rows)
+        bad = ANY if worst is None else worst
+        return serve(
+            len(rows),
+            lambda rest: run(self.columns, takers, plans, rows[rest], ways[rest], bad, is_late_served),
+            [self],
+            TAKE_ROOM,
+        )
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
         is_paid, run = np.zeros(len(rows), dtype=bool), suited(pay_in_order, self.num_takers)
-        self._serve_all(
+        serve(
             len(rows),
             lambda rest: run(self.columns, takers, plans, others, rows[rest], levels[rest], is_paid[rest]),
+            [self],
+            PAY_ROOM,
         )
         return is_paid
 
     def take_beyond(self, takers: Takers, others: Plans, plans: Plans, rows: IntArray) -> None:
         """Each takes what its other plan needs beyond its own; see `pay`."""
         run = suited(take_beyond, self.num_takers)
-        self._serve_all(len(rows), lambda rest: run(self.columns, takers, others, plans, rows[rest]))
-
-    def _serve_all(self, num: int, serve: Callable[[slice], int]) -> None:
-        """Serve so many; with more room, the rest if there was too little."""
-        done = 0
-        while done < num:
-            done += int(serve(slice(done, None)))
-            if done < num:
-                self._grow(len(self.columns.order))
+        serve(len(rows), lambda rest: run(self.columns, takers, others, plans, rows[rest]), [self], PAY_ROOM)
 
     def has_room(self, num_more: int) -> bool:
         """For so many blocks more."""
@@ -180,6 +176,31 @@ class FreeProfile:
             order=np.pad(old.order, (0, more)),
             num_blocks=old.num_blocks,
         )
+
+
+def serve(num: int, run: Callable[[slice], int], profiles: Sequence[FreeProfile], room: int) -> int:
+    """Serve so many takers in order, with more room as often as it lacks.
+
+    Args:
+        run: serves those of a slice; returns how many it served before one that it would not serve, or for
+            which a profile had less than this room.
+        room: blocks.
+
+    Returns: how many were served; fewer than all only if one was not in spite of the room.
+    """
+    num_served = 0
+    while num_served < num:
+        for profile in profiles:
+            profile.make_room(room)
+        num_served += int(run(slice(num_served, None)))
+        if all(profile.has_room(room) for profile in profiles):
+            break
+    return num_served
+
+
+def each_way(how: IntArray | int, rows: IntArray) -> IntArray:
+    """(n,) how each of `rows` is planned, where there may be one way for all."""
+    return np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
 
 
 def no_segments(num_blocks: int) -> FreeSegments:

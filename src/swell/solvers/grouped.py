@@ -8,8 +8,10 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.filling import ANY, FreeProfile, no_segments
-from swell.solvers.profile import ROOM, FreeSegments, Plans, Takers, fill_in_groups
+from swell.solvers.filling import ANY, FreeProfile, each_way, no_segments, serve
+from swell.solvers.profile.fill import GROUP_ROOM, fill_in_groups
+from swell.solvers.profile.plans import Plans, Takers
+from swell.solvers.profile.segments import FreeSegments
 
 #: In a column of groups: of none.
 NO_GROUP = -1
@@ -98,38 +100,20 @@ class GroupedProfile:
         """
         if self._group is None:
             return self.everything.fill(takers, plans, rows, how, is_late_served, worst)
-        ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
-        worst, exempt = ANY if worst is None else worst, NONE_EXEMPT if exempt is None else exempt
-        run, num_served = suited(fill_in_groups, self.everything.num_takers), 0
-        while True:
-            self._make_room()
-            everything, groups, rest = self.everything.columns, self._stacked(), slice(num_served, None)
-            least = no_segments(2 * (len(everything.order) + groups.order.shape[1]) + ROOM)
-            num_served += int(
-                run(
-                    everything,
-                    groups,
-                    self._group,
-                    least,
-                    takers,
-                    plans,
-                    rows[rest],
-                    ways[rest],
-                    worst,
-                    is_late_served,
-                    exempt,
-                )
-            )
-            if num_served == len(rows) or all(one.has_room(ROOM) for one in self._profiles):
-                return num_served
+        group, run, ways = (
+            self._group,
+            suited(fill_in_groups, self.everything.num_takers),
+            each_way(how, rows),
+        )
+        bad, free = ANY if worst is None else worst, NONE_EXEMPT if exempt is None else exempt
 
-    @property
-    def _profiles(self) -> list[FreeProfile]:
-        return [self.everything, *self._of_group]
+        def fill_more(rest: slice) -> int:
+            everything, groups = self.everything.columns, self._stacked()
+            least = no_segments(2 * (len(everything.order) + groups.order.shape[1]) + GROUP_ROOM)
+            them = takers, plans, rows[rest], ways[rest]
+            return run(everything, groups, group, least, *them, bad, is_late_served, free)
 
-    def _make_room(self) -> None:
-        for profile in self._profiles:
-            profile.make_room(ROOM)
+        return serve(len(rows), fill_more, [self.everything, *self._of_group], GROUP_ROOM)
 
     def _stacked(self) -> FreeSegments:
         """The columns of all groups in one, of which those of each group are a part from now on."""

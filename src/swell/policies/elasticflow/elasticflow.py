@@ -23,7 +23,7 @@ from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.profile import BROKEN, LATE, MOMENT_S
+from swell.solvers.profile.plans import BROKEN, LATE, MOMENT_S
 
 CrowdedShare = Annotated[
     float,

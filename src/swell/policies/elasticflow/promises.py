@@ -15,7 +15,7 @@ from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
 from swell.solvers.grouped import NO_GROUP, GroupedProfile
 from swell.solvers.marginal import ENDLESS
-from swell.solvers.profile import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
+from swell.solvers.profile.plans import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
 
 #: In place of a held level: a number of workers that is none.
 NO_LEVEL = -1

@@ -14,7 +14,7 @@ from swell.policies.levels import Levels
 from swell.solvers.filling import no_plans
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import Own, TakerGroups, boost, raise_within
-from swell.solvers.profile import BROKEN, Plans
+from swell.solvers.profile.plans import BROKEN, Plans
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
 

@@ -11,7 +11,7 @@ from swell.compiled import suited
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.filling import copy_of, no_plans
-from swell.solvers.profile import Plans
+from swell.solvers.profile.plans import Plans
 
 
 @dataclass(frozen=True, slots=True)
