@@ -5,106 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from swell.api.errors import InvalidOption
+from swell.cli import node_options as option
 
 if TYPE_CHECKING:
     from swell.executors.local.limits.limiter import CoreSharing
 
 
 def node(
-    join: Annotated[
-        str,
-        typer.Option(
-            metavar="HEAD[:PORT]",
-            help="Address of the platform, as `swell up --listen` printed it.",
-            show_default=False,
-        ),
-    ] = "",
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File with a join token of the platform, mode 0600.",
-            show_default=False,
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of this node; no two nodes have the same. Default: host name.",
-            show_default=False,
-        ),
-    ] = None,
-    devices: Annotated[
-        str,
-        typer.Option(
-            metavar="DEVICES",
-            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S.",
-        ),
-    ] = "auto",
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="What the devices are called that jobs ask for with --kind. Devices of one kind must be "
-            "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
-            show_default=False,
-        ),
-    ] = None,
-    cores: Annotated[
-        float,
-        typer.Option(metavar="N", help="Cores of this machine that all workers share; 0: all."),
-    ] = 0.0,
-    cpu_shares: Annotated[
-        str,
-        typer.Option(
-            metavar="MODE",
-            help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
-            "limit) or off.",
-        ),
-    ] = "weight",
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address of this machine at which workers of other nodes reach its own. Default: the one "
-            "that the head sees.",
-            show_default=False,
-        ),
-    ] = None,
-    borrowed: Annotated[
-        bool, typer.Option("--borrowed", help="This machine may be reclaimed at any second.")
-    ] = False,
-    grace: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="Time from SIGTERM until this machine is gone, such as 30s: workers move away meanwhile. "
-            "0s: they are killed at once. A second SIGTERM, and Ctrl-C, end it at once.",
-        ),
-    ] = "0s",
-    leave: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Join nothing: have the `swell node` that runs here leave within this time, such as 30s. "
-            "Workers move away meanwhile.",
-            show_default=False,
-        ),
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="State folder of this node. Default: that of a platform with `-node` behind its name.",
-            show_default=False,
-        ),
-    ] = None,
+    join: option.Join = "",
+    token_file: option.TokenFile = None,
+    name: option.Name = None,
+    devices: option.Devices = "auto",
+    kind: option.Kind = None,
+    cores: option.Cores = 0.0,
+    cpu_shares: option.CpuShares = "weight",
+    advertise: option.Advertise = None,
+    borrowed: option.Borrowed = False,
+    grace: option.Grace = "0s",
+    leave: option.Leave = None,
+    state: option.State = None,
 ) -> None:
     """Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 import typer
 
-from swell.api.durations import parse_duration
 from swell.cli import core_options
 from swell.cli import fill_options as fill
+from swell.cli import simulate_options as option
 from swell.cli.command_line import command_line
-from swell.cli.destinations import check_files, check_folder, writing
-from swell.cli.output import note, print_json, warn, write_json
+from swell.cli.destinations import writing
+from swell.cli.output import note, print_json, warn
 from swell.cli.pool_options import read_pool_options
+from swell.cli.simulate_conditions import read_conditions
+from swell.cli.simulate_files import SimulationFiles
 from swell.cli.simulate_table import print_results
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
@@ -22,14 +24,9 @@ from swell.model.job import AfterRefusal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from swell.model.quota import Quota
     from swell.settings import Settings
-    from swell.sim.epoch_ends import EpochEnds
     from swell.sim.outcome import SimOutcome
-    from swell.sim.pool import Pool
     from swell.sim.report import PolicyResult, Truth
-    from swell.sim.report_data import SimulatedLog
-    from swell.sim.shared_cores import CoreDivision
     from swell.sim.simulate import Scenario
     from swell.sim.stage import Conditions
     from swell.sim.traces.log import Log
@@ -39,110 +36,27 @@ if TYPE_CHECKING:
 
 def simulate(
     context: typer.Context,
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")],
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NODESxDEVICES",
-            help="Equal nodes: 16x8 means 128 devices. Not needed with --pool.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Policies to compare, one row of the table each.")
-    ] = "elasticflow",
-    profiles: Annotated[
-        str,
-        typer.Option(metavar="FOLDER|NAME", help="Folder of throughput tables MODEL.csv, or a built-in set."),
-    ] = "law",
-    resize_cost: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), "
-            "everyone (all jobs pay at every event, as in its simulator), profile (as "
-            "measured live), delay:SECONDS (of starts and growths), none, or a number of seconds.",
-        ),
-    ] = "changed",
-    noise: Annotated[
-        float,
-        typer.Option(metavar="S", help="True rates differ from the profile by a factor exp(S x normal)."),
-    ] = 0.0,
-    profile_error: Annotated[
-        float,
-        typer.Option(
-            metavar="S",
-            help="Rates measured in trial runs differ from the true ones by a factor exp(S x normal).",
-        ),
-    ] = 0.0,
-    between_steps: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION/STEPS",
-            help="Each job makes no step for so long after every so many, as one that evaluates: 2s/500. "
-            "Default: never.",
-            show_default=False,
-        ),
-    ] = None,
+    trace: option.Trace,
+    cluster: option.Cluster = None,
+    policy: option.Policy = "elasticflow",
+    profiles: option.Profiles = "law",
+    resize_cost: option.ResizeCost = "changed",
+    noise: option.Noise = 0.0,
+    profile_error: option.ProfileError = 0.0,
+    between_steps: option.BetweenSteps = None,
     cores: core_options.Cores = None,
     cpu_shares: core_options.CpuSharesOption = "weight",
     interference: core_options.Interference = 0.0,
     report_every: core_options.ReportEvery = None,
-    node_mtbf: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="Mean time between failures of a node. Default: nodes never fail."
-        ),
-    ] = None,
-    node_mttr: Annotated[
-        str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
-    ] = "1h",
-    pool: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="INTERVALS.csv",
-            help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
-            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
-            show_default=False,
-        ),
-    ] = None,
-    pool_nodes: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Only these nodes of the pool; one name a line.", show_default=False
-        ),
-    ] = None,
-    pool_window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FROM:UNTIL",
-            help="Only this part of the pool's log, in its seconds. The first job is submitted at FROM, "
-            "and all nodes leave at UNTIL. Default: from its beginning, without an end.",
-            show_default=False,
-        ),
-    ] = None,
-    pool_warning: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="Say so long before a node of the pool leaves that it will: its jobs move in time. "
-            "Default: there is no warning.",
-            show_default=False,
-        ),
-    ] = None,
-    fault_rates: Annotated[
-        str,
-        typer.Option(
-            metavar="WHAT=SHARE,...",
-            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions "
-            "(suspend) that fail, of resizes and suspensions that lose a worker (loss), and of starts that "
-            "give a warning (warning).",
-        ),
-    ] = "",
-    buggy: Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that crash early.")] = 0.0,
-    cancelled: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of jobs that their users cancel.")
-    ] = 0.0,
+    node_mtbf: option.NodeMtbf = None,
+    node_mttr: option.NodeMttr = "1h",
+    pool: option.Pool = None,
+    pool_nodes: option.PoolNodes = None,
+    pool_window: option.PoolWindow = None,
+    pool_warning: option.PoolWarning = None,
+    fault_rates: option.FaultRates = "",
+    buggy: option.Buggy = 0.0,
+    cancelled: option.Cancelled = 0.0,
     seed: fill.FillSeed = 0,
     deadlines: fill.Deadlines = "missing",
     tightness: fill.Tightness = "0.5:1.5",
@@ -150,74 +64,18 @@ def simulate(
     soft: fill.Soft = 0.0,
     unknown: fill.Unknown = "refuse",
     draw_losses: fill.DrawLosses = False,
-    refused: Annotated[
-        AfterRefusal,
-        typer.Option(
-            help="What becomes of strict jobs that are refused: they end, or run as soft jobs with their "
-            "deadlines, as with `swell submit --or-soft`."
-        ),
-    ] = AfterRefusal.END,
+    refused: option.Refused = AfterRefusal.END,
     format: fill.Format = None,
     strict: fill.Strict = False,
-    quota: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TENANT=DEVICES|SHARE",
-            help="Most devices that jobs of a tenant hold together: ana=8, or ben=25% of those there are; "
-            "may be repeated. Default: any number.",
-            show_default=False,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; may be repeated."),
-    ] = None,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="OUT", help="Write the figures as JSON to this file; - prints them."),
-    ] = None,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(
-            "--jobs",
-            metavar="OUT.csv",
-            help="Write one line for each job: outcome, devices, starts, pauses; the offer if refused.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FOLDER", help="Write pictures to this folder.")
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="REPORT.html",
-            help="Write a report that a browser opens: one file, with figures, charts and all jobs.",
-        ),
-    ] = None,
-    stories: Annotated[
-        Path | None,
-        typer.Option(
-            "--stories",
-            metavar="FOLDER",
-            help="Write the reasons of all decisions, for `swell explain --run`, and all that gangs did, for "
-            "`swell audit`.",
-        ),
-    ] = None,
-    bound: Annotated[
-        bool,
-        typer.Option(
-            "--bound",
-            help="Also compute an upper bound: no schedule meets more "
-            "deadlines, even if it knows all jobs in advance.",
-        ),
-    ] = False,
-    timing: Annotated[
-        bool,
-        typer.Option(
-            "--timing", help="Also show the time that decisions took, which differs from run to run."
-        ),
-    ] = False,
+    quota: option.Quota = None,
+    set_: option.Set = None,
+    json: option.Json = None,
+    jobs: option.Jobs = None,
+    plot: option.Plot = None,
+    html: option.Html = None,
+    stories: option.Stories = None,
+    bound: option.Bound = False,
+    timing: option.Timing = False,
 ) -> None:
     """Try policies on a log of jobs.
 
@@ -233,52 +91,40 @@ def simulate(
     rules = msgspec.structs.replace(
         rules, buggy_share=fill.share("buggy", buggy), cancelled_share=fill.share("cancelled", cancelled)
     )
-    conditions = _conditions(
-        cluster,
-        read_pool_options(pool, pool_nodes, pool_window, pool_warning),
-        resize_cost,
-        noise,
-        profile_error,
-        between_steps,
-        node_mtbf,
-        node_mttr,
-        fault_rates,
-        seed,
-        refused,
-        cores,
-        core_options.core_sharing(cpu_shares, interference),
-        report_every,
-        _quotas(quota or []),
+    conditions = read_conditions(
+        cluster=cluster,
+        pool=read_pool_options(pool, pool_nodes, pool_window, pool_warning),
+        resize_cost=resize_cost,
+        noise=noise,
+        profile_error=profile_error,
+        between_steps=between_steps,
+        node_mtbf=node_mtbf,
+        node_mttr=node_mttr,
+        fault_rates=fault_rates,
+        seed=seed,
+        refused=refused,
+        cores=cores,
+        sharing=core_options.core_sharing(cpu_shares, interference),
+        report_every=report_every,
+        quota=quota or [],
     )
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
-    inputs = [file for file in (trace, pool, pool_nodes) if file is not None]
-    check_files({"--json": None if str(json) == "-" else json, "--jobs": jobs, "--html": html}, inputs)
-    is_logged = jobs is not None or stories is not None
-    workload, scenario = _scenario(trace, format, strict, profiles, rules, conditions, len(names), is_logged)
-    check_folder("--plot", plot)
-    check_folder("--stories", stories)
+    files = SimulationFiles(json=json, jobs=jobs, plot=plot, html=html, stories=stories)
+    files.check_files(file for file in (trace, pool, pool_nodes) if file is not None)
+    log = _read(trace, format, strict, len(names), files)
+    workload, scenario = _set_up(log, profiles, rules, conditions)
+    files.check_folders()
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions)
     truth = truth_of(workload, conditions, settings.changed, most)
-    has_offers = jobs is not None or html is not None
-    runs = {name: _run(name, scenario, settings, stories, jobs is not None, has_offers) for name in names}
+    runs = {name: _run(name, scenario, settings, files) for name in names}
     results = _results(runs, truth, conditions, timing)
-    if str(json) == "-":
+    if files.prints_json:
         print_json(results)
     else:
         print_results(results, timing)
-    _write(runs, results, json, jobs, stories, plot)
-    if html is not None:
-        _write_report(html, SimulatedLog(workload, scenario, results, runs), command_line(context))
-
-
-def _write_report(file: Path, log: SimulatedLog, command: str) -> None:
-    from swell.sim.html_report import write_report
-
-    with writing("--html", file):
-        write_report(file, log, command)
-    note(f"wrote {file}")
+    files.write(SimulatedLog(workload, scenario, results, runs), command_line(context))
 
 
 def _note_undivided(names: Sequence[str], conditions: Conditions) -> None:
@@ -326,88 +172,8 @@ def _settings(texts: list[str]) -> Settings:
         raise InvalidInput(f"--set: {error}") from error
 
 
-def _conditions(
-    cluster: str | None,
-    pool: Pool | None,
-    resize_cost: str,
-    noise: float,
-    profile_error: float,
-    between_steps: str | None,
-    node_mtbf: str | None,
-    node_mttr: str,
-    fault_rates: str,
-    seed: int,
-    refused: AfterRefusal,
-    cores: float | None,
-    sharing: CoreDivision,
-    report_every: str | None,
-    quotas: dict[str, Quota],
-) -> Conditions:
-    from swell.sim.injected_faults import parse_fault_rates
-    from swell.sim.stage import MAX_NOISE, Conditions
-
-    if cluster is None and pool is None:
-        raise InvalidInput("there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both")
-    nodes, cross, devices = ("0", "x", "0") if cluster is None else cluster.partition("x")
-    if not (cross and nodes.isdecimal() and devices.isdecimal()):
-        raise InvalidInput(f"--cluster is {cluster!r}; write NODESxDEVICES, such as 16x8")
-    return Conditions(
-        nodes=int(nodes),
-        devices_per_node=int(devices),
-        pool=pool,
-        resize_cost=resize_cost,
-        noise_share=fill.share("noise", noise, most=MAX_NOISE),
-        profile_error_share=fill.share("profile-error", profile_error, most=MAX_NOISE),
-        epoch_ends=None if between_steps is None else _epoch_ends(between_steps),
-        node_mtbf_s=None if node_mtbf is None else _seconds("node-mtbf", node_mtbf),
-        node_mttr_s=_seconds("node-mttr", node_mttr),
-        fault_rates=parse_fault_rates(fault_rates),
-        seed=seed,
-        refused=refused,
-        cores=cores,
-        sharing=sharing,
-        report_s=None if report_every is None else _seconds("report-every", report_every),
-        quotas=quotas,
-    )
-
-
-def _quotas(texts: Sequence[str]) -> dict[str, Quota]:
-    """Raises InvalidInput."""
-    from swell.api.quotas import parse_quotas
-
-    return {tenant: quota for tenant, quota in parse_quotas(texts).items() if quota is not None}
-
-
-def _epoch_ends(text: str) -> EpochEnds:
-    from swell.sim.epoch_ends import EpochEnds
-
-    duration, slash, steps = text.partition("/")
-    if not slash or not steps.isdecimal() or not int(steps):
-        raise InvalidInput(f"--between-steps is {text!r}; write DURATION/STEPS, such as 2s/500")
-    return EpochEnds(_seconds("between-steps", duration), int(steps))
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InvalidInput(f"--{option}: {error}") from None
-
-
-def _scenario(
-    trace: Path,
-    format: str | None,
-    strict: bool,
-    profiles: str,
-    rules: Rules,
-    conditions: Conditions,
-    num_runs: int,
-    is_logged: bool,
-) -> tuple[Workload, Scenario]:
+def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: SimulationFiles) -> Log:
     from swell.cli.progress import reading
-    from swell.sim.profiles.load import load
-    from swell.sim.stage import set_up
-    from swell.sim.traces.fill import fill as fill_trace
     from swell.sim.traces.log import Log
     from swell.sim.traces.record import plural
 
@@ -417,7 +183,15 @@ def _scenario(
         warn(f"{trace}: {line}")
     if log.num_skipped:
         warn(f"{trace}: {plural(log.num_skipped, 'line')} skipped; `swell trace info {trace}` says why")
-    _check_room(log, num_runs, is_logged)
+    _check_room(log, num_runs, files.has_gangs)
+    return log
+
+
+def _set_up(log: Log, profiles: str, rules: Rules, conditions: Conditions) -> tuple[Workload, Scenario]:
+    from swell.sim.profiles.load import load
+    from swell.sim.stage import set_up
+    from swell.sim.traces.fill import fill as fill_trace
+
     profile_set = load(profiles)
     workload = fill_trace(log, profile_set, rules)
     for line in workload.left_out():
@@ -443,20 +217,8 @@ def _check_room(log: Log, num_runs: int, is_logged: bool) -> None:
         )
 
 
-def _run(
-    policy: str,
-    scenario: Scenario,
-    settings: Settings,
-    stories: Path | None,
-    is_listed: bool,
-    has_offers: bool,
-) -> SimOutcome:
-    """Simulate one policy.
-
-    Args:
-        is_listed: what each job's gangs did is written.
-        has_offers: what each refused job was offered is.
-    """
+def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationFiles) -> SimOutcome:
+    """Simulate one policy, and write its story."""
     from swell.assemble import new_core
     from swell.cli.progress import progress_bar
     from swell.sim.diary import Diary, with_gangs
@@ -464,16 +226,15 @@ def _run(
     from swell.sim.simulate import simulate as run
     from swell.store.run_record import RunRecord
 
-    core = new_core(policy, settings)
+    core, log = new_core(policy, settings), SegmentLog() if files.has_gangs else UNLOGGED
     with progress_bar(policy, len(scenario.jobs)) as advance:
-        if stories is None:
-            log = SegmentLog() if is_listed else UNLOGGED
-            return run(core, scenario, advance, with_offers=has_offers, log=log)
+        if files.stories is None:
+            return run(core, scenario, advance, with_offers=files.has_offers, log=log)
         diary = Diary()
-        outcome = run(core, scenario, advance, diary.listen, log=SegmentLog())
+        outcome = run(core, scenario, advance, diary.listen, log=log)
     told = with_gangs(diary.stories, outcome.jobs)
-    with writing("--stories", stories):
-        file = RunRecord(stories).write(policy, core.save(), diary.jobs(core), told)
+    with writing("--stories", files.stories):
+        file = RunRecord(files.stories).write(policy, core.save(), diary.jobs(core), told)
     note(f"wrote {file}")
     return outcome
 
@@ -494,35 +255,3 @@ def _results(
         )
         for policy, outcome in runs.items()
     ]
-
-
-def _write(
-    runs: Mapping[str, SimOutcome],
-    results: list[PolicyResult],
-    json: Path | None,
-    jobs: Path | None,
-    stories: Path | None,
-    plot: Path | None,
-) -> None:
-    from swell.sim.report import write_jobs
-    from swell.sim.run_files import write_run
-
-    if json is not None and str(json) != "-":
-        with writing("--json", json):
-            write_json(json, results)
-    if jobs is not None:
-        with writing("--jobs", jobs):
-            write_jobs(jobs, ((policy, outcome.jobs) for policy, outcome in runs.items()))
-    if stories is not None:
-        with writing("--stories", stories):
-            for result in results:
-                write_run(stories, result, runs[result.policy].jobs)
-    if plot is not None:
-        from swell.sim.pictures import draw_all
-        from swell.sim.result_tables import machines
-
-        title = f"{Path(results[0].truth.trace).name} on {machines(results[0])}"
-        with writing("--plot", plot):
-            files = draw_all(runs, title, plot)
-        for file in files:
-            note(f"wrote {file}")

@@ -6,11 +6,10 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from swell.api.errors import InvalidOption
+from swell.cli import up_options as option
 from swell.cli.options import State
 
 if TYPE_CHECKING:
@@ -21,140 +20,23 @@ if TYPE_CHECKING:
 
 def up(
     state: State = None,
-    devices: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DEVICES",
-            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at "
-            "a fixed speed: paced:DEVICES@SAMPLES_PER_S, "
-            "paced:NODESxDEVICES@SAMPLES_PER_S; none: other machines bring all. Default: previous "
-            "value, else auto.",
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else elasticflow."),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only "
-            "the Unix socket in the state folder.",
-            show_default=False,
-        ),
-    ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar="PORT",
-            help="Port on 127.0.0.1 for Prometheus: GET /metrics, with the token in `metrics-token` of the "
-            "state folder; 0 picks a free one. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
-    preload: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE",
-            help="Module to import once for all workers before they start; may be repeated. "
-            "Default: previous value; '': none.",
-        ),
-    ] = None,
-    cores: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="Cores of this machine that all workers share; with more devices than cores, by CPU share. "
-            "Default: previous value, else all; 0: all.",
-        ),
-    ] = None,
-    cpu_shares: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODE",
-            help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
-            "limit) or off. Default: previous value, else weight.",
-        ),
-    ] = None,
-    containers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROGRAM",
-            help="What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. "
-            "Default: previous value, else auto.",
-        ),
-    ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS[:PORT]",
-            help="Let other machines join at this address of this one (`swell node`); default port 7070. "
-            "Default: previous value, else none can join; '': none.",
-        ),
-    ] = None,
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="IP address of this machine at which workers of other nodes reach its own. Default: "
-            "previous value, else the address of --listen if that is one IP address; '': the default.",
-        ),
-    ] = None,
-    share: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Serve other users of this machine (`swell users`) at a socket in this folder, which is for "
-            "members of the folder's group. Default: previous value, else none; '': none.",
-        ),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ENGINE",
-            help="What brings machines: local (this one, and those that join) or ray (the nodes of a Ray "
-            "cluster). Default: previous value, else local.",
-        ),
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="With --engine ray: the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379. "
-            "Default: previous value, else auto.",
-        ),
-    ] = None,
-    device_resource: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RESOURCE",
-            help="With --engine ray: resource of which one unit is one device: GPU, CPU, auto (GPU if there "
-            "is any, else CPU), or NAME=cpu, NAME=cuda, NAME=paced@RATE. Default: previous value, else auto.",
-        ),
-    ] = None,
-    borrowed: Annotated[
-        bool | None,
-        typer.Option(
-            "--borrowed/--owned",
-            help="With --engine ray: whether nodes may be reclaimed at any second. Default: previous value, "
-            "else owned.",
-            show_default=False,
-        ),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Change a setting, such as ready_s=300 (see docs/reference/settings.md); "
-            "may be repeated. Other settings keep their previous values; '' resets all.",
-        ),
-    ] = None,
-    foreground: Annotated[
-        bool,
-        typer.Option("--foreground", help="Run in the foreground until Ctrl-C instead of in the background."),
-    ] = False,
+    devices: option.Devices = None,
+    policy: option.Policy = None,
+    port: option.Port = None,
+    metrics_port: option.MetricsPort = None,
+    preload: option.Preload = None,
+    cores: option.Cores = None,
+    cpu_shares: option.CpuShares = None,
+    containers: option.Containers = None,
+    listen: option.Listen = None,
+    advertise: option.Advertise = None,
+    share: option.Share = None,
+    engine: option.Engine = None,
+    address: option.Address = None,
+    device_resource: option.DeviceResource = None,
+    borrowed: option.Borrowed = None,
+    set_: option.Set = None,
+    foreground: option.Foreground = False,
 ) -> None:
     """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
     from swell.cli.remembered import EngineWords, choose

@@ -1,0 +1,99 @@
+"""The files that `swell simulate` writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from swell.cli.destinations import check_files, check_folder, writing
+from swell.cli.output import note, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from swell.sim.report_data import SimulatedLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationFiles:
+    """By the options that name them; None: not asked for. Methods raise InvalidInput."""
+
+    json: Path | None  #: `-`: it is printed instead
+    jobs: Path | None
+    plot: Path | None  #: folder
+    html: Path | None
+    stories: Path | None  #: folder
+
+    @property
+    def prints_json(self) -> bool:
+        return str(self.json) == "-"
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether what each job's gangs did is kept until the end."""
+        return self.jobs is not None or self.stories is not None
+
+    @property
+    def has_offers(self) -> bool:
+        """Whether what each refused job was offered is told."""
+        return self.jobs is not None or self.html is not None
+
+    def check_files(self, inputs: Iterable[Path]) -> None:
+        """Before they are read."""
+        json = None if self.prints_json else self.json
+        check_files({"--json": json, "--jobs": self.jobs, "--html": self.html}, inputs)
+
+    def check_folders(self) -> None:
+        """Make those that there are not."""
+        check_folder("--plot", self.plot)
+        check_folder("--stories", self.stories)
+
+    def write(self, log: SimulatedLog, command: str) -> None:
+        """All but the stories of runs, which each run writes when it ends; `command`: what was typed."""
+        if self.json is not None and not self.prints_json:
+            with writing("--json", self.json):
+                write_json(self.json, log.results)
+        if self.jobs is not None:
+            _write_jobs(self.jobs, log)
+        if self.stories is not None:
+            _write_runs(self.stories, log)
+        if self.plot is not None:
+            _draw(self.plot, log)
+        if self.html is not None:
+            _write_report(self.html, log, command)
+
+
+def _write_jobs(file: Path, log: SimulatedLog) -> None:
+    from swell.sim.report import write_jobs
+
+    with writing("--jobs", file):
+        write_jobs(file, ((policy, outcome.jobs) for policy, outcome in log.runs.items()))
+
+
+def _write_runs(folder: Path, log: SimulatedLog) -> None:
+    from swell.sim.run_files import write_run
+
+    with writing("--stories", folder):
+        for result in log.results:
+            write_run(folder, result, log.runs[result.policy].jobs)
+
+
+def _draw(folder: Path, log: SimulatedLog) -> None:
+    from swell.sim.pictures import draw_all
+    from swell.sim.result_tables import machines
+
+    result = log.results[0]
+    title = f"{Path(result.truth.trace).name} on {machines(result)}"
+    with writing("--plot", folder):
+        files = draw_all(log.runs, title, folder)
+    for file in files:
+        note(f"wrote {file}")
+
+
+def _write_report(file: Path, log: SimulatedLog, command: str) -> None:
+    from swell.sim.html_report import write_report
+
+    with writing("--html", file):
+        write_report(file, log, command)
+    note(f"wrote {file}")
