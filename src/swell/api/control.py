@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from swell.live.board import BoardChanges
+from swell.live.board import BoardChanges, BoardNews
 from swell.live.measures import Measures
+from swell.live.metrics import MetricNews
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
@@ -83,6 +84,9 @@ class Control(Protocol):
         they were pruned.
         """
 
+    def news(self, since: int) -> BoardNews:
+        """Of which jobs `changes` has something to tell after turn `since`. Costs little."""
+
     def wait_for_news(self, since: int, most_s: float) -> bool:
         """Whether `changes` knows of a turn after turn `since`; waits for one, but no longer than that."""
 
@@ -90,6 +94,12 @@ class Control(Protocol):
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
     ) -> MetricHistory:
         """What the job has reported; `names`: only these, none: all. Raises UnknownJob."""
+
+    def metric_news(self, since: int | None, job_ids: Collection[str]) -> MetricNews:
+        """What these jobs have reported after batch `since` of the journal; None: only where to go on.
+
+        Costs little: no disk is read.
+        """
 
     def log_dir(self, job_id: str) -> Path:
         """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from swell.model.calendar import Calendar
 from swell.model.view import MetricHistory, MetricSeries
@@ -19,6 +19,32 @@ class TimedTally(Protocol):
 
     @property
     def tally(self) -> Tally: ...
+
+
+class ToldSince(Protocol):
+    """What was told of curves since a reader has asked, as the store has it; see `MetricNews`."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def points(self) -> Mapping[str, Mapping[str, Sequence[TimedTally]]]:
+        """Job -> name -> what it told, oldest first."""
+
+    @property
+    def again(self) -> Mapping[str, Collection[str]]: ...
+    @property
+    def is_forgotten(self) -> bool: ...
+
+
+class MetricNews(NamedTuple):
+    """What some jobs have reported since a reader has asked."""
+
+    seq: int  #: of the latest batch, with which it asks next time
+    told: Mapping[str, MetricHistory]  #: by job: points that go behind those that are known
+    again: Mapping[
+        str, Collection[str]
+    ]  #: by job: metrics of which a point replaces others: to be read whole
+    is_forgotten: bool  #: more was told than is remembered: all metrics are to be read
 
 
 def metric_history(

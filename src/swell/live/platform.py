@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from swell.core.platform_core import PlatformCore
-from swell.live.board import BoardChanges, ViewBoard
+from swell.live.board import BoardChanges, BoardNews, ViewBoard
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch
 from swell.live.folding import JournalFolds
@@ -19,6 +19,7 @@ from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.job_requests import JobRequests
 from swell.live.measures import Measures
+from swell.live.metrics import MetricNews
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Executor, History, Store
@@ -224,6 +225,10 @@ class Platform:
         """See `JobLookup.changes`."""
         return self._lookup.changes(since, also)
 
+    def news(self, since: int) -> BoardNews:
+        """See `ViewBoard.news`."""
+        return self._lookup.news(since)
+
     def wait_for_news(self, since: int, most_s: float) -> bool:
         """See `ViewBoard.wait_for_news`."""
         return self._lookup.wait_for_news(since, most_s)
@@ -233,6 +238,10 @@ class Platform:
     ) -> MetricHistory:
         """See `JobLookup.metrics`."""
         return self._lookup.metrics(job_id, names, since_s)
+
+    def metric_news(self, since: int | None, job_ids: Collection[str]) -> MetricNews:
+        """See `JobLookup.metric_news`."""
+        return self._lookup.metric_news(since, job_ids)
 
     def log_dir(self, job_id: str) -> Path:
         """Folder of the job's log files. Raises UnknownJob."""

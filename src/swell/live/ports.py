@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swell.core.ports import Journal
-from swell.live.metrics import TimedTally
+from swell.live.metrics import TimedTally, ToldSince
 from swell.live.pruning import EndedJobs
 from swell.live.recovery import Entry
 from swell.live.submitter import Submissions
@@ -72,6 +72,9 @@ class Store(Journal, Submissions, Protocol):
 
     def curves(self, job_id: str, names: Collection[str] = ()) -> Mapping[str, Sequence[TimedTally]]:
         """The metrics of a job by name; `names`: only those, none: all."""
+
+    def curves_told(self, since: int | None, job_ids: Collection[str]) -> ToldSince:
+        """What batches after batch `since` told of the metrics of these jobs; None: only where to go on."""
 
     @property
     def archive(self) -> EndedJobsByName: ...

@@ -18,7 +18,7 @@ from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
 from swell.store.curve import CurvePoint
-from swell.store.curves import CurveBook, Piece, put_pieces, taken_off
+from swell.store.curves import CurveBook, CurveNews, Piece, put_pieces, taken_off
 from swell.store.database import Database
 from swell.store.errors import DamagedState, StateUnwritable, remedy
 from swell.store.schema import (
@@ -215,6 +215,10 @@ class SqlJournal:
     def curves(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
         """The metrics of a job by name, sorted by it, oldest point first; `names`: only those, none: all."""
         return self._curves.of_job(job_id, names)
+
+    def curves_told(self, since: int | None, job_ids: Collection[str]) -> CurveNews:
+        """See `CurveBook.told_since`."""
+        return self._curves.told_since(since, job_ids)
 
     def add_curves(self, pieces: Iterable[Piece]) -> None:
         """Keep the curves of a journal that was damaged, in one that has none."""
