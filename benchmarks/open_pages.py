@@ -2,7 +2,7 @@
 
 The platform is real but for its machine, which obeys at once. Each running job reports once a second. The
 pages are connections of another process that read the events. With --job they are pages of jobs that print a
-line a second, and fetch what else such a page shows, as its script does.
+line a second.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 from rich.box import SIMPLE_HEAD
@@ -29,7 +31,6 @@ from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import write_crowded_state
-from benchmarks.job_page_reader import read_job_pages
 from benchmarks.live_turns import timed_platform
 from swell.api.caller import OWNER
 from swell.api.page.page import Page
@@ -41,8 +42,9 @@ from swell.model.job import EndCondition, JobSpec
 #: A device for each job.
 NODE_DEVICES = 8
 TOKEN = "t" * 40
-#: Threads that work for pages: one sends, one makes events, others answer what is fetched.
-THREADS = ("swell-api", "swell-page", "AnyIO worker thread")
+#: Threads that work for pages: one sends, two make events, others answer what is fetched.
+SENDING, MAKING = ("swell-api",), ("swell-page", "swell-job-pages")
+FETCHING = ("AnyIO worker thread", "asyncio_")
 WARM_UP_S = 5.0
 
 
@@ -53,7 +55,7 @@ class Cost:
     num_jobs: int
     num_pages: int
     api_share: float  #: of a core, of the thread that sends events
-    page_share: float  #: of a core, of the thread that makes them
+    page_share: float  #: of a core, of the threads that make them
     fetch_share: float  #: of a core, of the threads that answer what pages fetch
     turn_ms: float  #: median of the head's turns
     load_ms: float  #: median time to load the page
@@ -64,7 +66,6 @@ class Cost:
     submitted_s: float  #: median, from a submission, which makes a turn, to its event at a page
     longest_submitted_s: float
     bytes_per_s: float  #: to each page
-    requests_per_s: float = 0.0  #: of all pages together
 
 
 def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_shown: int = 0) -> Cost:
@@ -85,8 +86,7 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_sho
         shown = [view.id for view in platform.jobs()[:num_shown]]
         told = (theirs, port, cookie)
         readers = multiprocessing.get_context("spawn").Process(
-            target=read_job_pages if shown else read,
-            args=(*told, *([shown] if shown else []), num_pages, seconds + WARM_UP_S),
+            target=read, args=(*told, num_pages, seconds + WARM_UP_S, shown)
         )
         readers.start()
         theirs.close()  # if they fail, nothing is waited for
@@ -104,19 +104,21 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_sho
         stopped.wait(seconds - 2.0)
         used, passed_s = _cpu_s(), time.perf_counter() - begun_s
         turn_s = statistics.median(turns_s[num_turns:])
-        came, num_bytes = ours.recv()
+        came_s, num_bytes = ours.recv()
         stopped.set()
         reporter.join()
         submitter.join()
         readers.join()
         page.stop()
         server.stop()
-    came_s: dict[str, float] = {} if shown else came
     late_s = [
         at_s - sent_s[int(key)] for key, at_s in came_s.items() if key.isdecimal() and int(key) in sent_s
     ]
     submitted_s = [at_s - asked_s[key] for key, at_s in came_s.items() if key in asked_s]
-    shares = [(used.get(name, 0.0) - before.get(name, 0.0)) / passed_s for name in THREADS]
+    shares = [
+        sum(used.get(name, 0.0) - before.get(name, 0.0) for name in names) / passed_s
+        for names in (SENDING, MAKING, FETCHING)
+    ]
     return Cost(
         num_jobs=num_jobs,
         num_pages=num_pages,
@@ -130,7 +132,6 @@ def measure(folder: Path, num_jobs: int, num_pages: int, seconds: float, num_sho
         submitted_s=statistics.median(submitted_s or [0.0]),
         longest_submitted_s=max(submitted_s, default=0.0),
         bytes_per_s=num_bytes / max(1, num_pages) / (seconds + WARM_UP_S),
-        requests_per_s=came if shown else 0.0,
     )
 
 
@@ -173,20 +174,28 @@ def _submit(platform: Platform, script: Path, asked_s: dict[str, float], stopped
 
 
 def _cpu_s() -> dict[str, float]:
-    """Processor time of this process's threads, by name."""
+    """Processor time of this process's threads, by name without a number."""
     used: dict[str, float] = {}
     for thread in threading.enumerate():
         try:
             fields = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
         except FileNotFoundError:
             continue
-        used[thread.name] = used.get(thread.name, 0.0) + (int(fields[11]) + int(fields[12])) / 100
+        name = thread.name.rstrip("0123456789")
+        used[name] = used.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / 100
     return used
 
 
-def read(told: Connection, port: int, cookie: str, num_pages: int, seconds: float) -> None:
-    """Be so many pages; tell when the first heard of which report or job, and how much came to all."""
-    pages = [_opened(port, cookie) for _ in range(num_pages)]
+def read(
+    told: Connection, port: int, cookie: str, num_pages: int, seconds: float, job_ids: Sequence[str] = ()
+) -> None:
+    """Be so many pages; tell when the first heard of which report or job, and how much came to all.
+
+    Args:
+        job_ids: pages are of these jobs in turn; none: they are the page Now.
+    """
+    abouts = [f"?job={quote(job_id)}" for job_id in job_ids] or [""]
+    pages = [_opened(port, cookie, abouts[number % len(abouts)]) for number in range(num_pages)]
     told.send("connected")
     came_s: dict[str, float] = {}
     num_bytes, until_s = 0, time.time() + seconds
@@ -200,9 +209,9 @@ def read(told: Connection, port: int, cookie: str, num_pages: int, seconds: floa
     told.send((came_s, num_bytes))
 
 
-def _opened(port: int, cookie: str) -> socket.socket:
+def _opened(port: int, cookie: str, about: str) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port))
-    lines = ("GET /page/events HTTP/1.1", "Host: 127.0.0.1", f"Cookie: {cookie}", "", "")
+    lines = (f"GET /page/events{about} HTTP/1.1", "Host: 127.0.0.1", f"Cookie: {cookie}", "", "")
     connection.sendall("\r\n".join(lines).encode())
     return connection
 
@@ -215,7 +224,7 @@ def _measure_apart(folder: Path, num_jobs: int, num_pages: int, seconds: float, 
 
 
 def show(rows: list[Cost]) -> None:
-    parts = ("send %", "make %", "fetch %", "requests/s")
+    parts = ("send %", "make %", "fetch %")
     names = (
         "jobs",
         "pages",
@@ -236,7 +245,6 @@ def show(rows: list[Cost]) -> None:
             f"{100 * row.api_share:.2f}",
             f"{100 * row.page_share:.2f}",
             f"{100 * row.fetch_share:.2f}",
-            f"{row.requests_per_s:.1f}",
             f"{row.turn_ms:.1f}",
             f"{row.load_ms:.0f}",
             f"{row.median_s:.2f}",

@@ -410,6 +410,21 @@ def test_so_many_events_as_are_kept_are_made_up_for(tmp_path: Path) -> None:
     assert events(ring.since(first)[0].decode()) == [("state", {"id": "whole"})]
 
 
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=30), st.integers(1, 1000))
+def test_events_are_kept_up_to_so_many_bytes_and_the_latest_one_always(
+    lengths: list[int], bytes_kept: int
+) -> None:
+    ring = EventRing(lambda: {"id": "whole"}, bytes_kept=bytes_kept)
+    ids, sizes = [ring.last_id], list[int]()
+    for length in lengths:
+        ring.publish({"text": "x" * length})
+        sizes.append(len(ring.since(ids[-1])[0]))
+        ids.append(ring.last_id)
+    for number, last_id in enumerate(ids[:-1]):
+        is_kept = number == len(sizes) - 1 or sum(sizes[number:]) <= bytes_kept
+        assert ring.knows(last_id) == is_kept
+
+
 @given(st.lists(st.floats(-9, 9), max_size=500))
 def test_a_history_is_thinned_to_what_a_spark_line_has(values: list[float]) -> None:
     thin = thinned(values)

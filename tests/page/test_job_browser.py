@@ -264,4 +264,36 @@ def test_a_part_that_only_a_newer_page_has_is_passed_over(opened: Opened) -> Non
     page, control = opened.page, opened.served.control
     page.evaluate("document.getElementById('why').remove()")
     control.put(a_job(name=WILD, reason="another reason"))
-    expect(page.locator("#story")).to_contain_text("another reason")
+    control.tell("digits-1", Story(at_s=time.time(), code="resized", text="another reason"))
+    expect(page.locator("#story li").first).to_contain_text("another reason")
+
+
+def test_log_metrics_and_sentences_come_without_a_request(opened: Opened) -> None:
+    page, control = opened.page, opened.served.control
+    await_drawn(page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    opened.write_log("a line\n")
+    expect(page.locator("#log")).to_have_text("a line\n")
+    control.curves["loss"] = [*control.curves["loss"], *a_curve([0.125], 6)]
+    control.put(a_job(name=WILD, steps=341, workers=3, reason="another reason"))
+    expect(page.locator(".curves-legend button:has(svg)").first).to_have_text("loss0.125")
+    expect(page.locator("[data-field=steps]")).to_have_text("341")
+    expect(page.locator("#why")).to_contain_text("another reason")
+    expect(page.locator("#facts")).to_contain_text("3 now")
+    assert asked == []
+
+
+def test_a_page_of_a_job_goes_on_after_the_platform_ended_its_stream(opened: Opened) -> None:
+    """With a line that was written meanwhile, once."""
+    page, streams = opened.page, opened.served.page.job_streams
+    opened.write_log("before\n")
+    expect(page.locator("#log")).to_have_text("before\n")
+    with streams._lock:
+        rings = [channel.ring for watch in streams._watches.values() for channel in watch.channels.values()]
+        streams._watches.clear()
+    for ring in rings:
+        ring.close()
+    opened.write_log("after\n")
+    expect(page.locator("#log")).to_have_text("before\nafter\n")
+    expect(page.locator(".link")).to_have_text("live")

@@ -149,7 +149,6 @@ def test_an_unknown_job_is_said_to_be_unknown(served: Served) -> None:
         assert answer.headers["content-type"].startswith("text/html")
         assert "There is no job nothing" in answer.text
         assert 'href="/jobs/digits-1"' in client.get("/jobs/digits").text
-        assert client.get("/page/jobs/nothing/tail?whose=leader").status_code == 404
         assert client.get("/page/jobs/nothing/code?file=x").status_code == 404
 
 
@@ -274,13 +273,6 @@ def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
     (first, last) = read_chunks(tmp_path, offsets, whose=Whose.LEADER)
     assert (first.text, last.text) == ("", "worker 1 line 98\nworker 1 line 99\n"[-len(last.text) :])
     assert last.text.startswith("worker 1")
-
-
-def test_whose_log_must_be_known(served: Served) -> None:
-    served.control.put(job_view())
-    with served.opened() as client:
-        assert client.get("/page/jobs/digits-1/tail?whose=x").status_code == 422
-        assert client.get("/page/jobs/digits-1/tail?whose=workers").json() == {"offsets": {}}
 
 
 # ---------------------------------------------------------------- words

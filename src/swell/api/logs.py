@@ -39,12 +39,6 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
     discarded_bytes: int = 0  #: that stood before the text, were asked for, and are no longer kept
 
 
-class LogTail(msgspec.Struct, frozen=True, kw_only=True):
-    """From where on to read a job's logs, where only the last lines are wanted."""
-
-    offsets: dict[int, int]  #: worker -> bytes
-
-
 def read_tail_offsets(log_dir: Path, whose: Whose, num_bytes: int = TAIL_BYTES) -> dict[int, int]:
     """Worker -> where a line begins in the last part of its log. Of leaders the last one has a part."""
     kind = TRIAL if whose is Whose.TRIAL else WORKER
@@ -69,11 +63,18 @@ def _line_begin(log: Path, offset: int) -> int:
 
 
 def read_chunks(
-    log_dir: Path, offsets: Mapping[int, int], worker: int | None = None, whose: Whose = Whose.WORKERS
+    log_dir: Path,
+    offsets: Mapping[int, int],
+    worker: int | None = None,
+    whose: Whose = Whose.WORKERS,
+    most_bytes: int = ANSWER_BYTES,
 ) -> list[LogChunk]:
     """What stands behind the offsets (worker -> bytes; 0 if absent) in these logs, or in one of them.
 
     Leaders come in the order in which they led, and none before all is told of the one before.
+
+    Args:
+        most_bytes: of all of them together.
     """
     kind = TRIAL if whose is Whose.TRIAL else WORKER
     for _ in range(NUM_TRIES):
@@ -84,7 +85,7 @@ def read_chunks(
             for number, begin in begins.items()
             if worker in (None, number)
         }
-        chunks = _read_all(log_dir, kind, listing, wanted, whose is Whose.LEADER)
+        chunks = _read_all(log_dir, kind, listing, wanted, whose is Whose.LEADER, most_bytes)
         if not _is_rotated(listing, list_logs(log_dir, kind)):
             return chunks
     return []  # more may come: to be asked again
@@ -96,11 +97,10 @@ def is_news(chunk: LogChunk) -> bool:
 
 
 def _read_all(
-    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[int, int], is_story: bool
+    log_dir: Path, kind: str, listing: Listing, wanted: Mapping[int, int], is_story: bool, budget: int
 ) -> list[LogChunk]:
     """`is_story`: nothing of a log before all is told of the one before."""
     chunks = []
-    budget = ANSWER_BYTES
     for number, offset in wanted.items():
         limit = budget if is_story else min(budget, CHUNK_BYTES)
         if limit > 0:

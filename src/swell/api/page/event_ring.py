@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from swell.model.coding import encode
 
-#: A page that was away for no more events than these goes on where it was.
+#: A page that was away for no more events than these, and no more bytes, goes on where it was.
 EVENTS_KEPT = 512
+BYTES_KEPT = 16 << 20
 
 
 class EventReader:
@@ -45,11 +46,18 @@ class EventRing:
     with the whole state.
     """
 
-    def __init__(self, whole: Callable[[], object], kept: int = EVENTS_KEPT) -> None:
+    def __init__(
+        self, whole: Callable[[], object], kept: int = EVENTS_KEPT, bytes_kept: int = BYTES_KEPT
+    ) -> None:
+        """Args:
+        whole: the present state, with the place of the sequence at which it is as `id`.
+        bytes_kept: of events; the latest one is kept even if it is larger.
+        """
         self._whole = whole
         self._life = secrets.token_hex(4)
         self._lock = threading.Lock()
         self._frames: deque[bytes] = deque(maxlen=kept)
+        self._num_bytes, self._bytes_kept = 0, bytes_kept
         self._number = 0  #: of the latest event
         self._readers: set[EventReader] = set()
         self.is_closed = False
@@ -66,16 +74,25 @@ class EventRing:
         """Tell all readers."""
         with self._lock:
             self._number += 1
-            self._frames.append(frame("delta", self.last_id, encode(delta)))
+            self._keep(frame("delta", self.last_id, encode(delta)))
             readers = list(self._readers)
         for reader in readers:
             reader.wake()
+
+    def _keep(self, content: bytes) -> None:
+        if len(self._frames) == self._frames.maxlen:
+            self._num_bytes -= len(self._frames.popleft())
+        self._frames.append(content)
+        self._num_bytes += len(content)
+        while self._num_bytes > self._bytes_kept and len(self._frames) > 1:
+            self._num_bytes -= len(self._frames.popleft())
 
     def begin_anew(self) -> None:
         """Give all readers the whole state: events cannot tell them what they lack."""
         with self._lock:
             self._life, self._number = secrets.token_hex(4), 0
             self._frames.clear()
+            self._num_bytes = 0
             readers = list(self._readers)
         for reader in readers:
             reader.wake()
@@ -105,12 +122,10 @@ class EventRing:
             return None
         return list(self._frames)[len(self._frames) - num_missed :]
 
-    def join(self) -> EventReader:
-        """A reader is woken at each event, until it leaves."""
-        reader = EventReader()
+    def join(self, reader: EventReader) -> None:
+        """It is woken at each event, until it leaves."""
         with self._lock:
             self._readers.add(reader)
-        return reader
 
     def leave(self, reader: EventReader) -> None:
         with self._lock:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from swell.api.page.event_ring import EventReader
-from swell.api.page.feed import PageFeed
+from swell.api.page.event_ring import EventReader, EventRing
 
 #: A stream that has nothing to say says so, so that both ends know that the other is there.
 SILENCE_S = 15.0
@@ -24,35 +24,38 @@ MAX_ID = 40
 class EventStream:
     """An answer that goes on for as long as the page is open, or until the platform stops."""
 
-    def __init__(self, feed: PageFeed, last_id: str) -> None:
-        self._feed, self._ring, self._last_id = feed, feed.ring, last_id
+    def __init__(self, join: Callable[[EventReader], EventRing], last_id: str) -> None:
+        """Args:
+        join: finds the ring that the reader is to read, and joins it; raises what the answer is to tell.
+        """
+        self._join, self._last_id = join, last_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reader = self._ring.join()
+        reader = EventReader()
+        ring = await asyncio.to_thread(self._join, reader)
         leaving = asyncio.ensure_future(_left(receive))
         leaving.add_done_callback(lambda _done: reader.wake())
         try:
-            await asyncio.to_thread(self._feed.follow)
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await _say(send, b"retry: %d\n\n" % RETRY_MS)
-            while not (leaving.done() or self._ring.is_closed):
-                await _say(send, await self._next(reader))
+            while not (leaving.done() or ring.is_closed):
+                await _say(send, await self._next(ring, reader))
             if not leaving.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            self._ring.leave(reader)
+            ring.leave(reader)
             leaving.cancel()
 
-    async def _next(self, reader: EventReader) -> bytes:
-        frames, self._last_id = await self._missed()
+    async def _next(self, ring: EventRing, reader: EventReader) -> bytes:
+        frames, self._last_id = await self._missed(ring)
         if frames:
             return frames
         return b"" if await reader.wait(SILENCE_S) else STILL_HERE
 
-    async def _missed(self) -> tuple[bytes, str]:
-        if self._ring.knows(self._last_id):
-            return self._ring.since(self._last_id)
-        return await asyncio.to_thread(self._ring.since, self._last_id)  # the whole state takes a while
+    async def _missed(self, ring: EventRing) -> tuple[bytes, str]:
+        if ring.knows(self._last_id):
+            return ring.since(self._last_id)
+        return await asyncio.to_thread(ring.since, self._last_id)  # the whole state takes a while
 
 
 async def _say(send: Send, content: bytes) -> None:

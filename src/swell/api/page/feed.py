@@ -14,11 +14,11 @@ import msgspec
 
 from swell import __version__
 from swell.api.control import Control, UnknownJob
-from swell.api.page.event_ring import EventRing
+from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.job_rows import (
     HISTORY_S,
-    OVERDUE,
     JobRow,
+    becomes_overdue,
     changed_fields,
     job_row,
     place_in_table,
@@ -115,6 +115,12 @@ class PageFeed:
         """Those from this place in the table on."""
         with self._lock:
             return sorted(self._rows.values(), key=place_in_table)[first : first + MOST_JOBS]
+
+    def join(self, reader: EventReader) -> EventRing:
+        """The ring that it reads from now on."""
+        self.ring.join(reader)
+        self.follow()
+        return self.ring
 
     def follow(self) -> None:
         """From now on events are made for as long as somebody reads them."""
@@ -232,14 +238,7 @@ class PageFeed:
 
     def _overdue(self, now_s: float) -> list[str]:
         """Open jobs whose deadlines have passed without a turn."""
-        return [
-            row.id
-            for row in self._rows.values()
-            if row.is_open
-            and row.standing != OVERDUE
-            and row.deadline_s is not None
-            and row.deadline_s + 1.0 < now_s  # which a row has to the second
-        ]
+        return [row.id for row in self._rows.values() if becomes_overdue(row, now_s)]
 
     def _losses(self, view: JobView) -> tuple[float, ...]:
         """Before the first look, of some jobs: to read the history of thousands takes long."""

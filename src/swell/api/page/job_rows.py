@@ -226,6 +226,16 @@ def _changes(view: JobView, now_s: float) -> tuple[tuple[float, int], ...]:
 ORDER = {"running": 0, "starting": 0, "stopping": 0, "queued": 1}
 
 
+def becomes_overdue(row: JobRow, now_s: float) -> bool:
+    """Whether its deadline has passed since the row was made, without a turn of the head."""
+    return (
+        row.is_open
+        and row.standing != OVERDUE
+        and row.deadline_s is not None
+        and row.deadline_s + 1.0 < now_s  # which a row has to the second
+    )
+
+
 def place_in_table(row: JobRow) -> tuple[int, float, str]:
     """Ended ones newest first, others oldest first."""
     group = ORDER.get(row.phase, 2)

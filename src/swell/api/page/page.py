@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell.api.answers import answer, failure
-from swell.api.caller import Caller
+from swell.api.caller import Caller, caller_of
 from swell.api.control import Control
+from swell.api.logs import Whose
 from swell.api.page.docs_page import docs_page
 from swell.api.page.event_stream import EventStream, last_id_of
 from swell.api.page.feed import PageFeed
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
+from swell.api.page.job_streams import JobStreams
 from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
@@ -45,6 +48,7 @@ class Page:
         self.control = control
         self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.feed = PageFeed(control)
+        self.job_streams = JobStreams(control)
         self._port = _no_port if port is None else port
         self._views = (WhatIfPage(control, base_values, folder), HistoryPage(control, base_values))
 
@@ -59,6 +63,7 @@ class Page:
     def stop(self) -> None:
         """End what open pages follow."""
         self.feed.stop()
+        self.job_streams.stop()
 
     def routes(self) -> list[BaseRoute]:
         """Those that are not `async` run in a thread of a pool."""
@@ -68,7 +73,7 @@ class Page:
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
             Route("/page/events", self._events, methods=["GET"]),
-            *JobPage(self.control, self.feed, base_values).routes(),
+            *JobPage(self.control, base_values).routes(),
             Route("/docs", _docs, methods=["GET"]),
             *(route for view in self._views for route in view.routes()),
         ]
@@ -97,7 +102,16 @@ class Page:
         return answer(self.feed.more_jobs(int(first)))
 
     async def _events(self, request: Request) -> Any:
-        return EventStream(self.feed, last_id_of(request))
+        """Of the platform as a whole, or of one job with one of its logs."""
+        wanted = request.query_params
+        if "job" not in wanted:
+            return EventStream(self.feed.join, last_id_of(request))
+        try:
+            whose = Whose(wanted.get("log", Whose.LEADER))
+        except ValueError:
+            return failure(422, f"log is none of {', '.join(Whose)}; load the page again")
+        join = partial(self.job_streams.join, wanted["job"], whose, caller_of(request.scope))
+        return EventStream(join, last_id_of(request))
 
 
 MAX_DIGITS = 9

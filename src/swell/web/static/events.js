@@ -2,6 +2,7 @@
 // it heard last, and hears what it missed; or, if that is gone, the whole state.
 
 const LOST = "no connection to the platform";
+const GONE = "the platform does not have this any more";
 const link = () => document.querySelector("[data-fact=link]");
 
 function show(kind, text) {
@@ -20,16 +21,18 @@ function isOutdated(begun, told) {
 }
 
 // begun: id and version of the state that the page was loaded with. onDelta, onState: get what the event holds.
-export function follow(begun, onDelta, onState) {
+// about: which events are wanted, by parameter; none: those of the platform. `restart` asks for the whole state.
+export function follow(begun, onDelta, onState, about = () => ({})) {
   let lastId = begun.id;
   let source = null;
   let retry = 0;
   let timer = null;
-  const address = () => `/page/events?since=${encodeURIComponent(lastId)}`;
+  let isOver = false;
+  const address = () => `/page/events?${new URLSearchParams({ ...about(), since: lastId })}`;
 
   // A browser has few connections to one host: a page that is not seen leaves its own to others.
   function open() {
-    if (document.hidden) return;
+    if (document.hidden || isOver) return;
     source = new EventSource(address());
     source.onopen = () => show("live", "live");
     source.addEventListener("delta", (event) => hear(event, onDelta));
@@ -60,16 +63,32 @@ export function follow(begun, onDelta, onState) {
     const answer = await fetch(address()).catch(() => null);
     answer?.body?.cancel();
     if (source !== refused) return; // the page was out of sight meanwhile
+    if (answer?.status === 404) {
+      show("lost", GONE);
+      return;
+    }
     show("lost", answer?.status === 401 ? "this browser is not signed in any more: run `swell page`" : LOST);
     retry = Math.min(retry + 1, 10);
     timer = setTimeout(open, 500 * retry);
   }
 
-  open();
-  document.addEventListener("visibilitychange", () => {
+  function reconnect() {
     close();
     open();
-  });
+  }
+
+  open();
+  document.addEventListener("visibilitychange", reconnect);
+  return {
+    restart() {
+      lastId = "";
+      reconnect();
+    },
+    stop() {
+      isOver = true;
+      close();
+    },
+  };
 }
 
 // What a page sends that changes something. headers: further ones.

@@ -1,7 +1,7 @@
 // The page of one job: the state that it was loaded with, and what has changed since.
 //
-// Numbers of its first lines come with the page's events. What else is said of the job is rendered by the server
-// alone: where an event tells that it has changed, the page is fetched again, and its parts are put in place.
+// All of it comes with the page's events: numbers of its first lines, points of its metrics, lines of its log; and
+// what else is said of the job as HTML, which the server alone renders.
 
 import { JobActions } from "/static/job_actions.js";
 import { JobCurves } from "/static/job_curves.js";
@@ -9,20 +9,11 @@ import { JobLog } from "/static/job_log.js";
 import { clock, now, setNow, short, showTimes, span } from "/static/format.js";
 import { follow } from "/static/events.js";
 
-// Fields that change all the time, and of which no sentence of the page tells.
-const NUMBERS = new Set(["steps", "loss", "done", "expected_s", "spark"]);
 // Jobs that have ended with a deadline which counts.
 const KEPT = { kept: true, missed: true, "ended-late": true };
-const FETCH_EVERY_MS = 1000;
-// Checkpoints, CPU time and the like change without an event.
-const RENEW_EVERY_MS = 15000;
-
 const state = JSON.parse(document.getElementById("state").textContent);
 const job = state.row;
 const told = new Map();
-let isDue = false;
-let isFetching = false;
-let fetchedMs = Date.now();
 
 const field = (name) => document.querySelector(`[data-field="${name}"]`);
 
@@ -76,40 +67,19 @@ function fillDistances() {
 // ---- what the server renders
 
 function remember(root) {
-  for (const part of root.querySelectorAll("[data-live]")) told.set(part.id, part.innerHTML);
+  for (const part of root.querySelectorAll("[data-live]")) told.set(part.id, part.innerHTML.trim());
 }
 
-// Null: the connection is lost, which the top of the page says.
-async function fetched() {
-  try {
-    const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
-    return { ok: answer.ok, status: answer.status, text: await answer.text() };
-  } catch {
-    return null;
+// parts: HTML by the id of the element that holds it.
+function putParts(parts) {
+  for (const [id, html] of Object.entries(parts)) {
+    const place = document.getElementById(id);
+    if (place === null) continue; // a newer platform's page may have further parts
+    const part = new DOMParser().parseFromString(html, "text/html").body;
+    if (told.get(id) === part.innerHTML.trim()) continue;
+    told.set(id, part.innerHTML.trim());
+    replace(place, part);
   }
-}
-
-async function fetchParts() {
-  const answer = await fetched();
-  if (answer === null) {
-    isDue = true;
-    return;
-  }
-  if (!answer.ok) {
-    put("outcome", answer.status === 404 ? "This job has been removed." : "This page is out of date: load it again.");
-    return;
-  }
-  const found = new DOMParser().parseFromString(answer.text, "text/html");
-  for (const part of found.querySelectorAll("[data-live]")) {
-    if (told.get(part.id) === part.innerHTML) continue;
-    told.set(part.id, part.innerHTML);
-    const place = document.getElementById(part.id);
-    if (place !== null) replace(place, part); // a newer platform's page may have further parts
-  }
-  const fresh = JSON.parse(found.getElementById("state").textContent);
-  take(fresh.row);
-  state.sizes = fresh.sizes;
-  drawings.mark(state.sizes);
 }
 
 // Keeps the place in a list that is scrolled, and the focus.
@@ -122,57 +92,34 @@ function replace(place, part) {
   if (focused >= 0) place.querySelectorAll("[tabindex], button, a")[focused]?.focus();
 }
 
-async function fetchWhereDue() {
-  const passedMs = Date.now() - fetchedMs;
-  const isOld = job.is_open && passedMs > RENEW_EVERY_MS;
-  if (isFetching || document.hidden || passedMs < FETCH_EVERY_MS || !(isDue || isOld)) return;
-  [isDue, isFetching] = [false, true];
-  try {
-    await fetchParts();
-  } finally {
-    [isFetching, fetchedMs] = [false, Date.now()];
-  }
-}
-
 // ---- events
 
 function take(fields) {
   const wasOpen = job.is_open;
   Object.assign(job, fields);
   fill();
-  if (wasOpen && !job.is_open) {
-    put("outcome", `The job has ended: ${job.phase}.`);
-    log.end();
-  }
+  if (wasOpen && !job.is_open) put("outcome", `The job has ended: ${job.phase}.`);
 }
 
-function takeDelta(delta) {
-  setNow(delta.now_s);
-  const fields = delta.jobs?.[job.id] ?? (delta.new ?? []).find((row) => row.id === job.id);
-  if (fields !== undefined) {
-    take(fields);
-    isDue ||= Object.keys(fields).some((name) => !NUMBERS.has(name));
-    drawings.wake();
-    log.wake();
+function takeNews(news) {
+  setNow(news.now_s);
+  if (news.row) take(news.row);
+  if (news.parts) putParts(news.parts);
+  if (news.sizes) drawings.mark(news.sizes);
+  if (news.metrics) drawings.add(news.metrics);
+  if (news.log) log.add(news.log);
+  if (news.is_gone) {
+    put("outcome", "This job has been removed.");
+    events.stop();
   }
-  isDue ||= (delta.stories ?? []).some((story) => story.job_id === job.id);
-}
-
-function takeState(shown) {
-  setNow(shown.now_s);
-  const row = shown.jobs.find((one) => one.id === job.id);
-  if (row !== undefined) take(row);
-  isDue = true;
-  drawings.wake();
 }
 
 setNow(state.now_s);
 remember(document);
 showTimes(document);
 fill();
-const drawings = new JobCurves(document.getElementById("charts"), job.id, state.sizes);
-const log = new JobLog(document.getElementById("log"), job.id, job.is_open);
-new JobActions(() => { isDue = true; });
-follow(state, takeDelta, takeState);
-setInterval(() => { fillDistances(); fetchWhereDue(); }, FETCH_EVERY_MS);
-document.addEventListener("visibilitychange", fetchWhereDue);
+const drawings = new JobCurves(document.getElementById("charts"), state.sizes);
+const log = new JobLog(document.getElementById("log"), () => events.restart());
+const events = follow(state, takeNews, takeNews, () => ({ job: job.id, log: log.whose.value }));
+new JobActions();
+setInterval(fillDistances, 1000);

@@ -17,9 +17,7 @@ function refusal(view) {
 }
 
 export class JobActions {
-  // onDone: something was changed.
-  constructor(onDone) {
-    this.onDone = onDone;
+  constructor() {
     document.addEventListener("click", (event) => this.click(event));
     for (const dialog of document.querySelectorAll("dialog[data-path]")) {
       dialog.querySelector("form").addEventListener("submit", (event) => {
@@ -77,7 +75,6 @@ export class JobActions {
   }
 
   finish(dialog, told) {
-    this.onDone();
     if (dialog.id === "retry-job" || dialog.id === "continue-job") {
       location.assign(`/jobs/${encodeURIComponent(told.id)}`);
       return;

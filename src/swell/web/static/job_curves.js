@@ -3,9 +3,7 @@
 import { curves } from "/static/curves.js";
 
 const CHARTS_AT_ONCE = 8;
-const LOOK_EVERY_MS = 2500;
-// The platform keeps some more points than this, and merges older ones: then all are asked for again.
-const MOST_POINTS = 1200;
+const DRAW_EVERY_MS = 1000;
 const COLUMNS = ["first_step", "last_step", "at_s", "not_finite", "mean", "min", "max"];
 
 const blank = () => Object.fromEntries(COLUMNS.map((name) => [name, []]));
@@ -19,23 +17,26 @@ export function extend(known, told) {
 }
 
 export class JobCurves {
-  constructor(root, jobId, sizes) {
+  constructor(root, sizes) {
     this.root = root;
-    this.path = `/v1/jobs/${encodeURIComponent(jobId)}/metrics`;
     this.sizes = sizes;
     this.series = new Map();
     this.charts = new Map();
     this.numShown = CHARTS_AT_ONCE;
-    this.isDue = true;
+    this.drawnMs = 0;
+    this.timer = null;
     this.more = document.getElementById("more-metrics");
     this.more.addEventListener("click", () => { this.numShown += CHARTS_AT_ONCE; this.draw(); });
     document.getElementById("axis").addEventListener("change", () => this.draw());
-    this.look();
   }
 
-  // There may be new values.
-  wake() {
-    this.isDue = true;
+  // told: series of points, which follow those before or take their place.
+  add(told) {
+    for (const one of told) {
+      if (one.is_whole || !this.series.has(one.name)) this.series.set(one.name, blank());
+      if (one.at_s.length) extend(this.series.get(one.name), one);
+    }
+    this.timer ??= setTimeout(() => this.draw(), Math.max(0, this.drawnMs + DRAW_EVERY_MS - Date.now()));
   }
 
   mark(sizes) {
@@ -44,38 +45,9 @@ export class JobCurves {
     this.draw();
   }
 
-  async look() {
-    if (this.isDue && !document.hidden) {
-      this.isDue = false;
-      await this.fetch().catch((error) => this.complain(error));
-    }
-    setTimeout(() => this.look(), LOOK_EVERY_MS);
-  }
-
-  complain(error) {
-    this.isDue = true;
-    const place = document.getElementById("curves-error");
-    place.hidden = !error;
-    place.textContent = error ? `The metrics cannot be read: ${error.message}` : "";
-  }
-
-  async fetch() {
-    const isLong = [...this.series.values()].some((one) => one.at_s.length > MOST_POINTS);
-    if (isLong) this.series.clear();
-    const latestS = Math.max(...[...this.series.values()].map((one) => one.at_s.at(-1) ?? 0));
-    const answer = await fetch(Number.isFinite(latestS) ? `${this.path}?since=${latestS}` : this.path);
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(told.error);
-    for (const one of told.series) {
-      if (!this.series.has(one.name)) this.series.set(one.name, blank());
-      if (one.at_s.length) extend(this.series.get(one.name), one);
-    }
-    this.complain("");
-    this.isDue = false;
-    this.draw();
-  }
-
   draw() {
+    clearTimeout(this.timer);
+    [this.timer, this.drawnMs] = [null, Date.now()];
     const names = [...this.series.keys()].sort((one, other) => (other === "loss") - (one === "loss") || (one < other ? -1 : 1));
     names.slice(0, this.numShown).forEach((name) => this.drawOne(name, this.series.get(name)));
     const numLeft = Math.max(0, names.length - this.numShown);

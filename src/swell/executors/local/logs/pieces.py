@@ -148,7 +148,8 @@ def _read(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return b"", 0
-        is_inside = limit > 0 and 0 <= offset < status.st_size
-        return os.pread(descriptor, limit, offset) if is_inside else b"", status.st_size
+        num_left = status.st_size - offset if offset >= 0 else 0
+        length = min(limit, num_left)  # not `limit`: so much memory would be allocated
+        return os.pread(descriptor, length, offset) if length > 0 else b"", status.st_size
     finally:
         os.close(descriptor)

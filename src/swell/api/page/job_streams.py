@@ -1,0 +1,145 @@
+"""Jobs that open pages show, looked at by one thread for as long as there are such pages."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from swell.api.caller import Caller
+from swell.api.control import Control
+from swell.api.logs import Whose
+from swell.api.page.event_ring import EventReader, EventRing
+from swell.api.page.job_watch import JobChannel, JobHeard, JobWatch
+from swell.live.board import BoardNews
+from swell.live.metrics import MetricNews
+
+#: A page hears of something at once, but no more often than this; and of what no turn of the head tells, as
+#: lines of the log, after `LOOK_EVERY_S`.
+LEAST_PAUSE_S, LOOK_EVERY_S = 1.5, 2.0
+#: A job is followed for so long after its last page was left: that may be back, and go on where it was.
+LINGER_S = 10.0
+#: After a failure a job is left alone for so long.
+JOB_FAILED_S = 10.0
+
+log = logging.getLogger("swell.page")
+
+
+class JobStreams:
+    """Without a page of a job it costs nothing."""
+
+    def __init__(self, control: Control, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._control, self._clock_s = control, clock_s
+        self._lock = threading.Lock()
+        self._watches: dict[str, JobWatch] = {}
+        self._turn = self._seq = 0
+        self._looking = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def join(self, job_id: str, whose: Whose, caller: Caller, reader: EventReader) -> EventRing:
+        """The ring of the events of a job's page, which the reader reads from now on. Raises UnknownJob."""
+        may_change = caller.may_change_jobs_of(self._control.job(job_id).tenant)
+        with self._lock:
+            if job_id not in self._watches:
+                self._watches[job_id] = JobWatch(self._control, job_id)
+            watch = self._watches[job_id]
+            if (whose, may_change) not in watch.channels:
+                watch.channels[whose, may_change] = JobChannel(watch, whose, may_change)
+            ring = watch.channels[whose, may_change].ring
+            ring.join(reader)
+            if self._stopped.is_set():
+                ring.close()
+            elif self._thread is None:
+                self._begin()
+        return ring
+
+    def stop(self) -> None:
+        """End all streams. What is being looked at is waited for, but not for long: a disk may hang."""
+        self._stopped.set()
+        with self._lock:
+            rings = [channel.ring for watch in self._watches.values() for channel in watch.channels.values()]
+        for ring in rings:
+            ring.close()
+        if self._looking.acquire(timeout=LOOK_EVERY_S):
+            self._looking.release()
+
+    # ------------------------------------------------------------ the thread
+    def _begin(self) -> None:
+        """With what is heard from now on."""
+        self._turn, self._seq = self._control.news(0).turn, self._control.metric_news(None, ()).seq
+        self._thread = self._started()
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="swell-job-pages", daemon=True)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        while not self._stopped.wait(LEAST_PAUSE_S):
+            self._control.wait_for_news(self._turn, LOOK_EVERY_S - LEAST_PAUSE_S)
+            if not self.look():
+                return
+
+    def _watched(self) -> dict[str, JobWatch]:
+        """Jobs that pages show, or have shown until now. The thread ends where there are none."""
+        now_s = self._clock_s()
+        with self._lock:
+            for job_id, watch in list(self._watches.items()):
+                for key, channel in list(watch.channels.items()):
+                    if _is_left(channel, now_s):
+                        del watch.channels[key]
+                if not watch.channels:
+                    del self._watches[job_id]
+            if not self._watches:
+                self._thread = None
+            return dict(self._watches)
+
+    def look(self) -> bool:
+        """Tell pages what has changed. False: there are none."""
+        watches = self._watched()
+        with self._looking:
+            self._look(watches)
+        return bool(watches)
+
+    def _look(self, watches: dict[str, JobWatch]) -> None:
+        news = self._control.news(self._turn)
+        metrics = self._control.metric_news(self._seq, watches)
+        self._turn, self._seq = news.turn, metrics.seq
+        for job_id, watch in watches.items():
+            now_s = self._clock_s()
+            if self._stopped.is_set():
+                return
+            if watch.rests_until_s is not None and watch.rests_until_s > now_s:
+                continue
+            is_all = watch.rests_until_s is not None
+            try:
+                watch.look(ALL_CHANGED if is_all else _heard(job_id, news, metrics), now_s)
+                watch.rests_until_s = None
+            except Exception:  # a folder that cannot be read is no reason for other pages to stand still
+                log.exception("pages of job %s are not kept up to date for %g s", job_id, JOB_FAILED_S)
+                watch.rests_until_s = now_s + JOB_FAILED_S
+                watch.lose()
+
+
+#: What came while it was left alone is not known.
+ALL_CHANGED = JobHeard(is_told=True, again=None)
+
+
+def _heard(job_id: str, news: BoardNews, metrics: MetricNews) -> JobHeard:
+    return JobHeard(
+        is_changed=news.has_new_plan or news.job_ids is None or job_id in news.job_ids,
+        is_told=job_id in news.told,
+        told=metrics.told.get(job_id),
+        again=None if metrics.is_forgotten else metrics.again.get(job_id, ()),
+    )
+
+
+def _is_left(channel: JobChannel, now_s: float) -> bool:
+    """For so long that no page comes back to it."""
+    if channel.ring.has_readers:
+        channel.left_s = None
+    elif channel.left_s is None:
+        channel.left_s = now_s
+    return channel.left_s is not None and now_s - channel.left_s > LINGER_S
