@@ -23,6 +23,8 @@ from typing import BinaryIO
 import msgspec
 import psutil
 
+from swell.cli.launch import start_detached as start_afresh
+
 #: Read by most commands, or by the daemon, when they are run.
 PRELOAD = (
     "swell.cli.main",
@@ -117,8 +119,10 @@ class PreloadedProgram:
                 status = self._hear()
         return subprocess.CompletedProcess(list(order.words), status, *texts)
 
-    def start_detached(self, words: Sequence[str], log: BinaryIO) -> ForkedDaemon:
-        """As `swell.cli.launch.start_detached`, with the environment and in the folder of this process."""
+    def start_detached(self, words: Sequence[str], log: BinaryIO) -> ForkedDaemon | subprocess.Popen[bytes]:
+        """As that of `swell.cli.launch`, with the environment and in the folder of this process."""
+        if read_at_import(os.environ) != self._as_imported:
+            return start_afresh(words, log)
         order = Order(tuple(words), dict(os.environ), str(Path.cwd()), is_detached=True)
         with open(os.devnull, "rb") as nothing:
             socket.send_fds(
