@@ -41,7 +41,7 @@ MAX_ORDER_BYTES = 1 << 20
 #: Begin names of variables that are read when these are imported, by the interpreter and by libraries.
 READ_AT_IMPORT = (
     *("PYTHON", "_PYTHON", "NPY_", "NUMPY_", "TYPER_", "_TYPER_", "PYDANTIC_", "OTEL_"),
-    *("PROMETHEUS_", "prometheus_"),
+    *("PROMETHEUS_", "prometheus_", "LANG", "LC_"),
 )
 
 
