@@ -37,7 +37,7 @@ def give_way() -> None:
         os.nice(LESS_WEIGHT)
 
 
-class ProcessesFirst(LoadFileScheduling):
+class ProcessesFirst(LoadFileScheduling):  # type: ignore[misc]  # it has no types
     """Takes files in their order, where computing is last. The worker beside begins at the end."""
 
     def _reschedule(self, node: WorkerController) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -40,6 +42,8 @@ NUM_SAMPLES, OWN, EPOCHS = 480, 32, 30
 TOTAL_STEPS = EPOCHS * NUM_SAMPLES // OWN
 MIN_BATCH, MAX_BATCH = 8, 256
 LIMIT_S = 60.0
+#: That a gang is let do while it is to change.
+STEP_EVERY_S = 0.1
 GangKey = tuple[int, int]
 
 
@@ -126,14 +130,20 @@ class Ride:
 
     # ------------------------------------------------------------ what it does
     def until_settled(self) -> None:
-        """All that was asked for is answered. A gang that has come to a halt is let do a step more."""
+        """All that was asked for is answered. A gang that has come to a halt is let do a step more.
+
+        Not as fast as it can: on a busy machine the job would be done before the change.
+        """
+        allowed_s = -math.inf
 
         def is_settled() -> bool:
+            nonlocal allowed_s
             self._hear_all()
             if self.held == self.target and self.pids:
                 return True
-            if self._num_done() >= self.num_allowed:
+            if self._num_done() >= self.num_allowed and time.monotonic() >= allowed_s + STEP_EVERY_S:
                 self.allow(self.num_allowed + 1)
+                allowed_s = time.monotonic()
             return False
 
         eventually(is_settled, LIMIT_S)

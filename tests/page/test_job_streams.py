@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -184,6 +184,16 @@ def test_a_page_that_hears_now_and_then_shows_what_a_new_one_shows(
         assert page.row == {**page.row, "steps": control.job("digits-1").steps}
 
 
+def noted(asked: list[str], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, that says when it is called."""
+
+    def call(*args: Any) -> Any:
+        asked.append(name)
+        return plain(*args)
+
+    return call
+
+
 def test_events_are_the_same_for_all_pages_and_nothing_is_read_without_news(
     control: FakeControl, streams: TurnedStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,10 +204,7 @@ def test_events_are_the_same_for_all_pages_and_nothing_is_read_without_news(
     streams.look()
     asked = list[str]()
     for name in ("job", "metrics"):
-        plain = getattr(control, name)
-        monkeypatch.setattr(
-            control, name, lambda *args, plain=plain, name=name: (asked.append(name), plain(*args))[1]
-        )
+        monkeypatch.setattr(control, name, noted(asked, name, getattr(control, name)))
     before = pages[0].id
     streams.look(after_s=1.0)
     assert asked == []

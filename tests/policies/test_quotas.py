@@ -138,8 +138,11 @@ def offers(answer: Allocation) -> dict[int, float | None]:
 def test_a_tenant_alone_is_answered_as_on_a_cluster_of_that_size(
     policy: Policy, jobs: list[Job], quota: int, more: int
 ) -> None:
-    """Promises, floors, sizes, and what those refused are offered."""
-    jobs = [replace(job, tenant=0) for job in jobs]
+    """Promises, floors, sizes, and what those refused are offered.
+
+    None was promised before: a promise that cannot be kept as firmly within the quota may have more.
+    """
+    jobs = [replace(job, tenant=0, promised=False) for job in jobs]
     small = snapshot(jobs, quota)
     large = replace(snapshot(jobs, quota + more), quota_devices=np.array([quota]))
     assume(not (small.held_workers * small.devices_per_worker > quota).any())
