@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
 from swell.core.core import CoreSettings
@@ -57,6 +58,7 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
 
 
 @pytest.mark.parametrize("field", KNOWN, ids=lambda field: field.name)
+@settings(max_examples=share_of_examples(0.15))
 @given(data=st.data())
 def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, data: st.DataObject) -> None:
     least, most = limits(field.name)
