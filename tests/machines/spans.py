@@ -1,12 +1,12 @@
-"""A worker of a group over several machines: `spans.py RANK NUM_RANKS`. It sums, and is handed a state.
+"""A worker of a group over several machines, see `forked.py`: it sums, and is handed a state.
 
-Its peers' store is told on standard output by rank 0, and read from standard input by the others.
+Their store is told on its line by rank 0, and read from theirs by the others.
 """
 
 from __future__ import annotations
 
-import sys
 import time
+from multiprocessing.connection import Connection
 from typing import Any, cast
 
 import msgspec
@@ -24,19 +24,22 @@ from swell.wire import messages
 class Pipes:
     """In place of the line to an agent."""
 
+    def __init__(self, line: Connection[str, str]) -> None:
+        self._line = line
+
     def send(self, message: messages.Message) -> None:
         if isinstance(message, messages.Bound):
-            print(message.address, flush=True)
+            self._line.send(message.address)
 
     def address(self, generation: int) -> str:
-        return input()
+        return self._line.recv()
 
     def pause(self, timeout_s: float) -> None:
         time.sleep(timeout_s)
 
 
-def main() -> None:
-    rank, num_ranks = map(int, sys.argv[1:])
+def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
+    """The sum, and `memory` if that is how the state came; or why there is no group."""
     net = nn.Linear(100, 100)
     nn.init.constant_(net.weight, float(rank == 0))
     state = TrainState(net, torch.optim.SGD(net.parameters(), lr=0.1), None, {})
@@ -45,7 +48,10 @@ def main() -> None:
         generation=1, rank=rank, num_workers=num_ranks, source=0, has_news=True, num_hosts=2
     )
     group = Group(torch.device("cpu"))
-    cards = group.form(cast(Link, Pipes()), order, rank, msgspec.json.encode(loan.card))
+    try:
+        cards = group.form(cast(Link, Pipes(line)), order, rank, msgspec.json.encode(loan.card))
+    except FormFailed as failure:
+        return str(failure)
     number = torch.tensor([float(rank) + 1])
     group.sum_all(number)
     ways = []
@@ -58,12 +64,5 @@ def main() -> None:
     state_transfer._take = take_and_tell  # type: ignore[assignment]
     hand_state(group, state, [msgspec.json.decode(card, type=Card) for card in cards], [0])
     assert (net.weight == 1.0).all()
-    print(f"{number.item():g}", *ways)
     group.close()
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except FormFailed as failure:
-        print(failure)
+    return " ".join([f"{number.item():g}", *ways])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import os
 import select
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from tests.machines.forked import Forked
 from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, NamespacesMissing, Network, why_not
 
 from swell.wire import environ
@@ -148,61 +148,53 @@ def test_monotonic_clocks_cannot_be_compared(network: Network) -> None:
     assert all(later_s - sooner_s > 900 for sooner_s, later_s in itertools.pairwise(up_s))
 
 
+def skip_without_gloo() -> None:
+    distributed = pytest.importorskip("torch").distributed
+    if not distributed.is_available() or not distributed.is_gloo_available():
+        pytest.skip("this torch has no gloo")
+
+
 def test_two_processes_of_a_gloo_group_sum_over_the_wire() -> None:
     skip_without_machines()
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
+    skip_without_gloo()
+    from tests.machines.reduces import total
+
+    environment = {"GLOO_SOCKET_IFNAME": INTERFACE, **OF_TORCH}
     with Network(2) as network:
         store = f"{network[0].address}:7000"
         ranks = [
-            machine.popen(
-                *(sys.executable, ROOT / "tests/machines/reduces.py", str(rank), "2", store),
-                env={"GLOO_SOCKET_IFNAME": INTERFACE, **OF_TORCH},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+            Forked(machine, total, rank, 2, store, environ=environment)
             for rank, machine in enumerate(network)
         ]
-        answers = [rank.communicate() for rank in ranks]
-    if any("this torch has no gloo" in complaint for _, complaint in answers):
-        pytest.skip("this torch has no gloo")
-    assert [printed for printed, _ in answers] == ["3.0\n", "3.0\n"], answers
+        assert [rank.result() for rank in ranks] == [3.0, 3.0]
 
 
-def start_worker(machine: Machine, rank: int, num_ranks: int, address: str) -> subprocess.Popen[str]:
-    """See `spans.py`."""
-    return machine.popen(
-        *(sys.executable, ROOT / "tests/machines/spans.py", str(rank), str(num_ranks)),
-        env={"PYTHONPATH": str(ROOT / "src"), environ.ADDRESS: address, **OF_TORCH},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+def start_worker(machine: Machine, rank: int, num_ranks: int, address: str) -> Forked:
+    from tests.machines.spans import work
+
+    return Forked(machine, work, rank, num_ranks, environ={environ.ADDRESS: address, **OF_TORCH})
 
 
 def test_workers_of_two_machines_sum_and_hand_a_state_on_over_the_wire_once() -> None:
     """By the address of each machine, and to the neighbours of the first one that gets it through memory."""
     skip_without_machines()
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
+    skip_without_gloo()
     with Network(2) as network:
         machines = [network[0], network[0], network[1], network[1]]
         workers = [start_worker(machine, rank, 4, machine.address) for rank, machine in enumerate(machines)]
-        store = line_of(workers[0])
+        store = workers[0].hear()
         assert store.startswith(f"{network[0].address}:")
         for worker in workers[1:]:
-            assert worker.stdin is not None
-            worker.stdin.write(f"{store}\n")
-            worker.stdin.flush()
-        told = [worker.communicate()[0].strip() for worker in workers]
+            worker.tell(store)
+        told = [worker.result() for worker in workers]
     assert told == ["10", "10 memory", "10", "10 memory"]
 
 
 def test_an_address_that_a_machine_has_not_is_named() -> None:
     skip_without_machines()
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
+    skip_without_gloo()
     with Network(1) as network:
-        told, _ = start_worker(network[0], 0, 2, "10.9.0.99").communicate()
+        told = start_worker(network[0], 0, 2, "10.9.0.99").result()
         expected = "no network interface of this machine has the address 10.9.0.99"
         assert expected in told and f"{network[0].address} ({INTERFACE})" in told
 

@@ -27,15 +27,15 @@ M = TypeVar("M", bound=messages.Message)
 
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
-_forking = multiprocessing.get_context("forkserver")
-_forking.set_forkserver_preload(
+FORKING = multiprocessing.get_context("forkserver")
+FORKING.set_forkserver_preload(
     ["torch.distributed", "torch._dynamo", "swell.train.runtime.runner", "swell.train.runtime.calibrate"]
 )
 
 
 def fork_script(entry: object, args: Sequence[str], log: Path, env: dict[str, str]) -> ForkServerProcess:
     """A process that runs a script as a worker does, its output in `log`."""
-    process = _forking.Process(target=_work, args=(str(entry), tuple(args), str(log), env))
+    process = FORKING.Process(target=_work, args=(str(entry), tuple(args), str(log), env))
     process.start()
     return process
 

@@ -34,14 +34,15 @@ def main() -> None:
     pid, kinds, cwd, *command = sys.argv[1:]
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     own = os.pidfd_open(os.getpid())
-    _join(int(pid), kinds.split(","))
+    join_namespaces(int(pid), kinds.split(","))
     child = os.fork()
     if child == 0:
         _execute(own, cwd, command)
     _end_as(_wait(child))
 
 
-def _join(pid: int, kinds: list[str]) -> None:
+def join_namespaces(pid: int, kinds: tuple[str, ...] | list[str]) -> None:
+    """Children of this process are in all of them: a process keeps its own PID namespace."""
     flags = sum(FLAGS[kind] for kind in kinds)
     if _libc.setns(os.pidfd_open(pid), flags):
         number = ctypes.get_errno()
