@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.file_world import held
+from tests.executors.forked_zygotes import fork_zygotes
 from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import JOB, make_spec
 
@@ -27,7 +28,8 @@ TINY = Path(__file__).with_name("train_tiny.py")
 
 
 @pytest.fixture
-def new_engine(tmp_path: Path) -> Iterator[NewEngine]:
+def new_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewEngine]:
+    fork_zygotes(monkeypatch)
     made = []
 
     def make(

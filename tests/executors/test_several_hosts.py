@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.executors.forked_zygotes import fork_zygotes
 from tests.executors.puppets import make_spec
 from tests.executors.several_hosts import SeveralHosts
 from tests.train.wild import BATCH, SAME, STEPS_PER_EPOCH, read_story, run_alone
@@ -28,10 +29,12 @@ SCRIPTS = SAME.parent
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralHosts]:
-    """For all tests of this file: a zygote takes long to import torch."""
-    made = SeveralHosts(tmp_path_factory.mktemp("hosts"))
-    yield made
-    made.close()
+    """For all tests of this file."""
+    with pytest.MonkeyPatch.context() as patch:
+        fork_zygotes(patch)
+        made = SeveralHosts(tmp_path_factory.mktemp("hosts"))
+        yield made
+        made.close()
 
 
 def target(*devices: str) -> Target:

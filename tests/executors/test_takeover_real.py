@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.executors.forked_zygotes import fork_zygotes
 from tests.executors.puppets import make_spec
 
 from swell.executors.controller.controller import Controller
@@ -121,7 +122,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    fork_zygotes(monkeypatch)
     made = Machine(tmp_path)
     yield made
     made.close()

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -170,14 +174,28 @@ class HostMachine:
     def await_no_worker(self) -> float:
         """When none was left, by this process's clock."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while self.workers():
-            assert time.monotonic() < deadline_s
-            time.sleep(0.01)
+        while workers := self.workers():
+            for pid in workers:
+                assert has_ended(pid, deadline_s - time.monotonic())
         return time.monotonic()
 
 
-@pytest.fixture
-def machines() -> Iterator[tuple[HeadMachine, HostMachine]]:
+def has_ended(pid: int, within_s: float) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], max(0.0, within_s))[0])
+    finally:
+        os.close(descriptor)
+
+
+Machines = tuple[HeadMachine, HostMachine]
+
+
+@contextmanager
+def joined_machines() -> Iterator[Machines]:
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
     with Network(2) as network:
@@ -188,6 +206,12 @@ def machines() -> Iterator[tuple[HeadMachine, HostMachine]]:
         yield head, host
 
 
+@pytest.fixture
+def machines() -> Iterator[Machines]:
+    with joined_machines() as machines:
+        yield machines
+
+
 def train(head: HeadMachine) -> None:
     """A gang of two workers on the host, which makes steps."""
     head.launch("steps=1000000")
@@ -196,11 +220,47 @@ def train(head: HeadMachine) -> None:
     head.await_event(StepsReported)
 
 
+class Lives:
+    """Of machines of their own, all at once: they wait for ends of leases mostly."""
+
+    bodies: ClassVar[dict[str, Callable[[Machines], None]]] = {}  #: by the name of the test
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """All train before the first one goes on, so that no start takes processors from what is timed."""
+        with ExitStack() as stack:
+            machines = {name: stack.enter_context(joined_machines()) for name in names}
+            for head, _ in machines.values():
+                train(head)
+            with ThreadPoolExecutor(len(machines)) as pool:
+                self._lived = {name: pool.submit(self.bodies[name], its) for name, its in machines.items()}
+
+    def check(self, name: str) -> None:
+        self._lived[name].result()
+
+
+@pytest.fixture(scope="module")
+def lives(request: pytest.FixtureRequest) -> Lives:
+    """Of those tests that are run."""
+    return Lives([item.name for item in request.session.items if item.name in Lives.bodies])
+
+
+def at_once(test: Callable[[Machines], None]) -> Callable[[Lives], None]:
+    """A test of machines that train, which runs beside all others that are marked so."""
+    name = test.__name__
+    Lives.bodies[name] = test
+
+    def check(lives: Lives) -> None:
+        lives.check(name)
+
+    check.__name__, check.__doc__ = name, test.__doc__
+    return check
+
+
+@at_once
 def test_a_gang_trains_on_a_machine_that_joined_through_a_short_partition(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     head, host = machines
-    train(head)
     workers = host.workers()
     assert len(workers) == 2
     host.machine.partition()
@@ -212,11 +272,11 @@ def test_a_gang_trains_on_a_machine_that_joined_through_a_short_partition(
     assert not head.output.has(" lost ") and not head.output.has(WorkersLost.__name__)
 
 
+@at_once
 def test_a_long_partition_ends_the_workers_before_the_controller_gives_the_host_up(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     head, host = machines
-    train(head)
     host.machine.partition()
     cut_s = time.monotonic()
     none_left_s = host.await_no_worker()
@@ -230,11 +290,11 @@ def test_a_long_partition_ends_the_workers_before_the_controller_gives_the_host_
     head.await_event(StepsReported)
 
 
+@at_once
 def test_a_host_that_is_killed_is_lost_when_its_lease_and_the_margin_are_over(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     head, host = machines
-    train(head)
     before_s = time.monotonic()
     host.machine.kill()
     head.await_word("lost")
@@ -245,7 +305,7 @@ def test_a_host_that_is_killed_is_lost_when_its_lease_and_the_margin_are_over(
 
 
 def test_a_host_process_that_is_killed_takes_its_workers_along_and_can_be_started_again(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     head, host = machines
     train(head)
@@ -258,11 +318,11 @@ def test_a_host_process_that_is_killed_takes_its_workers_along_and_can_be_starte
     head.await_event(StepsReported)
 
 
+@at_once
 def test_a_frozen_host_is_given_up_and_comes_back_in_another_term(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     head, host = machines
-    train(head)
     begun_s = time.monotonic()
     host.machine.freeze()
     head.await_word("lost")
@@ -272,12 +332,12 @@ def test_a_frozen_host_is_given_up_and_comes_back_in_another_term(
     head.await_word("joined")
 
 
+@at_once
 def test_workers_of_a_host_process_that_is_stopped_are_gone_before_their_devices_are_given_away(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     """The machine goes on, and so would they."""
     head, host = machines
-    train(head)
     os.kill(host.pid, signal.SIGSTOP)
     stopped_s = time.monotonic()
     none_left_s = host.await_no_worker()
@@ -291,7 +351,7 @@ def test_workers_of_a_host_process_that_is_stopped_are_gone_before_their_devices
 
 
 def test_another_controller_takes_the_gang_over_and_its_workers_train_on(
-    machines: tuple[HeadMachine, HostMachine],
+    machines: Machines,
 ) -> None:
     head, host = machines
     train(head)
@@ -307,7 +367,7 @@ def test_another_controller_takes_the_gang_over_and_its_workers_train_on(
     assert not head.output.has(" lost ") and not head.output.has(WorkersLost.__name__)
 
 
-def test_a_host_that_is_told_to_end_leaves_at_once(machines: tuple[HeadMachine, HostMachine]) -> None:
+def test_a_host_that_is_told_to_end_leaves_at_once(machines: Machines) -> None:
     head, host = machines
     train(head)
     begun_s = time.monotonic()
@@ -317,7 +377,7 @@ def test_a_host_that_is_told_to_end_leaves_at_once(machines: tuple[HeadMachine, 
     assert host.process.wait() == 0 and not host.workers()
 
 
-def test_two_machines_cannot_have_one_name(machines: tuple[HeadMachine, HostMachine]) -> None:
+def test_two_machines_cannot_have_one_name(machines: Machines) -> None:
     head, host = machines
     twin = HostMachine(host.machine, head.machine)
     path = twin.machine.outside(f"{HOME}/twin")

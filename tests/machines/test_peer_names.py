@@ -13,7 +13,7 @@ from swell.executors.local.zygote.process import THREAD_VARIABLES
 ROOT = Path(__file__).parents[2]
 ENVIRON = {"PYTHONPATH": str(ROOT / "src"), **dict.fromkeys(THREAD_VARIABLES, "1")}
 #: Mounts a list of name servers. A zygote beside a silent one, and then one beside none, has a worker, which
-#: prints how long its store takes. Both are forked from what imports torch as a zygote does: that takes seconds.
+#: prints how long its store takes. Both zygotes are forks of one process, which imports torch as they do.
 PROGRAM = """
 import os, socket, subprocess, sys, time
 subprocess.run(["mount", "--bind", sys.argv[1], "/etc/resolv.conf"], check=True)

@@ -29,7 +29,13 @@ _from_worker = msgspec.json.Decoder(messages.FromWorker)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(
-    ["torch.distributed", "torch._dynamo", "swell.train.runtime.runner", "swell.train.runtime.calibrate"]
+    [
+        "torch.distributed",
+        "torch._dynamo",
+        "swell.train.runtime.runner",
+        "swell.train.runtime.calibrate",
+        "swell.executors.local.zygote.process",
+    ]
 )
 
 
