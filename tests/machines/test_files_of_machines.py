@@ -58,9 +58,9 @@ def test_a_job_goes_on_on_another_machine_when_its_own_is_gone() -> None:
         code = network[0].run(sys.executable, "-c", TAKE, PROJECT, env=IMPORTABLE).strip()
         spec = make_spec(entry=f"{PROJECT}/train.py", workdir=PROJECT, code=code, args=("0.01",))
         hosts = {name: HostMachine(network[i], network[0], name) for i, name in ((1, "n1"), (2, "n2"))}
-        for name, host in hosts.items():
+        for host in hosts.values():
             host.start(head.token)
-            head.await_word("offered", host=name)
+        head.await_offers(hosts)
         job = network[0].outside(STATE) / "jobs" / "job-1"
         head.launch_job(spec)
         head.await_event(GangStarted)

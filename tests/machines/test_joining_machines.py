@@ -101,6 +101,18 @@ class HeadMachine:
         """`joined`, `offered` or `lost`; when it was said."""
         return float(self.output.await_line(lambda line: f" {word} {host}" in line, within_s).split()[0])
 
+    def await_offers(self, hosts: Iterable[str]) -> None:
+        """Of all of them, in any order."""
+        awaited = set(hosts)
+
+        def is_last(line: str) -> bool:
+            _, word, *more = line.split()
+            if word == "offered":
+                awaited.discard(more[0])
+            return not awaited
+
+        self.output.await_line(is_last)
+
     def await_event(self, kind: type[msgspec.Struct], within_s: float = PATIENCE_S) -> AnyEvent:
         def read(line: str) -> AnyEvent | None:
             _, word, text = line.split(maxsplit=2)
