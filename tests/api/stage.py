@@ -22,6 +22,7 @@ from swell.assemble import new_core
 from swell.live.platform import Platform
 from swell.live.site import Site
 from swell.model.job import Phase
+from swell.settings import Settings
 from swell.store.folder import Endpoint, StateFolder
 from swell.store.journal import SqlJournal
 
@@ -52,14 +53,14 @@ def journal_bytes(folder: StateFolder) -> dict[str, bytes]:
 
 
 @contextmanager
-def on_stage(path: Path, policy: str = "elasticflow") -> Iterator[Stage]:
+def on_stage(path: Path, policy: str = "elasticflow", settings: Settings | None = None) -> Iterator[Stage]:
     """Up on the two devices of `NODE`; in good order down at the end."""
     folder = StateFolder(path)
     folder.create()
     journal, hands = SqlJournal(folder.journal), Hands()
     site = Site(jobs_dir=folder.jobs, policy=policy, nodes=(NODE,))
     quotas = set_quotas(UserList(path), policy)
-    platform = Platform(site, new_core(), journal, hands, read_quotas=quotas)
+    platform = Platform(site, new_core(settings=settings), journal, hands, read_quotas=quotas)
     platform.recover(journal.history())
     server = ApiServer(create_app(platform, folder.ensure_token()), bind(), listen(folder.socket))
     server.start()

@@ -21,6 +21,7 @@ from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
+from swell.settings import Settings
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -45,7 +46,8 @@ def in_prometheus(query: str) -> str:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with on_stage(tmp_path_factory.mktemp("stage") / "state") as stage:
+    settings = Settings(min_hold_s=0.5)  # one job grows
+    with on_stage(tmp_path_factory.mktemp("stage") / "state", settings=settings) as stage:
         yield stage
 
 

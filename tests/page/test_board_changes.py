@@ -84,7 +84,7 @@ def test_a_reader_that_was_away_for_long_is_told_of_all(
     script = tmp_path / "train.py"
     script.write_text("print('training')\n")
     with on_stage(tmp_path / "state") as stage:
-        job_id = stage.run(script)
+        job_id = stage.run(script, workers="1:1")
         stage.run(script, name="other", workers="1:1")
         found = stage.platform.changes(1)
         assert found.is_all
