@@ -97,7 +97,7 @@ class ReadPage:
             known[name] = told[name] if told["is_whole"] else known[name] + told[name]
 
     def _add_lines(self, told: dict[str, Any]) -> None:
-        before = [] if told["is_whole"] else self.lines
+        before: list[tuple[int | None, str]] = [] if told["is_whole"] else self.lines
         self.lines = before + [(worker, line) for worker, text in told["pieces"] for line in text.split("\n")]
         self.is_over = told["is_over"]
 
