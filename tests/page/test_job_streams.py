@@ -24,7 +24,15 @@ from swell.api.logs import LogChunk, Whose
 from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.followed_log import LEFT_OUT, NEWS_BYTES
 from swell.api.page.job_rows import job_row
-from swell.api.page.job_streams import JOB_FAILED_S, LINGER_S, JobStreams
+from swell.api.page.job_streams import (
+    JOB_FAILED_S,
+    LEAST_PAUSE_S,
+    LINGER_S,
+    MOST_PAUSE_S,
+    MOST_SHARE,
+    JobStreams,
+    pause_after,
+)
 from swell.live.retention import PruneRequest
 from swell.model.job import Phase
 from swell.model.view import Story
@@ -68,6 +76,8 @@ class TurnedStreams(JobStreams):
 class ReadPage:
     """The page of a job, as its script puts it together."""
 
+    lines: list[tuple[int | None, str]]
+
     def __init__(self, ring: EventRing) -> None:
         self._ring = ring
         self.id = ""
@@ -97,7 +107,7 @@ class ReadPage:
             known[name] = told[name] if told["is_whole"] else known[name] + told[name]
 
     def _add_lines(self, told: dict[str, Any]) -> None:
-        before: list[tuple[int | None, str]] = [] if told["is_whole"] else self.lines
+        before = [] if told["is_whole"] else self.lines
         self.lines = before + [(worker, line) for worker, text in told["pieces"] for line in text.split("\n")]
         self.is_over = told["is_over"]
 
@@ -401,12 +411,20 @@ def test_a_job_must_be_known_and_so_must_the_log(served: Served) -> None:
     assert httpx.get(f"{served.url}/page/events?job=digits-1", trust_env=False).status_code == 401
 
 
+@given(st.floats(0.0, 10.0))
+def test_looks_take_a_hundredth_of_a_core_unless_they_would_be_late(cost_s: float) -> None:
+    pause_s = pause_after(cost_s)
+    assert LEAST_PAUSE_S <= pause_s <= MOST_PAUSE_S
+    assert pause_s == MOST_PAUSE_S or cost_s <= MOST_SHARE * pause_s * (1.0 + 1e-9)
+
+
 def test_streams_of_jobs_end_with_the_platform_and_their_thread_with_the_streams(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swell.api.page.job_streams.LINGER_S", 0.0)
     monkeypatch.setattr("swell.api.page.job_streams.LEAST_PAUSE_S", 0.01)
-    monkeypatch.setattr("swell.api.page.job_streams.LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr("swell.api.page.job_streams.MOST_PAUSE_S", 0.01)
+    monkeypatch.setattr("swell.api.page.job_streams.NO_TURN_S", 0.01)
     served.control.put(job_view())
 
     def is_looking() -> bool:

@@ -15,9 +15,12 @@ from swell.api.page.job_watch import JobChannel, JobHeard, JobWatch
 from swell.live.board import BoardNews
 from swell.live.metrics import MetricNews
 
-#: A page hears of something at once, but no more often than this; and of what no turn of the head tells, as
-#: lines of the log, after `LOOK_EVERY_S`.
-LEAST_PAUSE_S, LOOK_EVERY_S = 1.5, 2.0
+#: Between two looks. The more a look costs, the longer is the pause: looks are to take no more than
+#: `MOST_SHARE` of a core, where `MOST_PAUSE_S` lets them.
+LEAST_PAUSE_S, MOST_PAUSE_S, MOST_SHARE = 0.25, 1.5, 0.01
+#: After the pause a turn of the head is waited for, but no longer than this: none tells of lines of the log.
+NO_TURN_S = 0.5
+STOP_WITHIN_S = 2.0
 #: A job is followed for so long after its last page was left: that may be back, and go on where it was.
 LINGER_S = 10.0
 #: After a failure a job is left alone for so long.
@@ -62,7 +65,7 @@ class JobStreams:
             rings = [channel.ring for watch in self._watches.values() for channel in watch.channels.values()]
         for ring in rings:
             ring.close()
-        if self._looking.acquire(timeout=LOOK_EVERY_S):
+        if self._looking.acquire(timeout=STOP_WITHIN_S):
             self._looking.release()
 
     # ------------------------------------------------------------ the thread
@@ -77,10 +80,13 @@ class JobStreams:
         return thread
 
     def _run(self) -> None:
-        while not self._stopped.wait(LEAST_PAUSE_S):
-            self._control.wait_for_news(self._turn, LOOK_EVERY_S - LEAST_PAUSE_S)
+        pause_s = LEAST_PAUSE_S
+        while not self._stopped.wait(pause_s):
+            self._control.wait_for_news(self._turn, NO_TURN_S)
+            begun_s = time.thread_time()
             if not self.look():
                 return
+            pause_s = pause_after(time.thread_time() - begun_s)
 
     def _watched(self) -> dict[str, JobWatch]:
         """Jobs that pages show, or have shown until now. The thread ends where there are none."""
@@ -143,3 +149,8 @@ def _is_left(channel: JobChannel, now_s: float) -> bool:
     elif channel.left_s is None:
         channel.left_s = now_s
     return channel.left_s is not None and now_s - channel.left_s > LINGER_S
+
+
+def pause_after(cost_s: float) -> float:
+    """Seconds without a look after one that took so many of a core."""
+    return min(max(cost_s / MOST_SHARE, LEAST_PAUSE_S), MOST_PAUSE_S)
