@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from swell.api.rates import HOUR_S, Buckets, HourlyCounts, TokenBucket
@@ -39,6 +39,7 @@ def test_each_name_has_its_own_bucket() -> None:
 
 
 @given(st.integers(1, 5), st.lists(st.floats(0.0, HOUR_S), max_size=40))
+@example(1, [496.71637278183834, 0.0])  # an hour after that is rounded up
 def test_in_no_hour_there_are_more_than_the_limit(limit: int, steps_s: list[float]) -> None:
     now_s, taken_s = 0.0, list[float]()
     counts = HourlyCounts(lambda: now_s)

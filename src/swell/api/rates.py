@@ -80,7 +80,8 @@ class HourlyCounts:
             if len(times_s) < limit:
                 times_s.append(now_s)
                 return 0.0
-            return max(LEAST_WAIT_S, times_s[-limit] + HOUR_S - now_s)
+            # In this order rounding makes it no longer than an hour.
+            return max(LEAST_WAIT_S, HOUR_S + (times_s[-limit] - now_s))
 
     def give_back(self, name: str) -> None:
         """What was counted last came to nothing."""
