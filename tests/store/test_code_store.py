@@ -254,3 +254,17 @@ def test_what_no_job_has_is_removed_after_a_while(state: Path, store: CodeStore,
     store.collect(later_s)
     assert not list((state / "code").glob("*/*.json")) and not list((state / "code" / "objects").glob("*/*"))
     assert decode_tree(tree_path(state, store.take(str(project), None)).read_bytes()).files
+
+
+def test_a_snapshot_that_is_listed_and_gone_keeps_none_of_the_others(
+    state: Path, store: CodeStore, project: Path
+) -> None:
+    """As one that is removed while they are looked through; a link to nowhere is listed, too."""
+    used = store.take(str(project), None)
+    store.bind("job-1", used)
+    for digest in ("0", "f" * 64):
+        tree_path(state, digest).symlink_to(state / "gone")
+    (project / "train.py").write_text("import not_net")
+    unused = store.take(str(project), None)
+    store.collect(time.time() + GRACE_S + 1)
+    assert tree_path(state, used).exists() and not tree_path(state, unused).exists()

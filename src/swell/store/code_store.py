@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -91,10 +92,11 @@ class CodeStore:
         """Remove snapshots that no job uses, and contents that no snapshot has."""
         used: set[Path] = set()
         for path in (self._state_dir / "code" / "trees").glob("*.json"):
-            is_linked = path.stat().st_nlink > 1 or path.with_suffix(KEPT).exists()
-            if is_linked or not self._remove_old(path, now_s):
-                files = decode_tree(path.read_bytes()).files.values()
-                used.update(object_path(self._state_dir, file.digest) for file in files)
+            with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                is_linked = path.stat().st_nlink > 1 or path.with_suffix(KEPT).exists()
+                if is_linked or not self._remove_old(path, now_s):
+                    files = decode_tree(path.read_bytes()).files.values()
+                    used.update(object_path(self._state_dir, file.digest) for file in files)
         for path in (self._state_dir / "code" / "objects").glob("*/*"):
             if path not in used:
                 self._remove_old(path, now_s)
