@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
@@ -32,6 +32,7 @@ from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
 
 STAGES = {WAITING, TRIAL, LAUNCH, TRAIN, REPAIR}
+CHANGES = {RESIZE, BATCH, SUSPEND}
 CODES = (
     *(
         "submitted",
@@ -89,14 +90,25 @@ def check_whole(spans: Sequence[FinishedSpan], view: JobView) -> None:
 
 
 @given(STORIES, st.sampled_from([Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED]))
+@example(told("workers_lost", "decided"), Phase.FAILED)  # what is decided for a repair is told with it
 def test_no_time_of_a_job_is_untold_and_every_span_ends(stories: list[Story], phase: Phase) -> None:
     trace, end_s = JobTrace(OPEN), (stories[-1].at_s if stories else BEGIN_S) + 1.0
-    spans = [span for story in stories for span in trace.hear(OPEN, [story])]
-    begun = [story for story in stories if story.code == "decided"]
+    spans, launched_s, is_stopping = list[FinishedSpan](), set[float](), False
+    changed_s: float | None = (
+        None  #: the first change, unless a repair or an order to stop has taken its place
+    )
+    for story in stories:
+        is_stopping |= story.code in ("stopped", "cancelling")
+        if story.code == "decided" and trace.stage == WAITING:
+            launched_s.add(story.at_s)
+        elif story.code == "decided" and trace.stage != REPAIR and not is_stopping and changed_s is None:
+            changed_s = story.at_s
+        spans += trace.hear(OPEN, [story])
     over = ended(end_s, phase)
     spans += trace.hear(over, [])
     check_whole(spans, over)
-    assert all(any(span.begin_s == story.at_s for span in spans) for story in begun[:1])
+    assert {span.begin_s for span in spans if span.name == LAUNCH} == launched_s
+    assert changed_s is None or changed_s in {span.begin_s for span in spans if span.name in CHANGES}
 
 
 @given(STORIES)
