@@ -61,6 +61,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Process
     return ProcessesFirst(config, log)
 
 
+@pytest.fixture(autouse=True)
+def compiles_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few rows are compiled in the test that asks for it: in others that would take half a minute."""
+    monkeypatch.setattr("swell.compiled._always", False)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A real Chromium, which ends with the module: while it lives, this thread is in an event loop."""

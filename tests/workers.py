@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 BESIDE = "gw2"
 LESS_WEIGHT = 5  #: of `nice`
 
-#: Folders of tests that start no process, or hardly any.
+#: Folders of tests that start no process, or hardly any, and keep to no time.
 COMPUTING = tuple(
     f"tests/{folder}/"
     for folder in (
-        "core", "model", "placement", "policies", "repro", "sim", "solvers", "store", "throughput", "wire",
+        "api", "core", "live", "model", "placement", "policies", "repro", "sim", "solvers", "store",
+        "throughput", "wire",
     )
 )  # fmt: skip
 

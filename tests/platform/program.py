@@ -10,11 +10,12 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-from tests.preloaded_program import preloaded, run_afresh
+from tests.preloaded_program import PreloadedProgram, preloaded, run_afresh
 
 from swell.api.client import connect
 from swell.executors.local.agent.process import read_address
@@ -87,10 +88,14 @@ class Program:
     # ------------------------------------------------------------ commands
     def __call__(self, *words: object) -> Done:
         """In a process of its own."""
-        if not self._is_plain:
-            return self.start(*words)
-        program = preloaded(self._environ.get("PYTHONPATH", ""))
-        return program.run(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)
+        return self._preloaded.run(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)
+
+    @cached_property
+    def _preloaded(self) -> PreloadedProgram:
+        if self._is_plain:
+            return preloaded(self._environ.get("PYTHONPATH", ""))
+        # It is no process of the state folder; each command gets that variable.
+        return PreloadedProgram({**self._environ, "SWELL_STATE": ""})
 
     def start(self, *words: object) -> Done:
         """From the very start of the program."""

@@ -25,7 +25,7 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
     swell.await_job(counts, lambda job: job.workers == 4, "it runs with 4 workers")
     first = swell.job(counts).pids
     # Its latest start is less than the minimum hold away, so it starts at once.
-    swell.submit(strict_dir, "--steps", 40, "--workers", 2, "--deadline", "now+6s")
+    swell.submit(strict_dir, "--steps", 40, "--workers", 2, "--deadline", "now+9s")
     swell.await_job(counts, lambda job: job.workers in (1, 2), "it runs with fewer workers")
     shown = swell.await_end(counts)
     assert shown.resizes >= 1

@@ -67,16 +67,17 @@ def read_chunks(
     offsets: Mapping[int, int],
     worker: int | None = None,
     whose: Whose = Whose.WORKERS,
-    most_bytes: int = ANSWER_BYTES,
+    most_bytes: int | None = None,
 ) -> list[LogChunk]:
     """What stands behind the offsets (worker -> bytes; 0 if absent) in these logs, or in one of them.
 
     Leaders come in the order in which they led, and none before all is told of the one before.
 
     Args:
-        most_bytes: of all of them together.
+        most_bytes: of all of them together; `ANSWER_BYTES` if None.
     """
     kind = TRIAL if whose is Whose.TRIAL else WORKER
+    budget = ANSWER_BYTES if most_bytes is None else most_bytes
     for _ in range(NUM_TRIES):
         listing = list_logs(log_dir, kind)
         begins = _leaders(log_dir, listing) if whose is Whose.LEADER else dict.fromkeys(listing, 0)
@@ -85,7 +86,7 @@ def read_chunks(
             for number, begin in begins.items()
             if worker in (None, number)
         }
-        chunks = _read_all(log_dir, kind, listing, wanted, whose is Whose.LEADER, most_bytes)
+        chunks = _read_all(log_dir, kind, listing, wanted, whose is Whose.LEADER, budget)
         if not _is_rotated(listing, list_logs(log_dir, kind)):
             return chunks
     return []  # more may come: to be asked again
