@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Process
 
 @pytest.fixture(autouse=True)
 def compiles_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few rows are compiled in the test that asks for it: in others that would take half a minute."""
+    """Loops of few rows are compiled in a test that asks for it: in others that would take half a minute."""
     monkeypatch.setattr("swell.compiled._always", False)
 
 
