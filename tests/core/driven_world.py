@@ -104,6 +104,7 @@ class DrivenWorld(SimulatedWorld):
             self._gangs.lose(gone, self.now_s)
             self._told_s[name] = told_s = self.now_s + delay_s
             self.say_at(told_s, NodeLost(at_s=told_s, name=name, cause="its machine is gone"))
+            self._agenda.put(told_s, NodeFails(name))  # if it was on its way back, which the head heard first
 
     def warn_node(self, name: str, in_s: float | None = None) -> None:
         """It is to be left, for it is gone in so many seconds; None: it stays, without work."""

@@ -190,6 +190,41 @@ class HostileWorld(RuleBasedStateMachine):
         assert self.head.core.is_idle and not self.head.port.occupied
 
 
+def opened() -> HostileWorld:
+    world = HostileWorld()
+    world.open(seed=8, placer=FirstFree())
+    return world
+
+
+def test_a_node_that_is_back_before_it_is_told_to_be_lost_is_there_in_the_end() -> None:
+    world = opened()
+    world.lose_node_late("n0", 0.0)
+    world.join("n0")
+    world.lose_node_late("n0", 0.3)
+    world.go_on(3)
+    world.join("n0")
+    world.lose_node_late("n0", 0.0)
+    world.submit(SPECS[0])
+    world.teardown()
+
+
+def test_a_job_whose_new_size_finds_no_place_keeps_the_batch_of_its_workers() -> None:
+    """Two nodes of three are lost, and all of the third one is being taken."""
+    world = opened()
+    world.join("n1")
+    world.join("n2")
+    world.go_on(1)
+    world.submit(spec(80, batch_per_worker=32))
+    world.lose_node_late("n0", 0.0)
+    world.go_on(2)
+    world.submit(spec(120, min_workers=2, max_workers=4, tenant="a"))
+    world.submit(spec(50, entry=DIES_AT_ONCE))
+    world.go_on(15)
+    world.lose_node_late("n1", 0.0)
+    world.lose_node_late("n2", 0.3)
+    world.teardown()
+
+
 class Babble(RuleBasedStateMachine):
     """Reports that no machine would send: anything about anybody. The head may believe them or not,
     but does not fall over, hands no device out twice, and counts no generation backwards."""

@@ -199,7 +199,9 @@ def _changes(
 ) -> dict[str, JobPlan]:
     """By id, in the order of rows: what jobs should have that now have something else."""
     planned = account.placement.changes
-    others = [row for row in chosen if not is_pinned[row] and snapshot.held_workers[row] > 0]
+    # What was chosen for a size that finds no place is nothing for the one that is held.
+    workers = account.steadied.workers
+    others = [row for row in chosen if not is_pinned[row] and snapshot.held_workers[row] == workers[row] > 0]
     if not planned and not others:  # the map of rows takes a while, too
         return {}
     rows = {snapshot.row_of[job] for job in planned if job in snapshot.row_of}
