@@ -39,7 +39,10 @@ def give_way() -> None:
 
 
 class ProcessesFirst(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Takes files in their order, where computing is last. The worker beside begins at the end."""
+    """Takes files in their order, where computing is last. The worker beside begins at the end.
+
+    Its first file it takes whatever that is: with nothing to do xdist would not let it end.
+    """
 
     def _reschedule(self, node: WorkerController) -> None:
         if self._is_beside(node) and self.workqueue and not is_computing(next(reversed(self.workqueue))):

@@ -21,12 +21,13 @@ from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
 from swell.api.caller import Role
-from swell.api.copies import back_up, has_secrets, restore
+from swell.api.copies import back_up, restore, secrets_of
 from swell.api.doctor import examine, look_at_machine
 from swell.api.finding import Finding, Level
 from swell.api.machine_findings import machine_findings
 from swell.api.salvage import salvage
 from swell.api.user_list import TenantLimits, UserList
+from swell.api.webhook_file import decode_webhooks
 from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED
 from swell.model.event import Outcome
@@ -441,7 +442,7 @@ def files_of(folder: StateFolder) -> dict[str, bytes]:
 def test_a_copy_goes_to_another_disk_with_options_and_webhooks(site: Site, tmp_path: Path) -> None:
     fill(site.folder)
     made = back_up(site.folder, tmp_path / "copy.db")
-    assert set(made.files) == CARRIED.keys() and has_secrets(made, site.folder)
+    assert set(made.files) == CARRIED.keys() and "signed with" in secrets_of(made, site.folder)
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     elsewhere = StateFolder(tmp_path / "elsewhere")
     elsewhere.create()
@@ -486,6 +487,25 @@ def test_no_copy_is_made_with_what_could_not_be_put_back(name: str, site: Site, 
         back_up(site.folder, tmp_path / "copy.db")
     assert "sesame" not in str(caught.value)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["state"]
+
+
+def test_a_copy_whose_table_of_files_is_another_is_told_of_as_a_copy(site: Site, tmp_path: Path) -> None:
+    """The remedy for a damaged journal of a platform would do nothing for it."""
+    fill(site.folder)
+    back_up(site.folder, tmp_path / "copy.db")
+    with sqlite3.connect(tmp_path / "copy.db") as raw:
+        raw.execute("ALTER TABLE copied_files DROP COLUMN crc")
+    raw.close()
+    with pytest.raises(
+        StateError, match=r"copy\.db is no sound copy of a journal \(.*\); choose another$"
+    ) as caught:
+        restore(site.folder, tmp_path / "copy.db")
+    assert "draft" not in str(caught.value) and "salvage" not in str(caught.value)
+
+
+def test_webhooks_that_are_nested_too_deeply_are_no_webhooks() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        decode_webhooks(b"[" * 20_000)
 
 
 def test_a_disk_without_room_is_noticed_before_anything_is_replaced(

@@ -14,7 +14,7 @@ from swell.api.user_list import TenantLimits, UserList
 from swell.api.what_if import Wish, what_if
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
-from swell.model.event import NodeJoined
+from swell.model.event import NodeJoined, NodeLost
 from swell.model.job import JobClass, Phase
 from swell.model.quota import Quota
 
@@ -160,9 +160,21 @@ def test_a_job_that_is_being_tried_out_is_left_out(stage: Stage, script: Path) -
     stage.hands.is_obedient = False
     other = stage.client.submit(script=script, global_batch=4, steps=100)
     found = what_if(stage.folder.path, Wish(policy="fifo"))
-    assert found.left_out == (other,) and [job.id for job in found.jobs] == [job_id]
+    assert [one.id for one in found.left_out] == [other] and [job.id for job in found.jobs] == [job_id]
     stage.hands.is_obedient = True
     stage.client.cancel(other)  # or the platform would wait for the end of its trial run
+
+
+def test_a_job_that_no_longer_fits_is_left_out_until_it_would_fit(stage: Stage, script: Path) -> None:
+    stage.hands.deliver(NodeJoined(at_s=0.0, node=Node(name="far", kind="cpu", devices=("far/0", "far/1"))))
+    until(lambda: stage.client.cluster().num_devices == 4)
+    job_id = stage.run(script, workers="4")
+    stage.hands.deliver(NodeLost(at_s=0.0, name="far"))
+    until(lambda: stage.client.cluster().num_devices == 2)
+    (left_out,) = what_if(stage.folder.path, Wish(policy="fifo")).left_out
+    assert (left_out.id, "no size that fits in 2 devices" in left_out.why) == (job_id, True)
+    found = what_if(stage.folder.path, Wish(add_nodes=1))
+    assert not found.left_out and [job.id for job in found.jobs] == [job_id]
 
 
 def test_jobs_leave_a_node_that_would_be_drained(stage: Stage, script: Path) -> None:

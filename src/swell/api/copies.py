@@ -27,9 +27,12 @@ def restore(folder: StateFolder, file: Path) -> Restored:
     return backup.restore(folder, file, _carried(folder))
 
 
-def has_secrets(copy: BackedUp, folder: StateFolder) -> bool:
-    """Whether who reads the copy could sign requests as the platform does, or use its addresses."""
-    return not {folder.webhook_secret.name, folder.webhooks_file.name}.isdisjoint(copy.files)
+def secrets_of(copy: BackedUp, folder: StateFolder) -> str:
+    """What others must not read in the copy, for people. Jobs are in every journal."""
+    found = ["values of --env and addresses of webhooks"]
+    if folder.webhook_secret.name in copy.files:
+        found.append("what webhooks are signed with")
+    return ", and ".join(found)
 
 
 def _carried(folder: StateFolder) -> tuple[CarriedFile, ...]:

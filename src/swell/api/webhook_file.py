@@ -38,6 +38,8 @@ def decode_webhooks(text: bytes) -> tuple[Webhook, ...]:
         raise ValueError(f"{line}{error.problem}") from error
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     for number, hook in enumerate(hooks, 1):
         if fault := fault_of(hook.url):
             raise ValueError(f"address {number}: {fault}")

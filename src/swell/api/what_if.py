@@ -25,12 +25,13 @@ from swell.core.job_progress import JobProgress
 from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, read_kinds
-from swell.core.state import Saved
+from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, check_promisable
 from swell.live.kind_choice import with_kind
 from swell.model.cluster import Node
+from swell.model.counted import told_devices
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.options import Sizes
@@ -61,6 +62,13 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     then: Fate
 
 
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An open job of which nothing can be foretold."""
+
+    id: str
+    why: str  #: what follows its name
+
+
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. Times are seconds since 1970."""
 
@@ -71,7 +79,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     num_devices_now: int
     num_devices_then: int
     jobs: tuple[Forecast, ...]  #: in order of submission, hypothetical ones last
-    left_out: tuple[str, ...]  #: ids of open jobs of which nothing is known yet
+    left_out: tuple[LeftOut, ...]
     quotas_now: dict[str, Quota] = {}  #: of devices, by tenant
     quotas_then: dict[str, Quota] = {}
 
@@ -206,7 +214,7 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     deadlines = _deadlines(scene, wish.deadlines)
     drafts = _drafts(scene, wish, nodes, new_policy(policy).domain.sizes)
     _check_tenants(wish, [*scene.records, *drafts])
-    told, left_out = dict[str, Forecast](), set[str]()
+    told, left_out = dict[str, Forecast](), dict[str, LeftOut]()
     unnamed = place_without_kind([kind.kind for kind in scene.kinds])
     for kind in scene.kinds:
         of_kind = [draft for draft in drafts if (draft.spec.kind or scene.kinds[unnamed].kind) == kind.kind]
@@ -221,7 +229,7 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
         )
         forecasts, unknown = _forecasts(scene, kind, change, of_kind)
         told |= {forecast.id: forecast for forecast in forecasts}
-        left_out.update(unknown)
+        left_out |= {one.id: one for one in unknown}
     records = sorted(scene.records, key=lambda record: (record.submitted_s, record.id))
     return WhatIf(
         at_s=scene.now_s + scene.calendar_offset_s,
@@ -231,7 +239,7 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
         num_devices_now=scene.num_devices,
         num_devices_then=num_then,
         jobs=tuple(told[record.id] for record in (*records, *drafts) if record.id in told),
-        left_out=tuple(record.id for record in records if record.id in left_out),
+        left_out=tuple(left_out[record.id] for record in records if record.id in left_out),
         quotas_now=scene.quotas,
         quotas_then=dict(quotas),
     )
@@ -255,8 +263,8 @@ def _check_tenants(wish: Wish, records: Sequence[JobRecord]) -> None:
 
 def _forecasts(
     scene: Scene, kind: KindScene, change: PlatformChange, drafts: Sequence[JobRecord]
-) -> tuple[list[Forecast], Sequence[str]]:
-    """Of all jobs of a kind; and the ids of those of which nothing is known."""
+) -> tuple[list[Forecast], Sequence[LeftOut]]:
+    """Of all jobs of a kind; and those of which nothing can be foretold."""
     num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in change.nodes)
     new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
     standing, left_out = _standing(scene.now_s, kind, num_then)
@@ -354,19 +362,26 @@ def _drafts(scene: Scene, wish: Wish, nodes: Sequence[Node], sizes: Sizes) -> li
     return drafts
 
 
-def _standing(now_s: float, kind: KindScene, num_devices: int) -> tuple[Standing, Sequence[str]]:
-    """The part of the platform without jobs of which nothing is known; and those jobs."""
+def _standing(now_s: float, kind: KindScene, num_devices: int) -> tuple[Standing, Sequence[LeftOut]]:
+    """The part of the platform without jobs of which nothing can be foretold; and those jobs."""
     jobs: dict[str, SimJob] = {}
     left_out = []
     for record in kind.saved.records:
         try:
             jobs[record.id] = _known(record, kind, num_devices)
         except InvalidJob:
-            left_out.append(record.id)
+            left_out.append(LeftOut(id=record.id, why=_why_left_out(record, num_devices)))
     records = [record for record in kind.saved.records if record.id in jobs]
-    saved = msgspec.structs.replace(kind.saved, records=records)
+    rows = [job_id for job_id in kind.saved.rows if job_id in jobs]
+    saved = msgspec.structs.replace(kind.saved, records=records, rows=rows)
     standing = Standing(now_s=now_s, saved=saved, jobs=jobs)
     return undisturbed(standing), left_out
+
+
+def _why_left_out(record: JobRecord, num_devices: int) -> str:
+    if not len(job_sizes(record.spec, num_devices, Sizes.EVERY)):
+        return f"has no size that fits in {told_devices(num_devices)}; --add-nodes tells what more would do"
+    return "has not been measured yet; ask again after its trial run"
 
 
 def _known(record: JobRecord, kind: KindScene, num_devices: int) -> SimJob:

@@ -190,7 +190,7 @@ def backup(
 
     Checkpoints and logs are not included. The copy holds secrets, so only you can read it.
     """
-    from swell.api.copies import back_up, has_secrets
+    from swell.api.copies import back_up, secrets_of
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
@@ -198,10 +198,7 @@ def backup(
     names = ["the journal", *copy.files]
     what = " and ".join([", ".join(names[:-1]), names[-1]] if copy.files else names)
     print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, every row checked")
-    if has_secrets(copy, folder):
-        print(
-            f"{file} holds secrets (addresses of webhooks, what they are signed with): only you can read it"
-        )
+    print(f"{file} holds secrets ({secrets_of(copy, folder)}): only you can read it")
     print(f"not included: {folder.jobs} (checkpoints, logs), profiles, join tokens, and of webhooks the")
     print("messages that wait")
     print(f"to go back to it: `swell down`, then `swell restore {file}`")

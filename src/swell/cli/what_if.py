@@ -88,8 +88,8 @@ def what_if(
     if json:
         print_json(answer)
         return
-    for job_id in answer.left_out:
-        warn(f"left out: {job_id} has not been measured yet; ask again after its trial run")
+    for one in answer.left_out:
+        warn(f"left out: {one.id} {one.why}")
     _print(answer)
 
 

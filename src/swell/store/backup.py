@@ -124,7 +124,9 @@ def _taken(draft: Path, file: Path, carried: Sequence[CarriedFile]) -> dict[Path
     try:
         contents = take_files(draft)
     except DamagedState as error:
-        raise DamagedState(f"{file} is no sound copy of a journal ({error}); choose another") from error
+        raise DamagedState(
+            f"{file} is no sound copy of a journal ({_in_copy(error, draft)}); choose another"
+        ) from error
     known = {one.path.name: one for one in carried}
     for name, content in contents.items():
         if name not in known:
@@ -187,7 +189,7 @@ def _flaw(copy: Path) -> str:
         finally:
             journal.close()
     except DamagedState as error:
-        return str(error).partition(": `swell")[0].replace(str(copy), "it")
+        return _in_copy(error, copy)
     return f"damaged rows: {', '.join(damaged)}" if damaged else ""
 
 
@@ -200,3 +202,8 @@ def set_aside(journal: Path, suffix: str) -> Path | None:
             file.rename(file.with_name(kept.name + file.name.removeprefix(journal.name)))
             moved = True
     return kept if moved else None
+
+
+def _in_copy(error: DamagedState, copy: Path) -> str:
+    """What is wrong, without the remedy, which is for the journal of a platform."""
+    return str(error).partition(": `swell")[0].replace(str(copy), "it")

@@ -178,8 +178,7 @@ class ForecastNote(msgspec.Struct, frozen=True, kw_only=True):
 def notes(told: WhatIf) -> list[ForecastNote]:
     """What is refused that was not, and why."""
     found = [note for job in told.jobs if (note := _note(job)) is not None]
-    left_out = "has not been measured yet and is left out; ask again after its trial run"
-    return found + [ForecastNote(job_id=job_id, text=left_out) for job_id in told.left_out]
+    return found + [ForecastNote(job_id=one.id, text=f"is left out: it {one.why}") for one in told.left_out]
 
 
 def _note(job: Forecast) -> ForecastNote | None:

@@ -92,7 +92,10 @@ def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
     else:
         yield "Its deadline is soft: finishing late still counts, and promises to other jobs come first."
         if standing == "late":
-            yield "It is expected to be late."
+            if view.estimated_finish_s is None:
+                yield "Nothing that is there can run it, so no end can be named."
+            else:
+                yield "It is expected to be late."
         elif standing == "overdue":
             yield "Its deadline is over."
 
