@@ -287,6 +287,14 @@ def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
             "it gets what promises to other jobs leave, within its tenant's quota.",
         ),
         ({"is_promised": False, "job_class": JobClass.SOFT}, "Its deadline is soft"),
+        (
+            {"is_promised": False, "job_class": JobClass.SOFT, "estimated_finish_s": NOW_S + 200},
+            "It is expected to be late.",
+        ),
+        (
+            {"is_promised": False, "job_class": JobClass.SOFT, "estimated_finish_s": None},
+            "Nothing that is there can run it, so no end can be named.",
+        ),
         ({"is_promised": False}, "Policy edf makes no promises."),
         (
             {"is_promised": False, "is_unpromised": True, "refusal": "8 are busy"},
