@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import share_of_examples
 
 from swell.api.logs import Whose
-from swell.api.page.followed_log import READ_EVERY_S, FollowedLog, LogNews
+from swell.api.page.followed_log import NEWS_BYTES, READ_EVERY_S, SHOWN_BYTES, FollowedLog, LogNews
 from swell.executors.local.logs.pieces import end_offset, piece_path
 
 STEPS = st.lists(
@@ -35,7 +36,7 @@ def test_lines_of_all_workers_come_once_and_in_order(
     for worker in written:
         (folder / f"worker-{worker}.log").touch()
     log, news, now_s = FollowedLog(folder, Whose.WORKERS), list[LogNews | None](), 0.0
-    for what, worker, text in [*steps, *[("look", 0, "")] * 3]:
+    for what, worker, text in [*steps, *[("look", 1, "")] * 3]:
         path = folder / f"worker-{worker}.log"
         if what == "rotate" and path.stat().st_size:
             begin = end_offset(path) - path.stat().st_size
@@ -46,7 +47,7 @@ def test_lines_of_all_workers_come_once_and_in_order(
             with path.open("a") as file:
                 file.write(text)
         else:
-            now_s += READ_EVERY_S
+            now_s += (0.5, READ_EVERY_S)[worker]
             news.append(log.look(now_s, has_ended=False))
     found = lines_of(news)
     for worker, text in written.items():
@@ -57,6 +58,46 @@ def test_lines_of_all_workers_come_once_and_in_order(
         (worker, end) for worker, text in written.items() if (end := text.split("\n")[-1])
     ]
     assert log.look(now_s, has_ended=True) is None
+
+
+@pytest.mark.parametrize("whose", [Whose.WORKERS, Whose.TRIAL])
+def test_the_first_line_of_an_empty_log_comes_with_the_next_look(tmp_path: Path, whose: Whose) -> None:
+    path = tmp_path / ("trial-0.log" if whose is Whose.TRIAL else "worker-0.log")
+    path.touch()
+    log = FollowedLog(tmp_path, whose)
+    assert [log.look(number / 10, has_ended=False) for number in range(3)] == [None] * 3
+    path.write_text("first\n")
+    assert lines_of([log.look(0.5, has_ended=False)]) == [(None, "first")]
+
+
+def test_a_log_that_cannot_be_read_says_so_once_and_goes_on_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "worker-0.log").write_text("first\n")
+    with monkeypatch.context() as broken:
+        broken.setattr("swell.api.page.followed_log.read_tail_offsets", cannot_read)
+        log = FollowedLog(tmp_path, Whose.WORKERS)
+        assert lines_of([log.whole()]) == [
+            (None, "[swell: the log cannot be read (Input/output error); it is tried again]")
+        ]
+        assert log.look(READ_EVERY_S, has_ended=False) is None
+    assert lines_of([log.look(3 * READ_EVERY_S, has_ended=False)]) == [(None, "first")]
+
+
+def cannot_read(*_args: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def test_blank_lines_are_bounded_too(tmp_path: Path) -> None:
+    path = tmp_path / "worker-0.log"
+    path.touch()
+    log = FollowedLog(tmp_path, Whose.WORKERS)
+    with path.open("a") as file:
+        for number in range(3):
+            file.write("\n" * SHOWN_BYTES)
+            file.flush()
+            log.look(number * READ_EVERY_S, has_ended=False)
+    assert sum(len(text) + 1 for _, text in log.whole().pieces) <= SHOWN_BYTES + NEWS_BYTES
 
 
 def test_a_quiet_log_is_not_read_until_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

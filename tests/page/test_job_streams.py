@@ -22,6 +22,7 @@ from tests.store.views import job_view
 from swell.api.caller import OWNER, Caller, Role
 from swell.api.logs import LogChunk, Whose
 from swell.api.page.event_ring import EventReader, EventRing
+from swell.api.page.event_stream import AFTER_FAILURE_MS, RETRY_MS
 from swell.api.page.followed_log import LEFT_OUT, NEWS_BYTES
 from swell.api.page.job_rows import job_row
 from swell.api.page.job_streams import (
@@ -33,6 +34,7 @@ from swell.api.page.job_streams import (
     JobStreams,
     pause_after,
 )
+from swell.api.page.job_watch import JobWatch
 from swell.live.retention import PruneRequest
 from swell.model.job import Phase
 from swell.model.view import Story
@@ -334,7 +336,7 @@ def test_a_look_that_fails_loses_nothing(
     page = ReadPage(streams.joined())
     control.put(job_view(steps=341))
     with monkeypatch.context() as broken:
-        broken.setattr("swell.api.page.followed_log.read_chunks", cannot_read)
+        broken.setattr(control, "job", cannot_read)
         streams.look()
     page.hear()
     assert (page.num_whole, page.row["steps"]) == (2, 341)
@@ -344,6 +346,58 @@ def test_a_look_that_fails_loses_nothing(
     page.hear()
     assert page.row["steps"] == 342
     assert "another" in page.parts["why"]
+
+
+def test_a_job_whose_log_cannot_be_read_is_told_of_all_the_same(
+    control: FakeControl, streams: TurnedStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.api.page.followed_log.read_chunks", cannot_read)
+    page = ReadPage(streams.joined())
+    assert any("the log cannot be read" in line for _, line in page.lines)
+    control.put(job_view(steps=341))
+    streams.look()
+    page.hear()
+    assert (page.num_whole, page.row["steps"]) == (1, 341)
+
+
+def test_after_a_failure_of_the_whole_look_pages_begin_anew(
+    control: FakeControl, streams: TurnedStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = ReadPage(streams.joined())
+    control.put(job_view(steps=341))
+    with monkeypatch.context() as broken:
+        broken.setattr(control, "metric_news", cannot_read)
+        assert streams._try_to_look() == JOB_FAILED_S
+    page.hear()
+    assert (page.num_whole, page.row["steps"]) == (2, 341)
+    control.put(job_view(steps=342))
+    assert streams._try_to_look() == LEAST_PAUSE_S
+    page.hear()
+    assert page.row["steps"] == 342
+
+
+def test_a_thread_that_ends_takes_no_news_from_the_next_one(
+    control: FakeControl, streams: TurnedStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page comes when the last look has found none, and before it is over."""
+    reader = SilentReader()
+    streams.join("digits-1", Whose.LEADER, OWNER, reader).leave(reader)
+    streams.look(after_s=LINGER_S)
+    plain, pages = streams._watched, list[ReadPage]()
+
+    def watched() -> dict[str, JobWatch]:
+        found = plain()
+        pages.append(ReadPage(streams.joined()))
+        control.put(job_view(steps=341))
+        return found
+
+    with monkeypatch.context() as slow:
+        slow.setattr(streams, "_watched", watched)
+        assert not streams.look(after_s=2 * LINGER_S)
+    streams.look()
+    (page,) = pages
+    page.hear()
+    assert page.row["steps"] == 341
 
 
 def test_a_job_is_followed_a_while_after_its_last_page_was_left(
@@ -416,6 +470,19 @@ def test_looks_take_a_hundredth_of_a_core_unless_they_would_be_late(cost_s: floa
     pause_s = pause_after(cost_s)
     assert LEAST_PAUSE_S <= pause_s <= MOST_PAUSE_S
     assert pause_s == MOST_PAUSE_S or cost_s <= MOST_SHARE * pause_s * (1.0 + 1e-9)
+
+
+def test_a_page_whose_state_cannot_be_read_comes_back_later(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.control.put(job_view())
+    monkeypatch.setattr("swell.api.page.job_watch.JobWatch.shown", cannot_read)
+    with (
+        served.opened() as client,
+        client.stream("GET", "/page/events", params={"job": "digits-1"}) as stream,
+    ):
+        told = [line for line in stream.iter_lines() if line]
+    assert told == [f"retry: {RETRY_MS}", f"retry: {AFTER_FAILURE_MS}"]
 
 
 def test_streams_of_jobs_end_with_the_platform_and_their_thread_with_the_streams(

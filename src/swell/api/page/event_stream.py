@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from functools import partial
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -14,11 +16,15 @@ from swell.api.page.event_ring import EventReader, EventRing
 SILENCE_S = 15.0
 #: A browser whose stream broke opens another one after so long.
 RETRY_MS = 500
+#: And after so long where what it shows could not be read.
+AFTER_FAILURE_MS = 10_000
 
 HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 STILL_HERE = b": still here\n\n"
 #: Longest that a browser may say of where it was.
 MAX_ID = 40
+
+log = logging.getLogger("swell.page")
 
 
 class EventStream:
@@ -32,19 +38,33 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reader = EventReader()
-        ring = await asyncio.to_thread(self._join, reader)
+        ring = await self._joined(reader)
         leaving = asyncio.ensure_future(_left(receive))
         leaving.add_done_callback(lambda _done: reader.wake())
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await _say(send, b"retry: %d\n\n" % RETRY_MS)
             while not (leaving.done() or ring.is_closed):
-                await _say(send, await self._next(ring, reader))
+                try:
+                    news = await self._next(ring, reader)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the next stream begins anew
+                    log.warning("an open page cannot be told what it shows: %s", error)
+                    await _say(send, b"retry: %d\n\n" % AFTER_FAILURE_MS)
+                    break
+                await _say(send, news)
             if not leaving.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             ring.leave(reader)
             leaving.cancel()
+
+    async def _joined(self, reader: EventReader) -> EventRing:
+        joining = asyncio.ensure_future(asyncio.to_thread(self._join, reader))
+        try:
+            return await asyncio.shield(joining)
+        except asyncio.CancelledError:  # the thread goes on
+            joining.add_done_callback(partial(_leave_again, reader))
+            raise
 
     async def _next(self, ring: EventRing, reader: EventReader) -> bytes:
         frames, self._last_id = await self._missed(ring)
@@ -56,6 +76,11 @@ class EventStream:
         if ring.knows(self._last_id):
             return ring.since(self._last_id)
         return await asyncio.to_thread(ring.since, self._last_id)  # the whole state takes a while
+
+
+def _leave_again(reader: EventReader, joining: asyncio.Future[EventRing]) -> None:
+    if joining.exception() is None:
+        joining.result().leave(reader)
 
 
 async def _say(send: Send, content: bytes) -> None:

@@ -47,6 +47,7 @@ class FollowedLog:
         self._num_characters = 0
         self._marks: tuple[int, ...] = ()  #: before the last look that read
         self._is_quiet = False  #: that look found nothing
+        self._is_unreadable = False  #: and that has been told
         self._read_s = float("-inf")
         self.is_over = False
         for _ in range(FIRST_READS):
@@ -77,7 +78,18 @@ class FollowedLog:
         return LogNews(pieces=pieces or [], is_over=self.is_over) if pieces or self.is_over else None
 
     def _read(self, most_bytes: int) -> list[LogPiece] | None:
-        """None: nothing was written. Lines of the trial run are shown until workers of the job print."""
+        """None: nothing was written. A log that cannot be read says so in its place, and is read again."""
+        try:
+            pieces = self._read_first(most_bytes)
+        except OSError as error:
+            was_unreadable, self._is_unreadable = self._is_unreadable, True
+            told = f"[swell: the log cannot be read ({error.strerror}); it is tried again]"
+            return None if was_unreadable else self._keep([(None, told)])
+        self._is_unreadable = False
+        return pieces
+
+    def _read_first(self, most_bytes: int) -> list[LogPiece] | None:
+        """Lines of the trial run are shown until workers of the job print. Raises OSError."""
         for log in self._logs:
             if (pieces := log.read(most_bytes)) is not None:
                 if log.whose is Whose.LEADER:
@@ -86,10 +98,11 @@ class FollowedLog:
         return None
 
     def _keep(self, pieces: list[LogPiece]) -> list[LogPiece]:
+        """Each with its last line break: blank lines are bounded, too."""
         self._pieces.extend(pieces)
-        self._num_characters += sum(len(text) for _, text in pieces)
+        self._num_characters += sum(len(text) + 1 for _, text in pieces)
         while self._num_characters > SHOWN_BYTES and len(self._pieces) > 1:
-            self._num_characters -= len(self._pieces.popleft()[1])
+            self._num_characters -= len(self._pieces.popleft()[1]) + 1
         return pieces
 
     def _present_marks(self) -> tuple[int, ...]:
@@ -149,6 +162,8 @@ class _Lines:
 
     def _read_from(self, offsets: dict[int, int], most_bytes: int) -> list[LogChunk]:
         chunks = read_chunks(self._folder, offsets, whose=self.whose, most_bytes=most_bytes)
+        for chunk in chunks:  # the sizes of empty logs are looked at, too
+            offsets.setdefault(chunk.worker, chunk.offset)
         return [chunk for chunk in chunks if is_news(chunk)]
 
     def _whole_lines(self, chunk: LogChunk, is_sequel_of_more: bool) -> str | None:

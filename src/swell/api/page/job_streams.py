@@ -82,11 +82,25 @@ class JobStreams:
     def _run(self) -> None:
         pause_s = LEAST_PAUSE_S
         while not self._stopped.wait(pause_s):
+            next_pause_s = self._try_to_look()
+            if next_pause_s is None:
+                return
+            pause_s = next_pause_s
+
+    def _try_to_look(self) -> float | None:
+        """Seconds until the next look; None: no page is left. After no failure pages stand still for ever."""
+        try:
             self._control.wait_for_news(self._turn, NO_TURN_S)
             begun_s = time.thread_time()
-            if not self.look():
-                return
-            pause_s = pause_after(time.thread_time() - begun_s)
+            has_pages = self.look()
+            return pause_after(time.thread_time() - begun_s) if has_pages else None
+        except Exception:
+            log.exception("open pages of jobs are not kept up to date for %g s", JOB_FAILED_S)
+            with self._lock:
+                watches = list(self._watches.values())
+            for watch in watches:
+                watch.lose()
+            return JOB_FAILED_S
 
     def _watched(self) -> dict[str, JobWatch]:
         """Jobs that pages show, or have shown until now. The thread ends where there are none."""
@@ -105,9 +119,11 @@ class JobStreams:
     def look(self) -> bool:
         """Tell pages what has changed. False: there are none."""
         watches = self._watched()
+        if not watches:  # what is news is another thread's from now on, if there is one
+            return False
         with self._looking:
             self._look(watches)
-        return bool(watches)
+        return True
 
     def _look(self, watches: dict[str, JobWatch]) -> None:
         news = self._control.news(self._turn)
