@@ -162,8 +162,9 @@ class _Lines:
 
     def _read_from(self, offsets: dict[int, int], most_bytes: int) -> list[LogChunk]:
         chunks = read_chunks(self._folder, offsets, whose=self.whose, most_bytes=most_bytes)
-        for chunk in chunks:  # the sizes of empty logs are looked at, too
-            offsets.setdefault(chunk.worker, chunk.offset)
+        for chunk in chunks:
+            if not is_news(chunk):  # the sizes of empty logs are looked at, too
+                offsets.setdefault(chunk.worker, chunk.offset)
         return [chunk for chunk in chunks if is_news(chunk)]
 
     def _whole_lines(self, chunk: LogChunk, is_sequel_of_more: bool) -> str | None:
