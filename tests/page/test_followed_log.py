@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import share_of_examples
 
 from swell.api.logs import Whose
-from swell.api.page.followed_log import NEWS_BYTES, READ_EVERY_S, SHOWN_BYTES, FollowedLog, LogNews
+from swell.api.page.followed_log import READ_EVERY_S, FollowedLog, LogNews
 from swell.executors.local.logs.pieces import end_offset, piece_path
 
 STEPS = st.lists(
@@ -88,16 +88,17 @@ def cannot_read(*_args: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
-def test_blank_lines_are_bounded_too(tmp_path: Path) -> None:
+def test_blank_lines_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One a look: a piece without a character each."""
+    monkeypatch.setattr("swell.api.page.followed_log.SHOWN_BYTES", 20)
     path = tmp_path / "worker-0.log"
     path.touch()
     log = FollowedLog(tmp_path, Whose.WORKERS)
-    with path.open("a") as file:
-        for number in range(3):
-            file.write("\n" * SHOWN_BYTES)
-            file.flush()
-            log.look(number * READ_EVERY_S, has_ended=False)
-    assert sum(len(text) + 1 for _, text in log.whole().pieces) <= SHOWN_BYTES + NEWS_BYTES
+    for number in range(50):
+        with path.open("a") as file:
+            file.write("\n")
+        assert log.look(number * READ_EVERY_S, has_ended=False) is not None
+    assert len(log.whole().pieces) == 20
 
 
 def test_a_quiet_log_is_not_read_until_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
