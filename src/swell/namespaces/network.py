@@ -36,6 +36,8 @@ MOST_MACHINES = 200
 #: What has to be seen on each machine: this package.
 _ROOT = Path(__file__).parents[2]
 _CAP_SYS_ADMIN = 21
+#: What has not stopped after so long is let go on for a moment.
+AGAIN_S = 1.0
 _BRIDGE = "10.9.0.1"
 #: Two machines have not been up for the same time, so that their monotonic clocks cannot be compared.
 _UP_LONGER_S = 1000
@@ -241,12 +243,18 @@ class NamespacedMachine:
         """SIGSTOP for each of its processes; returns when all have stopped. The kernel still answers."""
         self._signal_all(signal.SIGSTOP)
         deadline_s = time.monotonic() + WITHIN_S
+        again_s = time.monotonic() + AGAIN_S
         while running := [pid for pid in self.pids() if not _is_stopped(pid)]:
             if time.monotonic() > deadline_s:
                 raise TimeoutError(
                     f"processes {running} of {self.name} have not stopped within {WITHIN_S:g} s"
                 )
             time.sleep(0.002)
+            if time.monotonic() > again_s:  # one in vfork is deaf until its child, which has stopped, goes on
+                self.thaw()
+                time.sleep(0.01)
+                self._signal_all(signal.SIGSTOP)
+                again_s = time.monotonic() + AGAIN_S
 
     def thaw(self) -> None:
         self._signal_all(signal.SIGCONT)
