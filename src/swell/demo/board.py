@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from swell.model.counted import told_workers
 from swell.model.job import Phase
 from swell.model.view import JobView
 
@@ -60,7 +61,7 @@ def changes(before: Sequence[JobView], after: Sequence[JobView]) -> list[str]:
 def _line(view: JobView) -> str:
     if view.phase.is_end or not view.workers:
         return f"{view.name}: {_state(view)}"
-    workers = "1 worker" if view.workers == 1 else f"{view.workers} workers"
+    workers = told_workers(view.workers)
     done = f", {view.steps / view.total_steps:.0%} done" if view.total_steps else ""
     return f"{view.name}: {view.phase} on {workers}{done}"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from swell.api.admission_status import is_change_refused
 from swell.api.durations import format_duration
 from swell.api.resize_words import seconds
+from swell.model.counted import told_devices
 from swell.model.deadline_state import is_measured
 from swell.model.event import JobSubmitted
 from swell.model.job import LOSS, JobClass, Phase
@@ -198,7 +199,7 @@ def moments(view: JobView) -> list[tuple[str, float]]:
 def _workers(view: JobView) -> str:
     most = " or more" if view.max_workers is None else f" to {view.max_workers}"
     wanted = f"{view.min_workers}{'' if view.min_workers == view.max_workers else most}"
-    each = "1 device" if view.devices_per_worker == 1 else f"{view.devices_per_worker} devices"
+    each = told_devices(view.devices_per_worker)
     return f"{view.workers} now, {wanted} wanted, {each} each"
 
 

@@ -26,6 +26,7 @@ from swell.executors.gang.script_values import ScriptValues
 from swell.executors.gang.tally import StepTally
 from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.counted import told_workers
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -472,7 +473,7 @@ class RestartGang:
 
 
 def _stays_small(num: int) -> str:
-    workers = "1 worker" if num == 1 else f"{num} workers"
+    workers = told_workers(num)
     return (
         f"the job stays at {workers}: its script forms no process group and does not read WORLD_SIZE, so "
         "more would be identical copies that write the same files; call "
