@@ -23,6 +23,7 @@ from swell.solvers.profile.plans import (
     spare_of,
     take,
 )
+from swell.solvers.profile.together import FEWEST_TOGETHER, mark_sound, take_together
 from swell.solvers.profile.segments import FreeSegments, has_room, take_between, write_least
 
 #: Blocks that are needed at most to serve a taker of a group.
@@ -53,28 +54,58 @@ def fill_in_order(
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
-    for position in range(len(rows)):
-        row = rows[position]
+    seconds_s, ends_s = np.empty(len(rows)), np.empty(len(rows))
+    is_sound = mark_sound(takers, plans, rows, how, seconds_s, ends_s)
+    position, most = 0, len(rows)
+    while position < len(rows):
+        end = position
+        while end < min(len(rows), position + most) and is_sound[end]:
+            end += 1
+        if end - position >= FEWEST_TOGETHER:
+            if take_together(profile, takers, plans, rows[position:end]):
+                position, most = end, 2 * most
+            else:
+                most = (end - position) // 2
+            continue
         if not has_room(profile, TAKE_ROOM):
             return position
-        held_devices = takers.devices[row, takers.held[row] - 1] if takers.is_bound[row] else 0
-        take_between(profile, 0.0, takers.idle_s[row], -held_devices)
-        grade = plan_one(profile, takers, plans, row, how[position], worst[row] if len(worst) > 0 else BROKEN)
-        if len(worst) > 0 and grade > worst[row]:
-            take_between(profile, 0.0, takers.idle_s[row], held_devices)
+        row = rows[position]
+        plans.starts_s[row, 1], plans.end_s[row] = seconds_s[position], ends_s[position]
+        if not _serve(profile, takers, plans, row, how[position], worst, is_late_served):
             return position
-        plans.grade[row] = grade
-        if grade == BROKEN:
-            plans.num[row] = 0
-            if is_late_served:
-                plan_early(profile, takers, plans, row, takers.work[row, 1], np.inf)
-        elif not takers.is_bound[row]:
-            _hurry(profile, takers, plans, row)
-        finish(takers, plans, row)
-        take(profile, takers, plans, row, 1)
-        if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same
-            take_between(profile, 0.0, takers.idle_s[row], held_devices)
+        position, most = position + 1, max(most, FEWEST_TOGETHER)
     return len(rows)
+
+
+@part
+def _serve(
+    profile: FreeSegments,
+    takers: Takers,
+    plans: Plans,
+    row: int,
+    how: int,
+    worst: IntArray,
+    is_late_served: bool,
+) -> bool:
+    """Take what the taker's plan needs; whether its grade is not too bad."""
+    held_devices = takers.devices[row, takers.held[row] - 1] if takers.is_bound[row] else 0
+    take_between(profile, 0.0, takers.idle_s[row], -held_devices)
+    grade = plan_one(profile, takers, plans, row, how, worst[row] if len(worst) > 0 else BROKEN)
+    if len(worst) > 0 and grade > worst[row]:
+        take_between(profile, 0.0, takers.idle_s[row], held_devices)
+        return False
+    plans.grade[row] = grade
+    if grade == BROKEN:
+        plans.num[row] = 0
+        if is_late_served:
+            plan_early(profile, takers, plans, row, takers.work[row, 1], np.inf)
+    elif not takers.is_bound[row]:
+        _hurry(profile, takers, plans, row)
+    finish(takers, plans, row)
+    take(profile, takers, plans, row, 1)
+    if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same
+        take_between(profile, 0.0, takers.idle_s[row], held_devices)
+    return True
 
 
 @part

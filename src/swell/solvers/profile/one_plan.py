@@ -15,15 +15,13 @@ from swell.solvers.profile.plans import (
     MARGIN,
     Plans,
     Takers,
-    done_s,
+    end_later,
     holds,
     is_free,
     spare_of,
+    step_sooner,
 )
 from swell.solvers.profile.segments import FreeSegments
-
-NUM_HALVINGS = 24  #: until a time is known well enough
-
 
 @part
 def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how: int, worst: int) -> int:
@@ -32,9 +30,9 @@ def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how:
     spare = spare_of(takers, row)
     num, end_s = plans.num[row], plans.end_s[row]
     starts_s, levels = plans.starts_s[row].copy(), plans.levels[row].copy()
-    is_kept = how == AS_PLANNED and num > 0 and is_free(profile, takers, plans, row)
-    is_kept = is_kept and (plans.levels[row, 0] == takers.held[row] or not takers.is_bound[row])
-    if is_kept and _keeps(profile, takers, plans, row, need, spare):
+    may_keep = how == AS_PLANNED and num > 0
+    may_keep = may_keep and (plans.levels[row, 0] == takers.held[row] or not takers.is_bound[row])
+    if may_keep and _keeps(profile, takers, plans, row, need, spare):
         return MARGIN
     for work in (need + spare, need):
         if how == EARLY and plan_early(profile, takers, plans, row, work, until_s):
@@ -45,7 +43,7 @@ def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how:
         return BROKEN
     plans.num[row], plans.end_s[row] = num, end_s
     plans.starts_s[row], plans.levels[row] = starts_s, levels
-    if is_kept and _keeps(profile, takers, plans, row, just, spare):
+    if may_keep and _keeps(profile, takers, plans, row, just, spare):
         return JUST
     for work in (just + spare, just):
         if plan_early(profile, takers, plans, row, work, until_s):
@@ -57,31 +55,22 @@ def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how:
 
 @part
 def _keeps(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
-    """Whether its plan, or a little more than that, does so much in time."""
-    return holds(takers, plans, row, work, spare) or _mend(profile, takers, plans, row, work, spare)
+    """Whether its plan, or a little more than that, is free and does so much in time."""
+    if holds(takers, plans, row, work, spare):
+        return is_free(profile, takers, plans, row)
+    return is_free(profile, takers, plans, row) and _mend(profile, takers, plans, row, work, spare)
 
 
 @part
 def _mend(profile: FreeSegments, takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
     """The same plan, but with a later end, or with a sooner first step up, by no more than it takes."""
-    end_s, until_s = plans.end_s[row], takers.until_s[row]
-    if done_s(takers, plans, row, work, until_s) < np.inf:
-        plans.end_s[row] = min(done_s(takers, plans, row, work + spare, until_s), until_s)
+    end_s, second_s = plans.end_s[row], plans.starts_s[row, 1]
+    if end_later(takers, plans, row, work, spare):
         if is_free(profile, takers, plans, row):
             return True
         plans.end_s[row] = end_s
-    if plans.num[row] < 2 or plans.levels[row, 1] <= plans.levels[row, 0]:
-        return False
-    latest_s = plans.starts_s[row, 1]
-    sooner_s, later_s = 0.0, latest_s
-    for _ in range(NUM_HALVINGS):
-        plans.starts_s[row, 1] = (sooner_s + later_s) / 2.0
-        if done_s(takers, plans, row, work, min(end_s, until_s)) < np.inf:
-            sooner_s = plans.starts_s[row, 1]
-        else:
-            later_s = plans.starts_s[row, 1]
-    plans.starts_s[row, 1] = sooner_s
-    if holds(takers, plans, row, work, spare) and is_free(profile, takers, plans, row):
-        return True
-    plans.starts_s[row, 1], plans.end_s[row] = latest_s, end_s
+    if step_sooner(takers, plans, row, work, spare):
+        if is_free(profile, takers, plans, row):
+            return True
+        plans.starts_s[row, 1], plans.end_s[row] = second_s, end_s
     return False

@@ -19,6 +19,7 @@ SPARE_S = 0.0001
 MOST_SEGMENTS = 16  #: a plan has at most so many
 TAKE_ROOM = MOST_SEGMENTS + 2  #: blocks that are needed at most to take what a plan takes
 
+NUM_HALVINGS = 24  #: until the time of a step is known well enough
 MOMENT_S = 0.05  #: no plan has a step up sooner than this
 
 #: How a taker is planned.
@@ -111,6 +112,36 @@ def holds(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> 
 
 
 @part
+def end_later(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
+    """Whether its plan does so much in time if its last level lasts longer; if so, that is its plan."""
+    until_s = takers.until_s[row]
+    if done_s(takers, plans, row, work, until_s) == np.inf:
+        return False
+    plans.end_s[row] = min(done_s(takers, plans, row, work + spare, until_s), until_s)
+    return True
+
+
+@part
+def step_sooner(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
+    """Whether its plan does so much in time if its first step up is sooner; if so, by no more than it takes."""
+    if plans.num[row] < 2 or plans.levels[row, 1] <= plans.levels[row, 0]:
+        return False
+    latest_s, end_s = plans.starts_s[row, 1], min(plans.end_s[row], takers.until_s[row])
+    sooner_s, later_s = 0.0, latest_s
+    for _ in range(NUM_HALVINGS):
+        plans.starts_s[row, 1] = (sooner_s + later_s) / 2.0
+        if done_s(takers, plans, row, work, end_s) < np.inf:
+            sooner_s = plans.starts_s[row, 1]
+        else:
+            later_s = plans.starts_s[row, 1]
+    plans.starts_s[row, 1] = sooner_s
+    if holds(takers, plans, row, work, spare):
+        return True
+    plans.starts_s[row, 1] = latest_s
+    return False
+
+
+@part
 def finish(takers: Takers, plans: Plans, row: int) -> None:
     """Write what follows from its segments."""
     num, end_s = plans.num[row], plans.end_s[row]
@@ -153,8 +184,10 @@ def is_free(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> bo
         if level == 0:
             continue
         need, start_s = takers.devices[row, level - 1], plans.starts_s[row, segment]
-        end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else plans.end_s[row]
-        if not are_free(profile, start_s, end_s, need):
+        end_s = plans.end_s[row]
+        if segment + 1 < plans.num[row]:
+            end_s = min(plans.starts_s[row, segment + 1], end_s)
+        if end_s > start_s and not are_free(profile, start_s, end_s, need):
             return False
     return True
 
