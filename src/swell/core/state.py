@@ -410,8 +410,9 @@ class HeadState(KeptState, kw_only=True):
     def save(self) -> bytes:
         self.latest.write(self.records)
         self.last_plan.write_down()
+        kept = {name: getattr(self, name) for name in KeptState.__struct_fields__}
         saved = Saved(
-            **{name: getattr(self, name) for name in KeptState.__struct_fields__},
+            **{**kept, "policy_state": self.policy_state.written()},
             records=list(self.records.values()),
             rows=self.table.ids,
             belief=self.belief.state(),

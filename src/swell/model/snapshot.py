@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,8 +14,26 @@ from swell.model.job import JobClass
 from swell.model.learning import Learning
 from swell.model.options import Options
 
-#: What a policy keeps from one decision to the next: names to plain values, as JSON can hold them.
+#: What a policy keeps from one decision to the next: names to values. The very same values come back, so
+#: nobody changes them. Each is plain, as JSON can hold it, or `Encodable`.
 Memory = Mapping[str, Any]
+
+
+@runtime_checkable
+class Encodable(Protocol):
+    """A value of a policy's memory in a form of its own, such as columns in arrays. It is never changed."""
+
+    def plain(self) -> Any:
+        """The same as plain values: what the policy finds in its place after a restart.
+
+        The policy answers the same to either.
+        """
+
+
+def plain_memory(memory: Memory) -> dict[str, Any]:
+    """As a fold of the journal holds it."""
+    return {name: value.plain() if isinstance(value, Encodable) else value for name, value in memory.items()}
+
 
 #: Job classes in columns are small integers, in the order in which they are served.
 STRICT, SOFT, BEST_EFFORT = 0, 1, 2
