@@ -18,12 +18,12 @@ from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import ManyJobs, Objective
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.elasticflow.shares import NONE, Queue, Shares, share
-from swell.policies.elasticflow.standing import to_remember
+from swell.policies.elasticflow.standing import remembered, to_remember, written
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.profile.plans import BROKEN, LATE, MOMENT_S
+from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S, Plans
 
 CrowdedShare = Annotated[
     float,
@@ -54,7 +54,8 @@ class ElasticFlow(Policy):
     2. Promised jobs get their floor: the share of their plan that is needed now. One that is late has a plan
        to take as much as is useful. One whose plan stops it for less time than a start takes keeps what it
        has until then, if that is free.
-    3. Soft jobs that can still be on time, if all goes as believed, get the share of their own plan.
+    3. Soft jobs that can still be on time, if all goes as believed, get the share of their own plan, which is
+       kept like that of a promise as long as it holds.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
        which would otherwise be suspended only to be started again; then best-effort ones, the shortest
        remaining time first.
@@ -95,8 +96,9 @@ class ElasticFlow(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
-        planner, promises, refusals, demand = admit(snapshot, levels, self._objective())
-        queue = _queue(snapshot, levels, planner, promises, refusals)
+        standing = remembered(snapshot, levels)
+        planner, promises, refusals, demand = admit(snapshot, levels, standing, self._objective())
+        queue = _queue(snapshot, levels, planner, promises, refusals, standing.soft)
         shares = share(snapshot, levels, planner, promises, queue, refusals)
         return Allocation(
             options=snapshot.options,
@@ -110,6 +112,7 @@ class ElasticFlow(Policy):
                 **to_remember(
                     snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level
                 ),
+                "soft": written(snapshot, levels, queue.plans, queue.soft),
                 "demand": demand.memory,
             },
             move_until_s=partial(_move_until_s, planner, promises, shares),
@@ -122,18 +125,23 @@ def _queue(
     planner: PromisePlanner,
     promises: Promises,
     refusals: Mapping[int, Refusal],
+    plans: Plans,
 ) -> Queue:
+    """Groups in order of service.
+
+    Args:
+        plans: the standing ones of soft jobs; written.
+    """
     is_other = promises.grade < 0
     if refusals:
         is_other[list(refusals)] = False
-    plans = no_plans(snapshot.num_jobs)
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
-        profile.fill(planner.takers, plans, soft, LATE)
+        profile.fill(planner.takers, plans, soft, AS_PLANNED)
     is_on_time = plans.grade[soft] != BROKEN
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0

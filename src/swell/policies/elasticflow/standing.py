@@ -2,25 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
-from swell.model.snapshot import Memory, Snapshot
+from swell.model.snapshot import Memory, RowIndex, Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.filling import copy_of, no_plans
-from swell.solvers.profile.plans import Plans
+from swell.solvers.profile.plans import MOST_SEGMENTS, Plans
+
+NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class StandingPlans:
     """What was planned at the last decision."""
 
-    plans: Plans  #: (J,) none for jobs that had none
+    plans: Plans  #: (J,) of promised jobs; none for jobs that had none
     #: (J,) the same, but for jobs that have gone to another level than that, the plan for after it
     after_change: Plans
+    soft: Plans  #: (J,) of soft jobs that could be on time
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPlans:
+    """Plans of n jobs in head time and in workers, for levels are not the same for ever."""
+
+    jobs: tuple[str, ...]  #: (n,) ids
+    grade: IntArray  #: (n,)
+    segments: IntArray  #: (n,) how many there are of each plan
+    starts_s: FloatArray  #: (n, MOST_SEGMENTS)
+    workers: IntArray  #: (n, MOST_SEGMENTS)
+    ends_s: FloatArray  #: (n,)
+    went_to: IntArray  #: (n,) workers that each was to have then; empty where that is not needed
+    rows: IntArray  #: (n,) of the jobs in the snapshot in which they were planned
+    index: RowIndex | None  #: of that snapshot
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values; the segments of all plans one after the other."""
+        is_segment = np.arange(MOST_SEGMENTS) < self.segments[:, None]
+        return {
+            "jobs": list(self.jobs),
+            "grade": self.grade.tolist(),
+            "segments": self.segments.tolist(),
+            "starts_s": self.starts_s[is_segment].tolist(),
+            "workers": self.workers[is_segment].tolist(),
+            "ends_s": self.ends_s.tolist(),
+            "went_to": self.went_to.tolist(),
+        }
+
+    @classmethod
+    def read(cls, told: WrittenPlans | Mapping[str, Any]) -> WrittenPlans:
+        """Itself, or what it was before it was made plain."""
+        if isinstance(told, WrittenPlans):
+            return told
+        segments = np.array(told["segments"], dtype=np.int64)
+        is_segment = np.arange(MOST_SEGMENTS) < segments[:, None]
+        starts_s, workers = np.zeros(is_segment.shape), np.zeros(is_segment.shape, dtype=np.int64)
+        starts_s[is_segment], workers[is_segment] = told["starts_s"], told["workers"]
+        grade, ends_s = np.array(told["grade"], dtype=np.int64), np.array(told["ends_s"], dtype=np.float64)
+        went_to, nowhere = np.array(told.get("went_to", ()), dtype=np.int64), np.full(len(segments), -1)
+        return cls(tuple(told["jobs"]), grade, segments, starts_s, workers, ends_s, went_to, nowhere, None)
+
+    def rows_in(self, snapshot: Snapshot) -> IntArray:
+        """(n,) of its jobs; -1 for one that is gone."""
+        if self.index is not None and self.index is snapshot.index:
+            return self.rows
+        row_of = snapshot.row_of
+        return np.array([row_of.get(job, -1) for job in self.jobs], dtype=np.int64)
 
 
 def remembered(snapshot: Snapshot, levels: Levels) -> StandingPlans:
@@ -29,35 +82,34 @@ def remembered(snapshot: Snapshot, levels: Levels) -> StandingPlans:
     One that goes through a size that its job may not have any more is forgotten.
     """
     plans, memory = no_plans(snapshot.num_jobs), snapshot.memory
+    soft = no_plans(snapshot.num_jobs)
+    if "soft" in memory:
+        _read_all(snapshot, levels, WrittenPlans.read(memory["soft"]), soft)
     if "plans" not in memory:
-        return StandingPlans(plans, plans)
-    rows = _rows_of(snapshot, memory["plans"])
-    _read_all(snapshot, levels, memory["plans"], rows, plans)
-    changed = memory["after_change"]
-    rows, held = _rows_of(snapshot, changed), np.append(snapshot.held_workers, -1)  # -1: of one that is gone
-    has_changed = held[rows] == np.array(changed["went_to"], dtype=np.int64)
+        return StandingPlans(plans, plans, soft)
+    _read_all(snapshot, levels, WrittenPlans.read(memory["plans"]), plans)
+    changed = WrittenPlans.read(memory["after_change"])
+    rows, held = changed.rows_in(snapshot), np.append(snapshot.held_workers, -1)  # -1: of one that is gone
+    has_changed = held[rows] == changed.went_to
     if not has_changed.any():
-        return StandingPlans(plans, plans)
+        return StandingPlans(plans, plans, soft)
     after_change = copy_of(plans)
-    _read_all(snapshot, levels, changed, np.where(has_changed, rows, -1), after_change)
-    return StandingPlans(plans, after_change)
+    _read_all(snapshot, levels, changed, after_change, has_changed)
+    return StandingPlans(plans, after_change, soft)
 
 
-def _rows_of(snapshot: Snapshot, memory: Memory) -> IntArray:
-    """(n,) of jobs that are remembered; -1 for one that is gone."""
-    row_of = snapshot.row_of
-    return np.array([row_of.get(job, -1) for job in memory["jobs"]], dtype=np.int64)
-
-
-def _read_all(snapshot: Snapshot, levels: Levels, memory: Memory, rows: IntArray, plans: Plans) -> None:
+def _read_all(
+    snapshot: Snapshot, levels: Levels, written: WrittenPlans, plans: Plans, is_read: BoolArray | None = None
+) -> None:
+    rows = written.rows_in(snapshot)
     suited(_read, snapshot.num_jobs)(
         snapshot.now_s,
-        rows,
-        np.array(memory["grade"], dtype=np.int64),
-        np.array(memory["segments"], dtype=np.int64),
-        np.array(memory["starts_s"], dtype=np.float64),
-        np.array(memory["workers"], dtype=np.int64),
-        np.array(memory["ends_s"], dtype=np.float64),
+        rows if is_read is None else np.where(is_read, rows, -1),
+        written.grade,
+        written.segments,
+        written.starts_s,
+        written.workers,
+        written.ends_s,
         levels.workers,
         levels.num,
         plans,
@@ -65,32 +117,39 @@ def _read_all(snapshot: Snapshot, levels: Levels, memory: Memory, rows: IntArray
 
 
 def to_remember(
-    snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, after_change: Plans, level: IntArray
+    snapshot: Snapshot,
+    levels: Levels,
+    plans: Plans,
+    rows: IntArray,
+    after_change: Plans,
+    level: IntArray,
 ) -> Memory:
     """The plans of these rows, and those for after a change to the (J,) levels that jobs are to have."""
     if not len(rows):
         return {}
     changed = rows[after_change.num[rows] > 0]
-    went_to = levels.workers_at(level)[changed].tolist()
     return {
-        "plans": _written(snapshot, levels, plans, rows),
-        "after_change": {**_written(snapshot, levels, after_change, changed), "went_to": went_to},
+        "plans": written(snapshot, levels, plans, rows),
+        "after_change": written(snapshot, levels, after_change, changed, levels.workers_at(level)[changed]),
     }
 
 
-def _written(snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray) -> Memory:
-    """In head time and in workers: levels are not the same for ever."""
-    is_segment = np.arange(plans.levels.shape[1]) < plans.num[rows, None]
+def written(
+    snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, went_to: IntArray = NONE
+) -> WrittenPlans:
+    """The plans of these rows."""
     level = plans.levels[rows]
-    workers = np.where(level > 0, levels.workers[rows[:, None], np.maximum(level, 1) - 1], 0)
-    return {
-        "jobs": [snapshot.job_ids[row] for row in rows.tolist()],
-        "grade": plans.grade[rows].tolist(),
-        "segments": plans.num[rows].tolist(),
-        "starts_s": (plans.starts_s[rows][is_segment] + snapshot.now_s).tolist(),
-        "workers": workers[is_segment].tolist(),
-        "ends_s": (plans.end_s[rows] + snapshot.now_s).tolist(),
-    }
+    return WrittenPlans(
+        jobs=tuple([snapshot.job_ids[row] for row in rows.tolist()]),
+        grade=plans.grade[rows],
+        segments=plans.num[rows],
+        starts_s=plans.starts_s[rows] + snapshot.now_s,
+        workers=np.where(level > 0, levels.workers[rows[:, None], np.maximum(level, 1) - 1], 0),
+        ends_s=plans.end_s[rows] + snapshot.now_s,
+        went_to=went_to,
+        rows=rows,
+        index=snapshot.index,
+    )
 
 
 def _read(
@@ -106,27 +165,25 @@ def _read(
     plans: Plans,
 ) -> None:
     """Write what is left of each plan."""
-    first = 0
     for job in range(len(rows)):
-        row, num = rows[job], segments[job]
-        at, first = first, first + num
+        row = rows[job]
         if row < 0:
             continue
         plans.grade[row] = grade[job]
         if ends_s[job] <= now_s:
             continue
         kept = 0
-        for segment in range(at, first):
-            level = 0
-            while level < num_levels[row] and sizes[segment] > 0 and workers[row, level] != sizes[segment]:
+        for segment in range(segments[job]):
+            size, level = sizes[job, segment], 0
+            while level < num_levels[row] and size > 0 and workers[row, level] != size:
                 level += 1
-            if sizes[segment] > 0 and level == num_levels[row]:
+            if size > 0 and level == num_levels[row]:
                 kept = 0
                 break
-            start_s = max(starts_s[segment] - now_s, 0.0)
+            start_s = max(starts_s[job, segment] - now_s, 0.0)
             if start_s == 0.0:
                 kept = 0
             plans.starts_s[row, kept] = start_s
-            plans.levels[row, kept] = level + 1 if sizes[segment] > 0 else 0
+            plans.levels[row, kept] = level + 1 if size > 0 else 0
             kept += 1
         plans.num[row], plans.end_s[row] = kept, ends_s[job] - now_s
