@@ -9,7 +9,7 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
 
-from swell.core.whole_cores import WholeCores, is_crowded
+from swell.core.whole_cores import WholeCores
 from swell.model.cluster import Cluster, Node
 from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import AfterRefusal, JobSpec, Phase
@@ -52,7 +52,7 @@ def test_as_many_slots_as_cores_are_used_and_none_that_is_held_is_hidden(
     there = {f"n{number}.{slot}" for number, slot in held}.intersection(cluster.devices)
     usable = WholeCores().of(cluster, there)
     assert usable.num_devices + usable.num_left_idle == cluster.num_devices
-    assert (usable.num_left_idle > 0) == is_crowded(cluster)
+    assert (usable.num_left_idle > 0) == cluster.is_crowded
     assert there <= set(usable.cluster.devices) <= set(cluster.devices)
     for before, after in zip(cluster.nodes, usable.cluster.nodes, strict=True):
         assert len(after.devices) == max(before.num_whole, len(there.intersection(before.devices)))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
+from operator import ne
 
 from swell.core.after_refusal import settle
 from swell.core.apply import apply
@@ -22,7 +24,7 @@ from swell.core.replan import Need, Replan
 from swell.core.snapshot_columns import quota_devices
 from swell.core.state import HeadState, Words
 from swell.core.table import Lent
-from swell.core.whole_cores import Usable, WholeCores, is_crowded, is_promise_at_stake
+from swell.core.whole_cores import Usable, WholeCores, is_promise_at_stake
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
@@ -197,8 +199,8 @@ class Core:
         """A gang that is to be launched waits until the processes of others have left its devices."""
         if record.phase is Phase.QUEUED:
             record.status.reason_code = "waiting"
-            record.status.reason = f"waits until others have left its devices; then it {plan.why().text}"
-            self._state.latest.note_explained(record.id)
+            before = "waits until others have left its devices; then it "
+            self._state.latest.note_explained(record.id, partial(_text, plan.why, before))
             self._state.touch(record)
 
     def _drain(self) -> list[AnyCommand]:
@@ -314,7 +316,7 @@ class Core:
     def _usable(self, planner: Planner) -> Usable:
         """All that is there, or as much as has a core for each worker."""
         state = self._state
-        may_be_short = planner.policy.makes_promises and is_crowded(state.usable)
+        may_be_short = planner.policy.makes_promises and state.usable.is_crowded
         if may_be_short and is_promise_at_stake(state.records.values()):
             return self._whole_cores.of(state.usable, state.holdings.owner)
         return Usable(state.usable, state.num_devices, state.num_borrowed)
@@ -357,7 +359,7 @@ class Core:
         """Admit or refuse those who wait for it, and tell those for whom there is another reason now."""
         state, codes = self._state, plan.account.codes
         known = state.table.codes
-        rows = [] if codes == known else [row for row, code in enumerate(codes) if code != known[row]]
+        rows = compress(range(len(known)), map(ne, codes, known))
         for row in sorted({*rows, *plan.undecided.tolist()}):
             record = state.records[plan.job_ids[row]]
             if row in plan.refusals:
@@ -414,9 +416,9 @@ class Core:
             return f"{change}: the platform is stopping"
         if left := state.nodes_to_leave(record):
             return f"{change}, away from {', '.join(left)}, which gets no more work"
-        return (
-            f"{change}: {record.status.reason}" if plan is None else partial(_text, plan.why, f"{change}: ")
-        )
+        if plan is None:
+            return f"{change}: {state.reason_of(record)}"
+        return partial(_text, plan.why, f"{change}: ")
 
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
@@ -531,6 +533,8 @@ class Core:
         state = self._state
         changed = [state.records[job_id] for job_id in sorted(state.unshown)]
         state.unshown.clear()
+        for record in changed:
+            state.latest.write_reason(record)
         return TurnChanges(
             now_s=state.now_s,
             views=[record.view() for record in changed],

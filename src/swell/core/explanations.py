@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,12 +82,22 @@ class Latest:
     def __init__(self, outlook: PlanOutlook | None = None) -> None:
         self.outlook = outlook
         self._is_written = outlook is None
-        self._explained: set[str] = set()
+        self._explained: dict[str, Callable[[], str] | None] = {}  #: and what writes why; None: it is written
         self._up_s: dict[str, float] = {}
 
-    def note_explained(self, job_id: str) -> None:
-        """Since the plan was made, something else was said of why this job has what it has."""
-        self._explained.add(job_id)
+    def note_explained(self, job_id: str, words: Callable[[], str] | None = None) -> None:
+        """Since the plan was made, something else was said of why this job has what it has.
+
+        Args:
+            words: writes it when it is asked for; None: the record has it.
+        """
+        self._explained[job_id] = words
+
+    def write_reason(self, record: JobRecord) -> None:
+        """Bring the record's reason up to date, if it was explained since the plan was made."""
+        words = self._explained.get(record.id)
+        if words is not None:
+            record.status.reason, self._explained[record.id] = words(), None
 
     def is_explained(self, job_id: str) -> bool:
         return job_id in self._explained
@@ -107,6 +117,8 @@ class Latest:
 
     def write(self, records: Mapping[str, JobRecord]) -> None:
         """Bring reasons and estimates up to date."""
+        for job_id in self._explained.keys() & records.keys():
+            self.write_reason(records[job_id])
         if self.outlook is None or self._is_written:
             return
         for row, job_id in enumerate(self.outlook.plan.job_ids):
@@ -116,6 +128,7 @@ class Latest:
 
     def write_one(self, record: JobRecord) -> None:
         """The next plan will not know this job: what the latest one says of it stays."""
+        self.write_reason(record)
         if self.outlook is None or self._is_written:
             return
         row = self.outlook.row(record.id)

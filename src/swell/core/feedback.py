@@ -145,7 +145,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
     before, after = record.num_workers, record.target_workers
     is_forced = is_repair(record, command)
     size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
-    reason = record.status.reason if plan is None else plan.why().text
+    reason = state.reason_of(record) if plan is None else plan.why().text
     return Change(
         generation=command.generation,
         at_s=state.now_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from swell.core.record import JobRecord
+from swell.model.held_devices import HeldDevices
 
 
 class Holdings:
@@ -13,7 +14,7 @@ class Holdings:
     def __init__(self) -> None:
         self._owner: dict[str, str] = {}
         self._held: dict[str, tuple[str, ...]] = {}
-        self._targets: dict[str, tuple[str, ...]] = {}
+        self._targets = HeldDevices()
 
     def __contains__(self, job_id: str) -> bool:
         """Whether the job holds anything."""
@@ -25,7 +26,7 @@ class Holdings:
         return self._owner
 
     @property
-    def targets(self) -> Mapping[str, tuple[str, ...]]:
+    def targets(self) -> HeldDevices:
         """Job -> the devices it has, or is about to have; only jobs that have any."""
         return self._targets
 
@@ -42,10 +43,7 @@ class Holdings:
         for record in changed:
             self._give(record.id, record.gang.held)
         for record in records:
-            if record.phase.holds_devices and record.gang.goal.devices:
-                self._targets[record.id] = record.gang.goal.devices
-            else:
-                self._targets.pop(record.id, None)
+            self._targets.put(record.id, record.gang.goal.devices if record.phase.holds_devices else ())
 
     def _give(self, job_id: str, devices: tuple[str, ...]) -> None:
         for device in devices:

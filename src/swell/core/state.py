@@ -144,6 +144,11 @@ class HeadState(KeptState, kw_only=True):
         self.latest.note_explained(record.id)
         self.tell(record, code, text)
 
+    def reason_of(self, record: JobRecord) -> str:
+        """Why the job has what it has, as was said last."""
+        self.latest.write_reason(record)
+        return record.status.reason
+
     def tell(self, record: JobRecord, code: str, text: Words) -> None:
         """Add a line to the job's story, after that of changes of its share so far."""
         if (changes := record.share_changes) is not None:

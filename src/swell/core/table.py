@@ -93,6 +93,7 @@ class JobTable:
         self.ids: list[str] = []
         self.codes: list[str] = []  #: of the jobs' reasons
         self._row: dict[str, int] = {}
+        self._due: dict[str, JobRecord] = {}  #: whose rows are to be written before they are read
         self._arrivals = ArrivalOrder()
         self._index: RowIndex | None = None  #: as long as neither ids nor their order change
         self._kinds: list[str] = []  #: of jobs whose changes cost alike
@@ -123,6 +124,8 @@ class JobTable:
     def write(self, record: JobRecord, options: JobOptions | None = None) -> None:
         """Put what a policy may see of this job into its row; a new job gets one.
 
+        What happens to a job changes its row only when rows are read: several events come between two plans.
+
         Args:
             options: in which it may run; None: they are as before, and so is all that is fixed.
         """
@@ -140,8 +143,14 @@ class JobTable:
             self._fixed_floats[:, row] = _fixed_floats(record, options)
             self._fixed_ints[:, row] = _fixed_ints(record, self._join_kind(row, record))
         self.codes[row] = record.status.reason_code
-        self._floats[:, row] = _floats(record)
-        self._ints[:, row] = _ints(record)
+        self._due[record.id] = record
+
+    def _write_due(self) -> None:
+        if self._due:
+            records, rows = self._due.values(), [self._row[job_id] for job_id in self._due]
+            self._floats[:, rows] = np.array([_floats(record) for record in records]).T
+            self._ints[:, rows] = np.array([_ints(record) for record in records], dtype=np.int64).T
+            self._due.clear()
 
     def _join_kind(self, row: int, record: JobRecord) -> int:
         """Where the curves of the job's kind are."""
@@ -160,6 +169,7 @@ class JobTable:
         if row is None:
             return
         self._index = None
+        self._due.pop(job_id, None)
         self._curves.leave(self._kinds[row])
         last_id, last_code, last_kind = self.ids.pop(), self.codes.pop(), self._kinds.pop()
         last = len(self.ids)
@@ -185,6 +195,7 @@ class JobTable:
         quota_devices: IntArray | None = None,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
+        self._write_due()
         options, largest = self._pack(num_devices, lent.num_unpromised)
         rows = self._copied()
         means = mean_costs(costs, rows, largest)
@@ -259,6 +270,7 @@ class JobTable:
 
     def pinned(self) -> BoolArray:
         """(J,) jobs whose gang cannot change now; a copy."""
+        self._write_due()
         is_pinned: BoolArray = self._ints[INTS.index("is_pinned"), : len(self.ids)] != 0
         return is_pinned
 

@@ -43,11 +43,6 @@ class WholeCores:
         return Usable(self._last, num_devices, num_borrowed, cluster.num_devices - num_devices)
 
 
-def is_crowded(cluster: Cluster) -> bool:
-    """Whether workers on all devices would have less than a core each."""
-    return any(node.num_whole < len(node.devices) for node in cluster.nodes)
-
-
 def is_promise_at_stake(records: Iterable[JobRecord]) -> bool:
     """Whether a deadline is promised, or a promise is asked for."""
     return any(

@@ -68,6 +68,11 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
         return len(self.devices)
 
     @cached_property
+    def is_crowded(self) -> bool:
+        """Whether workers on all devices would have less than a core each."""
+        return any(node.num_whole < len(node.devices) for node in self.nodes)
+
+    @cached_property
     def node_of(self) -> dict[str, str]:
         """Device id -> name of its node."""
         return {device: node.name for node in self.nodes for device in node.devices}

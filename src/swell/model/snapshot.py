@@ -39,6 +39,9 @@ def plain_memory(memory: Memory) -> dict[str, Any]:
 STRICT, SOFT, BEST_EFFORT = 0, 1, 2
 CLASS_CODES = {JobClass.STRICT: STRICT, JobClass.SOFT: SOFT, JobClass.BEST_EFFORT: BEST_EFFORT}
 
+#: Fewer rows than these are sorted sooner than they are found in an order of all.
+NUM_WORTH_FILTERING = 64
+
 
 class RowIndex(NamedTuple):
     """Where jobs are, by id and by time. Never changed."""
@@ -180,21 +183,45 @@ class Snapshot:
         return ranks
 
     def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
-        """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id."""
+        """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id.
+
+        No row is among them twice.
+        """
         if isinstance(rows, range) and len(rows) == self.num_jobs:
             ordered = self.arrival_order.copy()
         else:
             ordered = np.asarray(rows, dtype=np.int64)
             if len(ordered) < 2:
                 return ordered
-            ordered = ordered[np.argsort(self.arrival_rank[ordered])]
+            if len(ordered) < NUM_WORTH_FILTERING:
+                ordered = ordered[np.argsort(self.arrival_rank[ordered])]
+            else:
+                ordered = _in_same_order(self.arrival_order, ordered)
         for key in reversed(keys):
             ordered = ordered[np.argsort(key[ordered], kind="stable")]
         return ordered
 
+    def by_deadline(self, rows: Sequence[int] | IntArray) -> IntArray:
+        """`rows`, the earliest deadline first, ties by arrival, by id."""
+        if len(rows) < NUM_WORTH_FILTERING:
+            return self.in_order(rows, self.deadline_s)
+        return _in_same_order(self._deadline_order, np.asarray(rows, dtype=np.int64))
+
+    @cached_property
+    def _deadline_order(self) -> IntArray:
+        """(J,) rows by deadline, ties by submission, by id."""
+        return self.in_order(range(self.num_jobs), self.deadline_s)
+
     @cached_property
     def _index(self) -> RowIndex:
         return self.index or index_of(self.job_ids, self.submitted_s)
+
+
+def _in_same_order(order: IntArray, rows: IntArray) -> IntArray:
+    """`rows`, in the order in which they are in `order` (J,)."""
+    is_one = np.zeros(len(order), dtype=bool)
+    is_one[rows] = True
+    return order[is_one[order]]
 
 
 #: Of arrays in a snapshot.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 import numpy as np
 
 from swell.arrays import IntArray
 from swell.model.cluster import Cluster
+from swell.model.held_devices import HeldDevices
 from swell.placement.topology import topology_of
 
 Held = Mapping[str, tuple[str, ...]]
@@ -29,15 +30,23 @@ class Reality:
         self.free: IntArray = self.topology.widths.copy()  #: (N,) devices of each node that no job holds
         self.taken: set[str] = set()  #: devices that jobs hold
         self.damaged: set[str] = set()  #: jobs some of whose devices are not in the cluster
+        self._known: tuple[HeldDevices | None, int] = None, 0  #: what was learnt from, and its changes so far
 
     def learn(self, held: Held) -> None:
         """This is what jobs hold now."""
-        gone = [] if held.keys() >= self.held.keys() else [job for job in self.held if job not in held]
-        changed = [job for job, devices in held.items() if self.held.get(job) is not devices]
-        for job in filter(self.held.__contains__, [*gone, *changed]):
+        changed = [job for job in self._noted(held) if self.held.get(job) is not held.get(job)]
+        for job in filter(self.held.__contains__, changed):
             self._forget(job)
-        for job in changed:
+        for job in filter(held.__contains__, changed):
             self._remember(job, held[job])
+
+    def _noted(self, held: Held) -> Iterable[str]:
+        """Jobs that may hold something else by now, each once."""
+        known, num_known = self._known
+        changed = held.changed_since(num_known) if isinstance(held, HeldDevices) and held is known else None
+        if isinstance(held, HeldDevices):
+            self._known = held, held.num_changes
+        return dict.fromkeys([*self.held, *held] if changed is None else changed)
 
     def num_at(self, job: str) -> IntArray:
         """(N,) devices of each node that the job holds."""

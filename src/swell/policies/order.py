@@ -15,7 +15,7 @@ def by_arrival(snapshot: Snapshot, rows: Sequence[int] | IntArray) -> IntArray:
 
 def by_deadline(snapshot: Snapshot, rows: Sequence[int] | IntArray) -> IntArray:
     """`rows`, the earliest deadline first, ties by arrival."""
-    return snapshot.in_order(rows, snapshot.deadline_s)
+    return snapshot.by_deadline(rows)
 
 
 def by_key(snapshot: Snapshot, rows: Sequence[int] | IntArray, key: FloatArray) -> IntArray:

@@ -29,7 +29,7 @@ def list_schedule(
     References: Graham, "Bounds on multiprocessing timing anomalies", 1969 (list scheduling).
     """
     done_s = np.full(len(wanted), NEVER_S)
-    suited(_schedule, len(wanted))(num_free, end_s, held, wanted, lasts_s, done_s)
+    suited(_schedule, len(held) + len(wanted))(num_free, end_s, held, wanted, lasts_s, done_s)
     return done_s
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -17,7 +19,6 @@ from swell.throughput.learnt import Learnt
 #: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
 SCALING_EXPONENT = 0.8
 
-NUM_CURVES = 1000  #: predictions remembered
 NUM_ERRORS = 64  #: errors remembered, most recent first to stay
 NUM_ERRORS_NEEDED = 5
 ERROR_QUANTILE = 0.95
@@ -56,14 +57,15 @@ class FittedBelief:
         self._tables: dict[str, BatchTable] = {}
         self._best: dict[str, tuple[IntArray, bytes, FloatArray, IntArray]] = {}
         self._margin_share: float | None = PRIOR_MARGIN  #: None: to be worked out anew
-        self._predicted: dict[tuple[bytes, bytes, bytes], FloatArray] = {}  #: many jobs train the same model
+        #: By what they say: many jobs train the same model, and a curve remembers what it was asked.
+        self._curves: WeakValueDictionary[bytes, Curve] = WeakValueDictionary()
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         """A later profile replaces the curve; what running taught stays."""
         known = self._state.jobs.get(job_id)
         batches = profile.batches if spec.max_batch is not None else None
         self._state.jobs[job_id] = Learnt(
-            curve=Curve.of(spec, profile),
+            curve=self._shared(Curve.of(spec, profile)),
             measured=known.measured if known else {},
             at_batch=known.at_batch if known else {},
             crossing=known.crossing if known else {},
@@ -73,6 +75,10 @@ class FittedBelief:
         )
         self._tables.pop(job_id, None)
         self._best.pop(job_id, None)
+
+    def _shared(self, curve: Curve) -> Curve:
+        """The one of all jobs with such a curve."""
+        return self._curves.setdefault(msgspec.msgpack.encode(curve), curve)
 
     def learn_rate(
         self,
@@ -109,7 +115,7 @@ class FittedBelief:
         """From now on the best batches are those of this noise scale."""
         if job_id in self._state.jobs:
             job = self._state.jobs[job_id]
-            job.noise_scale = noise_scale
+            job.learn_noise(noise_scale)
             self._best.pop(job_id, None)
             if job.batch_profile() is not job.batches:
                 self._tables.pop(job_id, None)  # what a step bears is by what it is worth
@@ -184,16 +190,7 @@ class FittedBelief:
         """
         if job_id not in self._state.jobs:
             return sizes.astype(np.float64) ** SCALING_EXPONENT
-        job = self._state.jobs[job_id]
-        if job.is_measured:
-            return job.rates_per_s(sizes, hosts)
-        spread = hosts.tobytes() if hosts is not None and job.depends_on_hosts else b""
-        key = (msgspec.msgpack.encode(job.curve), sizes.tobytes(), spread)
-        if key not in self._predicted:
-            if len(self._predicted) >= NUM_CURVES:
-                self._predicted.clear()
-            self._predicted[key] = job.rates_per_s(sizes, hosts)
-        return self._predicted[key].copy()
+        return self._state.jobs[job_id].rates_per_s(sizes, hosts)
 
     @property
     def margin_share(self) -> float:
@@ -209,8 +206,8 @@ class FittedBelief:
         errors = [max(0.0, entry.error) for entry in self._state.errors]
         if len(errors) < NUM_ERRORS_NEEDED:
             return PRIOR_MARGIN
-        quantile = float(np.quantile(errors, ERROR_QUANTILE))
-        return float(np.clip(math.expm1(quantile), LEAST_MARGIN, LARGEST_MARGIN))
+        margin_share = math.expm1(_quantile(sorted(errors), ERROR_QUANTILE))
+        return min(max(margin_share, LEAST_MARGIN), LARGEST_MARGIN)
 
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""
@@ -226,5 +223,15 @@ class FittedBelief:
     def restore(self, state: dict[str, Any]) -> None:
         """Raises msgspec.ValidationError if this is no state of a belief."""
         self._state = msgspec.convert(state, BeliefState, strict=False)
+        for job in self._state.jobs.values():
+            job.curve = self._shared(job.curve)
         self._tables, self._best = {}, {}
         self._margin_share = None
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
+    """As `np.quantile` has it, which takes longer than all the rest of what is learnt from a report."""
+    place = (len(ascending) - 1) * share
+    below = math.floor(place)
+    part, low, high = place - below, ascending[below], ascending[math.ceil(place)]
+    return high - (high - low) * (1.0 - part) if part >= 0.5 else low + (high - low) * part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -14,8 +15,11 @@ from swell.throughput.crossing import crossing_s
 #: No step is believed to be faster than this: a rate stays finite whatever a profile says.
 SHORTEST_STEP_S = 1e-6
 
+#: Answers of a curve that are remembered; jobs ask for the same few sizes again and again.
+NUM_ANSWERS = 512
 
-class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True, weakref=True):
     """What is believed of a job before it runs.
 
     `step_s(w, h) = compute_s(ceil(global batch / w)) + allreduce_s(w) + crossing_s(w, h)` of w workers on h
@@ -97,15 +101,46 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         parts: IntArray = np.minimum(shards, batch)
         return parts
 
+    @cached_property
+    def _answers(self) -> dict[tuple[bytes | int | None, ...], FloatArray]:
+        return {}
+
     def step_s(
         self, workers: IntArray, global_batch: IntArray | None = None, hosts: IntArray | None = None
     ) -> FloatArray:
-        """Seconds a step for each number of workers (any shape, > 0).
+        """Seconds a step for each number of workers (any shape, > 0). Read-only.
 
         Args:
             global_batch: of each; None: the standing one.
             hosts: that each number of workers is on; None: one.
         """
+        if workers.ndim != 1 or (global_batch is not None and global_batch.ndim != 1):
+            return self._step_s(workers, global_batch, hosts)
+        batches = None if global_batch is None else global_batch.tobytes()
+        key = (workers.tobytes(), batches, None if hosts is None else hosts.tobytes())
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._remember(key, self._step_s(workers, global_batch, hosts))
+        return answer
+
+    def one_step_s(self, num_workers: int, num_hosts: int) -> float:
+        """Seconds a step of one size at its standing batch."""
+        key = (num_workers, num_hosts)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._remember(key, self._step_s(np.array([num_workers]), None, np.array([num_hosts])))
+        return float(answer[0])
+
+    def _remember(self, key: tuple[bytes | int | None, ...], answer: FloatArray) -> FloatArray:
+        if len(self._answers) >= NUM_ANSWERS:
+            self._answers.clear()
+        answer.setflags(write=False)
+        self._answers[key] = answer
+        return answer
+
+    def _step_s(
+        self, workers: IntArray, global_batch: IntArray | None, hosts: IntArray | None
+    ) -> FloatArray:
         batch = self.standing_batches(workers) if global_batch is None else global_batch
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)

@@ -80,8 +80,8 @@ class Between(msgspec.Struct, kw_only=True):
         return BetweenSteps(time_s=self.time_s / self.steps * steps, num_steps=steps)
 
 
-class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A job's curve and its corrections."""
+class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
+    """A job's curve and its corrections. What was worked out of them is remembered until it learns again."""
 
     curve: Curve
     measured: dict[int, Measured] = {}  #: by workers, at their standing batch
@@ -92,6 +92,14 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
     batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
     noise_scale: float = math.inf
     seen_between: Between | None = None  #: takes the place of what a trial run has shown
+
+    def __post_init__(self) -> None:
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        self._known_ratio: float | None = None
+        self._known_crossing_ratio: float | None = None
+        self._rates: dict[tuple[bytes, bytes], FloatArray] = {}
 
     @property
     def is_measured(self) -> bool:
@@ -113,6 +121,12 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         if self.seen_between is None:
             self.seen_between = Between()
         self.seen_between.add(seen)
+        self._forget_answers()
+
+    def learn_noise(self, noise_scale: float) -> None:
+        """It is this from now on."""
+        self.noise_scale = noise_scale
+        self._forget_answers()
 
     @property
     def _apart_s(self) -> float:
@@ -136,7 +150,16 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         if not is_standing and self.batches is not None:
             return None
         if num_hosts > 1:
-            return self._learn_crossing(num_workers, global_batch, step_s, num_steps, num_hosts)
+            known = self._learn_crossing(num_workers, global_batch, step_s, num_steps, num_hosts)
+        else:
+            known = self._learn_within(num_workers, global_batch, step_s, num_steps)
+        self._forget_answers()
+        return known
+
+    def _learn_within(
+        self, num_workers: int, global_batch: int, step_s: float, num_steps: float
+    ) -> Measured:
+        is_standing = global_batch == self.curve.standing_batch(num_workers)
         by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
         if num_workers not in by_workers:
             sizes, batches = np.array([num_workers]), np.array([global_batch])
@@ -156,8 +179,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         workers, hosts = np.array([num_workers]), np.array([num_hosts])
         if num_workers not in by_workers:
             by_workers[num_workers] = Measured.predicted(float(self.step_s(workers, hosts)[0]))
-        standing_s = self.curve.step_s(workers, None, hosts)
-        share = float((self.curve.step_s(workers, np.array([global_batch]), hosts) / standing_s)[0])
+        at_batch_s = float(self.curve.step_s(workers, np.array([global_batch]), hosts)[0])
+        share = at_batch_s / self.curve.one_step_s(num_workers, num_hosts)
         by_workers[num_workers].add(step_s / share, num_steps * share)
         return by_workers[num_workers]
 
@@ -194,8 +217,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
             for size, measured in by_workers.items():
                 is_measured = (workers == size) & (hosts == num_hosts)
                 if is_measured.any():
-                    standing_s = self.curve.step_s(np.array([size]), None, np.array([num_hosts]))
-                    corrected_s = np.where(is_measured, time_s * (measured.step_s / standing_s), corrected_s)
+                    slower = measured.step_s / self.curve.one_step_s(size, num_hosts)
+                    corrected_s = np.where(is_measured, time_s * slower, corrected_s)
         return np.where(hosts > 1, corrected_s, within_s)
 
     def slowdown(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
@@ -206,11 +229,22 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         return slower
 
     def rates_per_s(self, workers: IntArray, hosts: IntArray | None = None) -> FloatArray:
-        """(K,) steps/s of the own batch at the standing one; 0 where the job may not have that size."""
-        curve = self.curve
-        time_s = self.step_s(workers, hosts) + self.between_s(
-            curve.standing_batches(workers) * np.ones_like(workers)
-        )
+        """(K,) steps/s of the own batch at the standing one; 0 where the job may not have that size.
+
+        Read-only.
+        """
+        spread = b"" if hosts is None or not self.depends_on_hosts else hosts.tobytes()
+        key = (workers.tobytes(), spread)
+        rates = self._rates.get(key)
+        if rates is None:
+            rates = self._rates[key] = self._rates_per_s(workers, hosts)
+            rates.setflags(write=False)
+        return rates
+
+    def _rates_per_s(self, workers: IntArray, hosts: IntArray | None) -> FloatArray:
+        curve, time_s = self.curve, self.step_s(workers, hosts)
+        if self._apart_s:
+            time_s = time_s + self.between_s(curve.standing_batches(workers) * np.ones_like(workers))
         rates = np.where(curve.allows(workers), 1.0 / time_s, 0.0)
         return (
             rates if curve.batch_per_worker is None else rates * self.worth(curve.batch_per_worker * workers)
@@ -256,20 +290,24 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def _crossing_ratio(self) -> float:
         """The same of gangs on several hosts; if there was none, that of one host."""
-        ratios = [
-            measured.step_s / self.curve.step_s(np.array([size]), None, np.array([num_hosts]))
-            for num_hosts, by_workers in self.crossing.items()
-            for size, measured in by_workers.items()
-        ]
-        return float(np.exp(np.mean(np.log(ratios)))) if ratios else self._ratio()
+        if self._known_crossing_ratio is None:
+            ratios = [
+                measured.step_s / self.curve.one_step_s(size, num_hosts)
+                for num_hosts, by_workers in self.crossing.items()
+                for size, measured in by_workers.items()
+            ]
+            self._known_crossing_ratio = _geometric_mean(np.array(ratios)) if ratios else self._ratio()
+        return self._known_crossing_ratio
 
     def _ratio(self) -> float:
         """Geometric mean of measured / predicted over all that was measured on one host; 1 if nothing was."""
         if not (self.measured or self.at_batch):
             return 1.0
-        sizes, batches, measured_s = zip(*self._points(), strict=True)
-        predicted_s = self.curve.step_s(np.array(sizes), np.array(batches))
-        return float(np.exp(np.mean(np.log(np.array(measured_s) / predicted_s))))
+        if self._known_ratio is None:
+            sizes, batches, measured_s = zip(*self._points(), strict=True)
+            predicted_s = self.curve.step_s(np.array(sizes), np.array(batches))
+            self._known_ratio = _geometric_mean(np.array(measured_s) / predicted_s)
+        return self._known_ratio
 
     def _points(self) -> list[tuple[int, int, float]]:
         """(workers, batch, seconds a step) of all that was measured."""
@@ -278,3 +316,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True):
         for batch, by_workers in self.at_batch.items():
             points += [(size, batch, each.step_s) for size, each in by_workers.items()]
         return points
+
+
+def _geometric_mean(ratios: FloatArray) -> float:
+    """`np.mean` would take longer than all the rest, and there are few."""
+    return float(np.exp(np.add.reduce(np.log(ratios)) / len(ratios)))
