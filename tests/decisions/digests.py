@@ -1,0 +1,135 @@
+"""What a run commanded, as digests that say where it differs from another one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from tests.decisions.cases import Case
+
+from swell.model.command import AnyCommand
+from swell.model.view import JobView
+
+RECORDED = Path(__file__).with_name("recorded.json")
+#: Floats are eight bytes there, and sets have an order.
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one run."""
+
+    turns: int
+    commands: dict[str, int]  #: how many of each kind
+    promised: int  #: jobs whose deadline was promised
+    refused: int
+    late: int  #: promised, and not kept
+    digest: str
+    answers: str  #: digest of what became of each job that ended, and of its deadline
+    #: One byte in hexadecimal for each command, of it and of all before it: where two runs part is where
+    #: these do, or hardly later.
+    trail: str
+
+
+class Told(NamedTuple):
+    """A command, and the turn in which it was given."""
+
+    turn: int
+    at_s: float
+    command: AnyCommand
+
+    def __str__(self) -> str:
+        return f"turn {self.turn} at {self.at_s!r}: {msgspec.json.encode(self.command).decode()}"
+
+
+@dataclass(slots=True)
+class Transcript:
+    """All that a run commanded."""
+
+    told: list[Told] = field(default_factory=list)
+    ended: list[JobView] = field(default_factory=list)
+    num_turns: int = 0
+
+    def digest(self) -> Digest:
+        whole, trail = hashlib.sha256(), bytearray()
+        for one in self.told:
+            whole.update(_encoder.encode((one.turn, one.at_s, one.command)))
+            trail += whole.digest()[:1]
+        kinds = Counter(type(one.command).__name__ for one in self.told)
+        answers = hashlib.sha256(_encoder.encode([answer_of(view) for view in self.ended]))
+        promised = [view for view in self.ended if view.is_promised]
+        return Digest(
+            turns=self.num_turns,
+            commands=dict(sorted(kinds.items())),
+            promised=len(promised),
+            refused=sum(view.phase == "rejected" for view in self.ended),
+            late=sum(view.kept is False for view in promised),
+            digest=whole.hexdigest()[:16],
+            answers=answers.hexdigest()[:16],
+            trail=trail.hex(),
+        )
+
+
+def answer_of(view: JobView) -> tuple[object, ...]:
+    return (
+        view.id,
+        view.phase.value,
+        view.is_promised,
+        view.deadline_s,
+        view.counter_offer_s,
+        view.finished_s,
+        view.kept,
+    )
+
+
+def transcribe(case: Case) -> Transcript:
+    """Run it, here and now."""
+    core, world, made = case.core(), case.world(), Transcript()
+    while made.num_turns < case.max_turns and (batch := world.next_events()):
+        made.num_turns += 1
+        for command in core.handle(batch):
+            made.told.append(Told(made.num_turns, world.now_s, command))
+            world.perform(command)
+        made.ended += core.ended_views()
+    return made
+
+
+def difference(was: Digest, transcript: Transcript) -> str:
+    """Where a run parts from the one that was recorded; empty if it does not."""
+    now = transcript.digest()
+    if now == was:
+        return ""
+    place = next(_parting(was.trail, now.trail), None)
+    if place is None:
+        return f"the same commands, but {_apart(was, now)}"
+    new = str(transcript.told[place]) if place < len(transcript.told) else "the end"
+    told = f"command {place + 1} of {len(was.trail) // 2} (or one shortly before) is now {new}"
+    return f"{told}; {_apart(was, now)}"
+
+
+def _parting(was: str, now: str) -> Iterator[int]:
+    length = max(len(was), len(now))
+    return (at // 2 for at in range(0, length, 2) if was[at : at + 2] != now[at : at + 2])
+
+
+def _apart(was: Digest, now: Digest) -> str:
+    names = [name for name in was.__struct_fields__ if name != "trail"]
+    parts = ((name, getattr(was, name), getattr(now, name)) for name in names)
+    return ", ".join(f"{name} {before} -> {after}" for name, before, after in parts if before != after)
+
+
+def read() -> dict[str, Digest]:
+    return msgspec.json.decode(RECORDED.read_bytes(), type=dict[str, Digest])
+
+
+def write(digests: dict[str, Digest]) -> None:
+    """One run a line."""
+    lines = (
+        f"{msgspec.json.encode(name).decode()}: {msgspec.json.encode(one).decode()}"
+        for name, one in digests.items()
+    )
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -1,0 +1,81 @@
+"""Every policy commands what it did when these runs were recorded, to the last bit of each number.
+
+Each process has another order of hashes, so that none of it shows. Where decisions are to change:
+`python -m tests.decisions.record` writes them anew, and `--show CASE` prints the commands of one run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from tests.decisions.cases import SCENES, Case, cases
+from tests.decisions.digests import Digest, Told, Transcript, difference, read, transcribe
+
+from swell import compiled
+from swell.compiled import NUM_ROWS_WORTH_IT
+from swell.model.command import WakeAt
+from swell.policies.registry import POLICIES
+
+CASES = cases()
+RECORDED = read()
+#: Their loops over jobs have a compiled twin.
+COMPILED = ("elasticflow", "edf_elastic", "pollux")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_run_commands_what_it_did(case: Case) -> None:
+    told = difference(RECORDED[case.name], transcribe(case))
+    assert not told, f"{case.name}: {told}"
+
+
+@pytest.mark.parametrize("policy", COMPILED)
+def test_a_run_commands_the_same_with_compiled_loops(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    monkeypatch.setattr(compiled, "_always", True)
+    case = CASES[f"{policy}/mixed"]
+    assert not difference(RECORDED[case.name], transcribe(case))
+
+
+def test_each_policy_has_a_run_of_each_scene_and_nothing_else_is_recorded() -> None:
+    assert {f"{policy}/{scene}" for policy in POLICIES for scene in SCENES} <= CASES.keys()
+    assert RECORDED.keys() == CASES.keys()
+
+
+def test_the_runs_have_every_kind_of_command_and_answer() -> None:
+    commands: Counter[str] = Counter()
+    for one in RECORDED.values():
+        commands.update(one.commands)
+    kinds = {"LaunchGang", "ProfileJob", "Reconfigure", "StopGang", "SuspendGang", "WakeAt"}
+    assert commands.keys() == kinds and min(commands.values()) >= 50
+    of_default = [one for name, one in RECORDED.items() if name.startswith("elasticflow/")]
+    assert (
+        min(
+            sum(counts)
+            for counts in zip(*((one.promised, one.refused, one.late) for one in of_default), strict=True)
+        )
+        >= 5
+    )
+
+
+def test_a_crowd_has_more_jobs_than_loops_are_plain_for() -> None:
+    case = CASES["fifo/crowded"]
+    core, world, most = case.core(), case.world(), 0
+    for _ in range(case.max_turns):
+        for command in core.handle(world.next_events()):
+            world.perform(command)
+        most = max(most, len(core.views()))
+    assert most > NUM_ROWS_WORTH_IT
+
+
+def test_a_difference_is_told_by_its_first_command() -> None:
+    was = Transcript([Told(turn, float(turn), WakeAt(at_s=10.0 + turn)) for turn in range(9)])
+    now = Transcript(was.told.copy())
+    assert difference(was.digest(), now) == ""
+    now.told[4] = now.told[4]._replace(command=WakeAt(at_s=14.000000000000002))
+    told = difference(was.digest(), now)
+    assert told.startswith("command 5 of 9 ") and '"at_s":14.000000000000002' in told, told
+    shorter = Transcript(was.told[:4])
+    assert "is now the end" in difference(was.digest(), shorter)
+    other = msgspec.structs.replace(was.digest(), answers="0")
+    assert isinstance(other, Digest) and "answers 0 -> " in difference(other, was)
