@@ -34,7 +34,7 @@ class FreeProfile:
     def __init__(self, num_devices: int, num_takers: int) -> None:
         """`num_takers`: about how many there will be; with many, the loops are compiled."""
         self.num_takers = num_takers
-        self.columns = columns = no_segments(4 + MOST_SEGMENTS + num_takers // 4)
+        self.columns = columns = no_segments(4 + PAY_ROOM + num_takers // 4)
         columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
         columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
 

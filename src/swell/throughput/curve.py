@@ -138,9 +138,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         self._answers[key] = answer
         return answer
 
-    def _step_s(
-        self, workers: IntArray, global_batch: IntArray | None, hosts: IntArray | None
-    ) -> FloatArray:
+    def _step_s(self, workers: IntArray, global_batch: IntArray | None, hosts: IntArray | None) -> FloatArray:
         batch = self.standing_batches(workers) if global_batch is None else global_batch
         local_batch = -(-batch // workers)
         compute_s = _in_passes_s(local_batch.astype(np.float64), self.compute_s, self.max_local_batch)

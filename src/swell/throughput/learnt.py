@@ -156,9 +156,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         self._forget_answers()
         return known
 
-    def _learn_within(
-        self, num_workers: int, global_batch: int, step_s: float, num_steps: float
-    ) -> Measured:
+    def _learn_within(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured:
         is_standing = global_batch == self.curve.standing_batch(num_workers)
         by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
         if num_workers not in by_workers:

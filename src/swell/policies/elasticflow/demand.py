@@ -31,7 +31,7 @@ class RecentDemand:
     def of(cls, snapshot: Snapshot, levels: Levels, newcomers: IntArray) -> RecentDemand:
         """What is remembered, and these newcomers (n,)."""
         known = snapshot.memory.get("demand", {"submitted_s": [], "device_s": [], "window_s": []})
-        device_s = least_device_s(snapshot, levels)[newcomers]
+        device_s = least_device_s(snapshot, levels, newcomers)
         is_possible = np.isfinite(device_s)
         return cls(
             np.append(known["submitted_s"], snapshot.submitted_s[newcomers][is_possible])[-NUM_REMEMBERED:],
@@ -70,16 +70,18 @@ class RecentDemand:
         return np.inf if num_fit == len(sizes) else float(sizes[num_fit])
 
 
-def least_device_s(snapshot: Snapshot, levels: Levels, within_s: float | None = None) -> FloatArray:
-    """(J,) device-seconds at the cheapest size that is in time if all is free; inf if none is.
+def least_device_s(
+    snapshot: Snapshot, levels: Levels, rows: IntArray, within_s: float | None = None
+) -> FloatArray:
+    """(n,) device-seconds at the cheapest size of each that is in time if all is free; inf if none is.
 
     Args:
         within_s: None: until its own deadline.
     """
-    until_s = (snapshot.deadline_s - snapshot.now_s)[:, None] if within_s is None else within_s
-    is_level = np.arange(levels.highest) < levels.num[:, None]
-    rates = np.where(is_level, levels.rates, 1.0)
-    lasts_s = need_of(snapshot)[:, None] / rates + levels.start_s
-    device_s = np.where(is_level & (lasts_s <= until_s), levels.devices * lasts_s, np.inf)
+    until_s = (snapshot.deadline_s[rows] - snapshot.now_s)[:, None] if within_s is None else within_s
+    is_level = np.arange(levels.highest) < levels.num[rows, None]
+    rates = np.where(is_level, levels.rates[rows], 1.0)
+    lasts_s = need_of(snapshot)[rows, None] / rates + levels.start_s[rows]
+    device_s = np.where(is_level & (lasts_s <= until_s), levels.devices[rows] * lasts_s, np.inf)
     least: FloatArray = device_s.min(axis=1, initial=np.inf)
     return least

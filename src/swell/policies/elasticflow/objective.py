@@ -80,7 +80,7 @@ def bid_of(
         until_s=due_s,
         own=np.cumsum(need * is_own)[place:],
         everybody=np.cumsum(need)[place:],
-        need=float(least_device_s(snapshot, levels, until_s)[newcomer]),
+        need=float(least_device_s(snapshot, levels, rows[place : place + 1], until_s)[0]),
         demand=demand,
         free_in_time=kept.profile.free_device_s(until_s),
         num_free=kept.profile.free_device_s(within_s) / within_s,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,15 @@ NO_LEVEL = -1
 NO_LATER_S = 1e-6
 
 
+class Beginning(NamedTuple):
+    """Plans of the first so many promises, made without those that come after them."""
+
+    num: int  #: of the promises
+    plans: Plans
+    profile: GroupedProfile  #: what they leave
+    is_whole: bool  #: none of them is weaker than it was; else the one behind them would be
+
+
 @dataclass(frozen=True, slots=True)
 class Promises:
     """Plans for a set of promised jobs: together they prove that every promise can be kept."""
@@ -31,6 +41,8 @@ class Promises:
     plans: Plans  #: (J,) columns; a grade is -1 for all other jobs
     profile: GroupedProfile  #: what they leave
     exempt: BoolArray  #: (J,) promises that would be broken within their tenant's quota
+    #: by the way of planning: plans made anew of so many of the earliest, and what these leave
+    beginnings: dict[int, list[Beginning]] = field(default_factory=dict)
 
     @property
     def grade(self) -> IntArray:
@@ -219,15 +231,32 @@ class PromisePlanner:
             return Promises(rows, plans, profile, kept.exempt)
         if not self._is_possible(newcomer) or self._is_over_quota(kept, newcomer):
             return None
-        in_turn = np.full(len(rows), AS_PLANNED)
-        for how in (in_turn, LATE, EARLY):
-            plans, profile = copy_of(kept.plans), self.free.copy()
-            if profile.fill(self.takers, plans, rows, how, True, worst, kept.exempt) < len(rows):
+        for how in (AS_PLANNED, LATE, EARLY):
+            before = self._beginning(kept, how, place)
+            if before.num < place:
+                continue
+            plans, profile = copy_of(before.plans), before.profile.copy()
+            rest = rows[place:]
+            if profile.fill(self.takers, plans, rest, how, True, worst, kept.exempt) < len(rest):
                 continue
             trial = Promises(rows, plans, profile, kept.exempt)
             if not self._is_any_later(trial, kept):
                 return trial
         return None
+
+    def _beginning(self, kept: Promises, how: int, num: int) -> Beginning:
+        """The first `num` promises planned anew; fewer if one of them would be weaker than it was.
+
+        What is tried for one newcomer, and for each deadline that it is offered, is worked out once.
+        """
+        known = kept.beginnings.setdefault(how, [Beginning(0, kept.plans, self.free, True)])
+        nearest = max((one for one in known if one.num <= num), key=lambda one: one.num)
+        if nearest.num == num or not nearest.is_whole:
+            return nearest
+        plans, profile, rows = copy_of(nearest.plans), nearest.profile.copy(), kept.rows[nearest.num : num]
+        num_served = profile.fill(self.takers, plans, rows, how, True, kept.grade, kept.exempt)
+        known.append(Beginning(nearest.num + num_served, plans, profile, num_served == len(rows)))
+        return known[-1]
 
     def _is_possible(self, newcomer: int) -> bool:
         """Whether it could be done in time if it were alone."""

@@ -32,21 +32,26 @@ class StandingPlans:
 class WrittenPlans:
     """Plans of n jobs in head time and in workers, for levels are not the same for ever."""
 
-    jobs: tuple[str, ...]  #: (n,) ids
+    ids: tuple[str, ...]  #: (J,) of the jobs in the snapshot in which they were planned
+    rows: IntArray  #: (n,) there
+    index: RowIndex | None  #: of that snapshot
     grade: IntArray  #: (n,)
     segments: IntArray  #: (n,) how many there are of each plan
     starts_s: FloatArray  #: (n, MOST_SEGMENTS)
     workers: IntArray  #: (n, MOST_SEGMENTS)
     ends_s: FloatArray  #: (n,)
     went_to: IntArray  #: (n,) workers that each was to have then; empty where that is not needed
-    rows: IntArray  #: (n,) of the jobs in the snapshot in which they were planned
-    index: RowIndex | None  #: of that snapshot
+
+    @property
+    def jobs(self) -> list[str]:
+        """(n,) ids."""
+        return [self.ids[row] for row in self.rows.tolist()]
 
     def plain(self) -> dict[str, Any]:
         """As plain values; the segments of all plans one after the other."""
         is_segment = np.arange(MOST_SEGMENTS) < self.segments[:, None]
         return {
-            "jobs": list(self.jobs),
+            "jobs": self.jobs,
             "grade": self.grade.tolist(),
             "segments": self.segments.tolist(),
             "starts_s": self.starts_s[is_segment].tolist(),
@@ -65,8 +70,8 @@ class WrittenPlans:
         starts_s, workers = np.zeros(is_segment.shape), np.zeros(is_segment.shape, dtype=np.int64)
         starts_s[is_segment], workers[is_segment] = told["starts_s"], told["workers"]
         grade, ends_s = np.array(told["grade"], dtype=np.int64), np.array(told["ends_s"], dtype=np.float64)
-        went_to, nowhere = np.array(told.get("went_to", ()), dtype=np.int64), np.full(len(segments), -1)
-        return cls(tuple(told["jobs"]), grade, segments, starts_s, workers, ends_s, went_to, nowhere, None)
+        went_to, rows = np.array(told.get("went_to", ()), dtype=np.int64), np.arange(len(segments))
+        return cls(tuple(told["jobs"]), rows, None, grade, segments, starts_s, workers, ends_s, went_to)
 
     def rows_in(self, snapshot: Snapshot) -> IntArray:
         """(n,) of its jobs; -1 for one that is gone."""
@@ -140,15 +145,15 @@ def written(
     """The plans of these rows."""
     level = plans.levels[rows]
     return WrittenPlans(
-        jobs=tuple([snapshot.job_ids[row] for row in rows.tolist()]),
+        ids=snapshot.job_ids,
+        rows=rows,
+        index=snapshot.index,
         grade=plans.grade[rows],
         segments=plans.num[rows],
         starts_s=plans.starts_s[rows] + snapshot.now_s,
         workers=np.where(level > 0, levels.workers[rows[:, None], np.maximum(level, 1) - 1], 0),
         ends_s=plans.end_s[rows] + snapshot.now_s,
         went_to=went_to,
-        rows=rows,
-        index=snapshot.index,
     )
 
 

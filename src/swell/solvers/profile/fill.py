@@ -23,8 +23,8 @@ from swell.solvers.profile.plans import (
     spare_of,
     take,
 )
-from swell.solvers.profile.together import FEWEST_TOGETHER, mark_sound, take_together
 from swell.solvers.profile.segments import FreeSegments, has_room, take_between, write_least
+from swell.solvers.profile.together import FEWEST_TOGETHER, mark_sound, take_together
 
 #: Blocks that are needed at most to serve a taker of a group.
 GROUP_ROOM = 2 * MOST_SEGMENTS + 4

@@ -56,6 +56,19 @@ def plan_late(profile: FreeSegments, takers: Takers, plans: Plans, row: int, wor
 
 
 @part
+def is_within_reach(profile: FreeSegments, takers: Takers, row: int, work: float) -> bool:
+    """Whether so much could be done in time if changes took no time; if not, no plan does it."""
+    until_s, num_levels = takers.until_s[row], takers.num_levels[row]
+    if until_s == np.inf:
+        return True
+    if not until_s > 0.0 or num_levels == 0:
+        return False
+    starts_s, fits = np.empty(MOST_RUNS), np.empty(MOST_RUNS, dtype=np.int64)
+    num = _runs_of(profile, takers, row, num_levels, starts_s, fits)
+    return _most(takers, row, starts_s, fits, num) >= work * (1.0 - TOLERANCE_SHARE)
+
+
+@part
 def _runs_of(
     profile: FreeSegments, takers: Takers, row: int, level: int, starts_s: FloatArray, fits: IntArray
 ) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from swell.compiled import part
 from swell.solvers.profile.early_plan import plan_early
-from swell.solvers.profile.late_plan import plan_late
+from swell.solvers.profile.late_plan import is_within_reach, plan_late
 from swell.solvers.profile.plans import (
     AS_PLANNED,
     BROKEN,
@@ -22,6 +20,7 @@ from swell.solvers.profile.plans import (
     step_sooner,
 )
 from swell.solvers.profile.segments import FreeSegments
+
 
 @part
 def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how: int, worst: int) -> int:
@@ -39,7 +38,7 @@ def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how:
             return MARGIN
         if plan_late(profile, takers, plans, row, work):
             return MARGIN
-    if worst == MARGIN:
+    if worst == MARGIN or not is_within_reach(profile, takers, row, just):
         return BROKEN
     plans.num[row], plans.end_s[row] = num, end_s
     plans.starts_s[row], plans.levels[row] = starts_s, levels

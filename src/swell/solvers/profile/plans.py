@@ -19,7 +19,6 @@ SPARE_S = 0.0001
 MOST_SEGMENTS = 16  #: a plan has at most so many
 TAKE_ROOM = MOST_SEGMENTS + 2  #: blocks that are needed at most to take what a plan takes
 
-NUM_HALVINGS = 24  #: until the time of a step is known well enough
 MOMENT_S = 0.05  #: no plan has a step up sooner than this
 
 #: How a taker is planned.
@@ -123,19 +122,20 @@ def end_later(takers: Takers, plans: Plans, row: int, work: float, spare: float)
 
 @part
 def step_sooner(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
-    """Whether its plan does so much in time if its first step up is sooner; if so, by no more than it takes."""
+    """Whether its plan does so much in time if its first step up is sooner, by no more than it takes.
+
+    If so, that is its plan.
+    """
     if plans.num[row] < 2 or plans.levels[row, 1] <= plans.levels[row, 0]:
         return False
-    latest_s, end_s = plans.starts_s[row, 1], min(plans.end_s[row], takers.until_s[row])
-    sooner_s, later_s = 0.0, latest_s
-    for _ in range(NUM_HALVINGS):
-        plans.starts_s[row, 1] = (sooner_s + later_s) / 2.0
-        if done_s(takers, plans, row, work, end_s) < np.inf:
-            sooner_s = plans.starts_s[row, 1]
-        else:
-            later_s = plans.starts_s[row, 1]
-    plans.starts_s[row, 1] = sooner_s
-    if holds(takers, plans, row, work, spare):
+    latest_s, last = plans.starts_s[row, 1], plans.levels[row, plans.num[row] - 1]
+    too_late_s = done_s(takers, plans, row, work, np.inf) - min(plans.end_s[row], takers.until_s[row])
+    if last == 0 or too_late_s == np.inf:
+        return False
+    lower, higher = plans.levels[row, 0], plans.levels[row, 1]
+    gain = takers.rates[row, higher - 1] - (takers.rates[row, lower - 1] if lower > 0 else 0.0)
+    plans.starts_s[row, 1] = latest_s - too_late_s * takers.rates[row, last - 1] / gain
+    if plans.starts_s[row, 1] > 0.0 and holds(takers, plans, row, work, spare):
         return True
     plans.starts_s[row, 1] = latest_s
     return False

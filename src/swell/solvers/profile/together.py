@@ -1,7 +1,7 @@
 """Many plans that still hold are taken at once: one sort and one pass, where one by one each visits blocks.
 
-Plans that are all free together are free one by one, in any order. So plans that hold need no search each: the
-devices that they take are summed over time, and if nowhere more are taken than there are, each is kept.
+Plans that are all free together are free one by one, in any order. So plans that hold need no search each:
+the devices that they take are summed over time, and if nowhere more are taken than there are, each is kept.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def mark_sound(
 ) -> BoolArray:
     """(n,) takers whose plans do their work in time, with the margin, or do so after a mend.
 
-    These plans are mended, and end when their work and what is to spare is done. Other plans stay as they are.
-    The plan of a bound taker takes at least what it holds for as long as it is bound.
+    These plans are mended, and end when their work and what is to spare is done. Other plans stay as they
+    are. The plan of a bound taker takes at least what it holds for as long as it is bound.
 
     Args:
         seconds_s, ends_s: (n,) written: when the second level of each plan began, and its end, before that.
@@ -47,6 +47,8 @@ def mark_sound(
     for position in range(len(rows)):
         row = rows[position]
         seconds_s[position], ends_s[position] = plans.starts_s[row, 1], plans.end_s[row]
+        if len(rows) < FEWEST_TOGETHER:
+            continue
         if how[position] == AS_PLANNED and plans.num[row] > 0:
             is_sound[position] = _is_sound(takers, plans, row)
             if not is_sound[position]:
@@ -162,7 +164,10 @@ def write_segments(profile: FreeSegments, starts_s: FloatArray, free: IntArray, 
         profile.order[block], profile.used[block] = block, used
         least = most = free[first]
         for index in range(used):
-            profile.starts_s[block, index], profile.free[block, index] = starts_s[first + index], free[first + index]
+            profile.starts_s[block, index], profile.free[block, index] = (
+                starts_s[first + index],
+                free[first + index],
+            )
             least, most = min(least, free[first + index]), max(most, free[first + index])
         profile.least[block], profile.most[block] = least, most
 
