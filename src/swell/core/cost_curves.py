@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.compiled import part, suited
 from swell.core.cost_table import (
     CROWDED_WORKERS,
     CROWDING_SHARE,
@@ -105,7 +104,10 @@ class CostCurves:
             self._empty.discard(kind)
 
     def refresh(self, table: CostTable) -> bool:
-        """Draw those curves again of which something else is known now. Returns whether there are any."""
+        """Draw those curves again of which something else is known now.
+
+        Returns whether any is another one now.
+        """
         if table is self._table and table.version == self._version and not self._new:
             return False
         due = [kind for kind in self._row if self._is_due(table, kind)]
@@ -115,14 +117,16 @@ class CostCurves:
             name for name in self._families if table.families.get(name, NOTHING).version > self._version
         ]:
             del self._families[name]
+        is_any_other = False
         for kind in due:
-            measured = table.kinds.get(kind)
-            curves = self._family_curves(kind, table)
-            self.curves[self._row[kind]] = _curves(measured or NOTHING, curves)
+            measured, row = table.kinds.get(kind), self._row[kind]
+            curves = _curves(measured or NOTHING, self._family_curves(kind, table))
+            if not (curves == self.curves[row]).all():
+                self.curves[row], is_any_other = curves, True
             (self._empty.add if measured is None else self._empty.discard)(kind)
         self._table, self._version = table, table.version
         self._new.clear()
-        return bool(due)
+        return is_any_other
 
     def _family_curves(self, kind: str, table: CostTable) -> FamilyCurves:
         name = family_of(kind)
@@ -154,20 +158,27 @@ class CostCurves:
             kinds: (J,) rows of each job's kind.
             alone_s, state_bytes: (J,) of each job's profile; 0 where there is none.
         """
-        start_s, resize_s = np.empty((2, len(options.workers)))
-        suited(_charge, len(kinds))(
-            options.starts,
-            options.workers,
-            options.devices,
-            kinds,
-            alone_s,
-            state_bytes,
-            is_restart,
-            self.curves,
-            _places(int(options.devices.max(initial=1)).bit_length()),
-            (start_s, resize_s),
-        )
-        return start_s, resize_s
+        rows, places = options.rows, _places(int(options.devices.max(initial=1)).bit_length())
+        uppers_s = self._at(kinds[rows], places[options.devices])
+        crowd = np.minimum(options.workers, CROWDED_WORKERS) - 1
+        profiled_s = alone_s[rows] * (1.0 + CROWDING_SHARE * crowd)
+        copy_s = np.where(is_restart, 0.0, state_bytes / STATE_BYTES_PER_S)[rows]
+        start_s = np.maximum(uppers_s[:, 0], profiled_s + uppers_s[:, 1])
+        start_s = np.maximum(start_s, LAUNCH_SPREAD * (profiled_s + uppers_s[:, 5]))
+        start_s = np.maximum(start_s, 0.0)
+        resize_s = np.maximum(uppers_s[:, 2], copy_s + uppers_s[:, 3])
+        resize_s = np.maximum(resize_s, start_s + uppers_s[:, 4])
+        return start_s, np.maximum(resize_s, 0.0)
+
+    def _at(self, kinds: IntArray, places: FloatArray) -> FloatArray:
+        """(O, 6) each of the curves of these (O,) kinds at these (O,) places among the cells."""
+        cells = places.astype(np.int64)
+        shares, by_cell = places - cells, self.curves.transpose(0, 2, 1).reshape(-1, self.curves.shape[1])
+        at = kinds * NUM_CELLS + cells
+        uppers_s: FloatArray = by_cell[at]
+        if shares.any():
+            uppers_s += shares[:, None] * (by_cell[at + (shares > 0.0)] - uppers_s)
+        return uppers_s
 
 
 # ---------------------------------------------------------------- how curves are drawn
@@ -284,47 +295,3 @@ def _places(num_bits: int) -> FloatArray:
     places = np.minimum(places, NUM_CELLS - 1)
     places.setflags(write=False)
     return places
-
-
-@part
-def _at(curve: FloatArray, place: float) -> float:
-    cell = int(place)
-    share = place - cell
-    if share == 0.0:
-        return float(curve[cell])
-    return float(curve[cell] + share * (curve[cell + 1] - curve[cell]))
-
-
-def _charge(
-    starts: IntArray,
-    workers: IntArray,
-    devices: IntArray,
-    kinds: IntArray,
-    alone_s: FloatArray,
-    state_bytes: FloatArray,
-    is_restart: IntArray,
-    curves: FloatArray,
-    places: FloatArray,
-    columns: tuple[FloatArray, FloatArray],
-) -> None:
-    """Write what a launch at each option, and a resize to it, costs at most."""
-    start_s, resize_s = columns
-    for row in range(len(kinds)):
-        curve = curves[kinds[row]]
-        copy_s = 0.0 if is_restart[row] else state_bytes[row] / STATE_BYTES_PER_S
-        for option in range(starts[row], starts[row + 1]):
-            place = places[devices[option]]
-            crowd = min(workers[option], CROWDED_WORKERS) - 1
-            profiled_s = alone_s[row] * (1.0 + CROWDING_SHARE * crowd)
-            start_s[option] = max(
-                0.0,
-                _at(curve[0], place),
-                profiled_s + _at(curve[1], place),
-                LAUNCH_SPREAD * (profiled_s + _at(curve[5], place)),
-            )
-            resize_s[option] = max(
-                0.0,
-                _at(curve[2], place),
-                copy_s + _at(curve[3], place),
-                start_s[option] + _at(curve[4], place),
-            )

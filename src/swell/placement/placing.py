@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.placement.reality import Reality
+from swell.placement.reality import NOTHING, Reality, Share
 from swell.placement.topology import spread
 
 
@@ -21,13 +21,17 @@ class Part(NamedTuple):
     job: str
 
 
-_Mark = tuple[IntArray, IntArray, dict[str, IntArray], set[str]]
+class _Mark(NamedTuple):
+    """How far a placement was."""
+
+    num_steps: int
+    evicted: frozenset[str]
 
 
 class Placing:
-    """What jobs have after one placement, as far as it has got.
+    """What jobs have after one placement, as far as it has got. Arrays (N,) are by node.
 
-    Arrays (N,) are by node. They are replaced, never changed, so that a failed attempt can be undone.
+    A share is never changed, and each step is noted, so that a failed attempt can be undone.
     """
 
     def __init__(
@@ -39,33 +43,32 @@ class Placing:
     ) -> None:
         self._reality, self._topology = reality, reality.topology
         self._pinned, self._owned_only, self._barred = pinned, owned_only, barred
-        self._is_owned = np.arange(len(reality.free)) < reality.topology.num_owned
-        self._is_any = np.ones(len(reality.free), dtype=bool)
-        self._own: dict[str, IntArray] = {}  #: as far as it was asked for
-        self._free = reality.free
-        self._none: IntArray = np.zeros(len(reality.free), dtype=np.int64)
-        self._leaving = self._none  #: (N,) of the free ones those that jobs really hold
-        self.shares: dict[str, IntArray] = {}  #: job -> (N,) of jobs that were looked at
+        self._free: IntArray = reality.free.copy()
+        self._num_free = int(reality.free.sum())
+        self._leaving = np.zeros_like(reality.free)  #: (N,) of the free ones those that jobs really hold
+        self.shares: dict[str, Share] = {}  #: of jobs that were looked at
         self.evicted: set[str] = set()
+        self._steps: list[tuple[str, Share | None]] = []  #: jobs and what they had before
 
     def keep(self, job: str, num_devices: int) -> None:
         """The job gives up what it has beyond so many."""
         own = self.share(job)
-        if num_devices < own.sum():
-            self._set(job, spread(own, num_devices))
+        if num_devices < sum(own.values()):
+            nodes = sorted(own)
+            self._set(job, _nonzero(nodes, spread(np.array([own[node] for node in nodes]), num_devices)))
 
     def complete(self, job: str, num_devices: int) -> bool:
         """See that the job has `num_devices`; False, and it has none, if there are not enough."""
-        if self.share(job).sum() == num_devices:
+        if sum(self.share(job).values()) == num_devices:
             return True
         self._clear(job)
-        if self._free.sum() < num_devices:
+        if self._num_free < num_devices:
             return False
         leaving = self._leaving_owned(num_devices) if job in self._owned_only else ()
         if leaving is None:
             return False
         before = self._mark()
-        sizes = {part.job: int(self.share(part.job).sum()) for part in leaving}
+        sizes = {part.job: sum(self.share(part.job).values()) for part in leaving}
         self.evicted.update(sizes)
         for other in sizes:
             self._clear(other)
@@ -74,53 +77,67 @@ class Placing:
         self._go_back(before)
         return False
 
-    def share(self, job: str) -> IntArray:
-        """(N,) devices that the job has by now."""
+    def share(self, job: str) -> Share:
+        """Devices that the job has by now."""
         share = self.shares.get(job)
         return self._own_of(job) if share is None else share
 
-    def _own_of(self, job: str) -> IntArray:
-        """(N,) devices that the job really holds."""
-        own = self._own.get(job)
-        if own is None:
-            own = self._own[job] = self._reality.num_at(job)
-        return own
+    def _own_of(self, job: str) -> Share:
+        """Devices that the job really holds."""
+        return self._reality.nums.get(job, NOTHING)
 
-    def _set(self, job: str, share: IntArray) -> None:
-        before, own = self.share(job), self._own_of(job)
-        self._free = self._free + before - share
-        self._leaving = self._leaving + np.minimum(own, before) - np.minimum(own, share)
+    def _set(self, job: str, share: Share) -> None:
+        self._steps.append((job, self.shares.get(job)))
+        self._change(job, share)
         self.shares[job] = share
 
+    def _change(self, job: str, share: Share) -> None:
+        before, own = self.share(job), self._own_of(job)
+        for node in before.keys() | share.keys():
+            had, has, really = before.get(node, 0), share.get(node, 0), own.get(node, 0)
+            self._free[node] += had - has
+            self._num_free += had - has
+            self._leaving[node] += min(really, had) - min(really, has)
+
     def _clear(self, job: str) -> None:
-        self._set(job, self._none)
+        self._set(job, NOTHING)
 
     def _add(self, job: str, node: int, num: int) -> None:
-        share = self.share(job).copy()
-        share[node] += num
-        self._set(job, share)
+        share = self.share(job)
+        left = share.get(node, 0) + num
+        others = {other: num for other, num in share.items() if other != node}
+        self._set(job, {**others, node: left} if left else others)
 
     def _allowed(self, job: str) -> BoolArray:
         """(N,) nodes whose devices it may have."""
-        allowed = self._is_owned if job in self._owned_only else self._is_any
+        topology = self._topology
+        allowed = topology.is_owned if job in self._owned_only else topology.is_any
         if barred := self._barred.get(job):
-            allowed = allowed & np.fromiter((name not in barred for name in self._topology.names), bool)
+            allowed = allowed & np.fromiter((name not in barred for name in topology.names), bool)
         return allowed
 
     def _mark(self) -> _Mark:
-        return self._free, self._leaving, dict(self.shares), set(self.evicted)
+        return _Mark(len(self._steps), frozenset(self.evicted))
 
     def _go_back(self, mark: _Mark) -> None:
-        self._free, self._leaving, self.shares, self.evicted = mark
+        while len(self._steps) > mark.num_steps:
+            job, before = self._steps.pop()
+            self._change(job, self._own_of(job) if before is None else before)
+            if before is None:
+                del self.shares[job]
+            else:
+                self.shares[job] = before
+        self.evicted = set(mark.evicted)
 
     # What is free
 
     def _settle(self, job: str, num_devices: int) -> bool:
         """Give it so many, of which there are enough, unless it is barred from where they are; else False."""
         allowed = self._allowed(job)
-        if self._topology.widths[allowed].sum() < num_devices:
+        widths = self._topology.widths_of(allowed)
+        if widths.num_devices < num_devices:
             return False
-        sizes = _sizes(self._topology.widths[allowed], num_devices)
+        sizes = {num_devices: 1} if num_devices <= widths.widest else _sizes(widths.each, num_devices)
         homes = [allowed] if num_devices in sizes else [*self._racks_with(job, num_devices, allowed), allowed]
         for home in homes:
             amounts = self._fit(job, sizes, home)
@@ -131,8 +148,8 @@ class Placing:
             return True
         if self._free[allowed].sum() < num_devices:
             return False
-        enough = next(self._racks_with(job, num_devices, allowed), allowed)
-        self._set(job, spread(np.where(enough, self._free, 0), num_devices))
+        enough = np.flatnonzero(next(self._racks_with(job, num_devices, allowed), allowed))
+        self._set(job, _nonzero(enough.tolist(), spread(self._free[enough], num_devices)))
         return True
 
     def _racks_with(self, job: str, num_devices: int, allowed: BoolArray) -> Iterator[BoolArray]:
@@ -140,39 +157,49 @@ class Placing:
         borrowed ones, then the most crowded."""
         racks = self._topology.racks
         free = np.bincount(racks, np.where(allowed, self._free, 0))
-        own = np.bincount(racks, self._own_of(job))
-        is_owned = np.bincount(racks, self._is_owned) > 0
+        own = np.bincount(racks, self._dense(self._own_of(job)))
+        is_owned = np.bincount(racks, self._topology.is_owned) > 0
         for rack in np.lexsort((free, is_owned, -own)).tolist():
             if free[rack] >= num_devices:
                 yield allowed & (racks == rack)
 
-    def _fit(self, job: str, sizes: Mapping[int, int], home: BoolArray) -> IntArray | None:
-        """(N,) so many devices of one node each, all of them free and at home; None: there are none such."""
-        amounts = self._none.copy()
+    def _dense(self, share: Share) -> IntArray:
+        """(N,) the same by node."""
+        dense = np.zeros_like(self._free)
+        if share:
+            dense[list(share)] = list(share.values())
+        return dense
+
+    def _fit(self, job: str, sizes: Mapping[int, int], home: BoolArray) -> Share | None:
+        """So many devices of one node each, all of them free and at home; None: there are none such."""
+        amounts: dict[int, int] = {}
         for size, num in sizes.items():
-            nodes = self._ranked(job, size, home, self._free - amounts, amounts)
+            free = self._free - self._dense(amounts) if amounts else self._free
+            nodes = self._ranked(job, size, home, free, amounts)[:num].tolist()
             if len(nodes) < num:
                 return None
-            amounts[nodes[:num]] += size
+            for node in nodes:
+                amounts[node] = amounts.get(node, 0) + size
         return amounts
 
-    def _ranked(self, job: str, size: int, home: BoolArray, free: IntArray, has: IntArray) -> IntArray:
+    def _ranked(self, job: str, size: int, home: BoolArray, free: IntArray, has: Share) -> IntArray:
         """Nodes at home with so many free, those with most of its own devices first, then borrowed ones,
         then those with fewest that others have yet to leave (two that wait for each other's would wait for
         ever), then the most crowded.
 
         Args:
             free: (N,) devices.
-            has: (N,) devices that it is to have beside these.
+            has: devices that it is to have beside these.
         """
         nodes = np.flatnonzero(home & (free >= size))
         if len(nodes) < 2:
             return nodes
-        own = np.clip(self._own_of(job) - has, 0, size)[nodes]
-        waits = size - np.minimum((free - self._leaving)[nodes] + own, size)
-        racks = self._topology.racks
+        left = {node: min(max(num - has.get(node, 0), 0), size) for node, num in self._own_of(job).items()}
+        own, free_there = self._dense(left)[nodes], free[nodes]
+        waits = size - np.minimum(free_there - self._leaving[nodes] + own, size)
+        racks, is_owned = self._topology.racks, self._topology.is_owned[nodes]
         around = np.bincount(racks, free)[racks[nodes]]
-        ranked: IntArray = nodes[np.lexsort((around, free[nodes], waits, self._is_owned[nodes], -own))]
+        ranked: IntArray = nodes[np.lexsort((around, free_there, waits, is_owned, -own))]
         return ranked
 
     # Room made by moving others
@@ -218,18 +245,19 @@ class Placing:
                 continue
             dearness = [part.dearness for part in victims]
             num_running, num = np.count_nonzero(dearness), sum(part.num for part in victims)
-            cost = (max(dearness), num_running, -own[node], num)
+            cost = (max(dearness), num_running, -own.get(node, 0), num)
             if least is None or cost < least:
                 best, least = (node, victims), cost
         return best
 
     def _leaving_owned(self, num_devices: int) -> Sequence[Part] | None:
         """Who goes to borrowed nodes so that so many owned devices are free; None: that cannot be."""
-        lacking = num_devices - int(self._free[self._is_owned].sum())
+        is_owned = self._topology.is_owned
+        lacking = num_devices - int(self._free[is_owned].sum())
         if lacking <= 0:
             return ()
         nums: Counter[Part] = Counter()
-        for part in (one for parts in self._parts_on(self._is_owned).values() for one in parts):
+        for part in (one for parts in self._parts_on(is_owned).values() for one in parts):
             nums[part._replace(num=0)] += part.num
         return _fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
 
@@ -241,18 +269,21 @@ class Placing:
             found[node] = [self._part(job, self._reality.nums[job][node]) for job in others]
         for job, share in self.shares.items():
             if job not in self._pinned:
-                for node in np.flatnonzero(is_near & (share > 0)).tolist():
-                    found[node].append(self._part(job, int(share[node])))
+                for node in filter(found.__contains__, share):
+                    found[node].append(self._part(job, share[node]))
         return found
 
     def _part(self, job: str, num: int) -> Part:
         return Part(num, 2 if job in self._owned_only else int(job in self._reality.nums), job)
 
 
+def _nonzero(nodes: Sequence[int], amounts: IntArray) -> Share:
+    """Of these nodes so many each."""
+    return {node: num for node, num in zip(nodes, amounts.tolist(), strict=True) if num}
+
+
 def _sizes(widths: IntArray, num_devices: int) -> Mapping[int, int]:
     """Number of devices -> of how many nodes it is to have so many: few nodes, the largest number first."""
-    if num_devices <= widths.max():
-        return {num_devices: 1}
     amounts = spread(widths, num_devices)
     return Counter(np.sort(amounts[amounts > 0])[::-1].tolist())
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import repeat
-
-import numpy as np
+from types import MappingProxyType
 
 from swell.arrays import IntArray
 from swell.model.cluster import Cluster
@@ -14,6 +13,9 @@ from swell.model.held_devices import HeldDevices
 from swell.placement.topology import topology_of
 
 Held = Mapping[str, tuple[str, ...]]
+#: Node -> how many of its devices, where that is any.
+Share = Mapping[int, int]
+NOTHING: Share = MappingProxyType({})
 
 #: Node of a device that is not in the cluster.
 NOT_THERE = -1
@@ -25,7 +27,7 @@ class Reality:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.topology = cluster, topology_of(cluster)
         self.held: dict[str, tuple[str, ...]] = {}
-        self.nums: dict[str, Mapping[int, int]] = {}  #: job -> node -> how many devices it holds there
+        self.nums: dict[str, Share] = {}  #: what each job holds
         self.jobs_on: dict[int, set[str]] = defaultdict(set)
         self.free: IntArray = self.topology.widths.copy()  #: (N,) devices of each node that no job holds
         self.taken: set[str] = set()  #: devices that jobs hold
@@ -47,13 +49,6 @@ class Reality:
         if isinstance(held, HeldDevices):
             self._known = held, held.num_changes
         return dict.fromkeys([*self.held, *held] if changed is None else changed)
-
-    def num_at(self, job: str) -> IntArray:
-        """(N,) devices of each node that the job holds."""
-        num_at = np.zeros(len(self.free), dtype=np.int64)
-        if nums := self.nums.get(job):
-            num_at[list(nums)] = list(nums.values())
-        return num_at
 
     def _forget(self, job: str) -> None:
         for node, num in self.nums.pop(job).items():

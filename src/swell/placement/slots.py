@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from swell.arrays import IntArray
 from swell.model.plan import Placement
 from swell.placement.placing import Placing
-from swell.placement.reality import Reality
+from swell.placement.reality import Reality, Share
 
 
 def placement_of(reality: Reality, placing: Placing, unplaced: set[str]) -> Placement:
@@ -39,17 +36,16 @@ class _Slots:
         self._given_up: dict[int, list[str]] = {}
         self._free: dict[int, list[str]] = {}  #: of the nodes that were asked for
 
-    def keep(self, job: str, share: IntArray) -> tuple[list[str], list[tuple[int, int]]]:
+    def keep(self, job: str, share: Share) -> tuple[list[str], list[tuple[int, int]]]:
         """Which of its devices a job keeps, in rank order: the lowest of those that stay has the state.
 
         Args:
-            share: (N,) how many devices of each node it is to have.
+            share: how many devices of each node it is to have.
 
         Returns:
             These, and nodes with the number of devices that it lacks there.
         """
-        kept, nodes = [], list(self._reality.nums.get(job, ()))
-        left = dict(zip(nodes, share[nodes].tolist(), strict=True))
+        kept, left = [], {node: share.get(node, 0) for node in self._reality.nums.get(job, ())}
         for device in self._reality.held.get(job, ()):
             node = self._topology.node_of.get(device)
             if node is None:
@@ -59,9 +55,7 @@ class _Slots:
                 kept.append(device)
             else:
                 self._given_up.setdefault(node, []).append(device)
-        has = np.flatnonzero(share)
-        lacking = zip(has.tolist(), share[has].tolist(), strict=True)
-        return kept, [(node, missing) for node, num in lacking if (missing := left.get(node, num))]
+        return kept, [(node, lacks) for node in sorted(share) if (lacks := left.get(node, share[node]))]
 
     def take(self, lacking: Iterable[tuple[int, int]]) -> list[str]:
         """So many more of these nodes, in the cluster's order."""

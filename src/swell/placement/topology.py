@@ -7,11 +7,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby, repeat
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import IntArray
+from swell.arrays import BoolArray, IntArray
 from swell.model.cluster import GROUP, Cluster
+
+
+class NodeWidths(NamedTuple):
+    """Of some nodes."""
+
+    each: IntArray
+    num_devices: int  #: of all
+    widest: int
+
+    @classmethod
+    def of(cls, widths: IntArray) -> NodeWidths:
+        return cls(widths, int(widths.sum()), int(widths.max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,24 @@ class Topology:
     widths: IntArray  #: (N,) devices of each node
     racks: IntArray  #: (N,) number of each node's rack; owned and borrowed nodes share none
     num_owned: int  #: nodes
+
+    @cached_property
+    def is_any(self) -> BoolArray:
+        """(N,) every node."""
+        return np.ones(len(self.widths), dtype=bool)
+
+    @cached_property
+    def is_owned(self) -> BoolArray:
+        """(N,) nodes that are never reclaimed."""
+        return np.arange(len(self.widths)) < self.num_owned
+
+    def widths_of(self, is_one: BoolArray) -> NodeWidths:
+        """Of these (N,) nodes."""
+        return self._all_widths if is_one is self.is_any else NodeWidths.of(self.widths[is_one])
+
+    @cached_property
+    def _all_widths(self) -> NodeWidths:
+        return NodeWidths.of(self.widths)
 
     @cached_property
     def node_of(self) -> Mapping[str, int]:
