@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from swell.assemble import new_core
 from swell.executors.local.devices import parse_devices
 from swell.live.job_folders import JobFolders
 from swell.model.event import AnyEvent, CancelRequested, JobProfiled, JobSubmitted, NodeJoined, Opened
 from swell.model.job import EndCondition, JobSpec, Profile
+from swell.scheduler import new_core
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 

@@ -32,7 +32,6 @@ from benchmarks.crowded_state import profile_of, write_crowded_state
 from benchmarks.service import percentile
 from swell.api.loop_compiler import LoopCompiler
 from swell.api.prometheus import Exposition
-from swell.assemble import new_core
 from swell.executors.local.devices import parse_devices
 from swell.live.platform import Platform
 from swell.live.site import Site
@@ -51,6 +50,7 @@ from swell.model.event import (
 )
 from swell.model.job import LOSS, EndCondition, JobSpec
 from swell.model.running import RunningWork
+from swell.scheduler import new_core
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.tally import Tally, tally_of

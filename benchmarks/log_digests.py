@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.simulation import CASES, NUM_WARM_UP, Case, play, set_stage
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.metrics import metrics_of
 from swell.sim.simulate import Scenario, simulate

@@ -27,8 +27,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from swell.assemble import new_core
 from swell.model.cluster import Node
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome

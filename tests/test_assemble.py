@@ -12,7 +12,6 @@ from swell.assemble import (
     PlatformOptions,
     _fold_under_last_settings,
     _webhooks,
-    new_core,
     open_platform,
     prune_left_behind,
     replay_journal,
@@ -38,6 +37,7 @@ from swell.model.event import (
 )
 from swell.model.job import Phase
 from swell.model.webhook import Webhook
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal

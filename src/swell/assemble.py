@@ -1,4 +1,4 @@
-"""The only file that knows every concrete class."""
+"""A platform from its parts: the only file that knows every concrete class but those of `scheduler`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.core.core import Core
-from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
@@ -36,18 +34,14 @@ from swell.live.webhooks.webhooks import Webhooks
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
-from swell.placement.best_fit import BestFitPlacer
-from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
+from swell.scheduler import DEFAULT_POLICY, new_core
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
 from swell.store.sqlite import log_of
-from swell.throughput.belief import FittedBelief
 
-#: Decides unless another one is asked for.
-DEFAULT_POLICY = "elasticflow"
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
 
@@ -75,19 +69,6 @@ class PlatformOptions:
     @property
     def hosts_may_join(self) -> bool:
         return bool(self.listen) or self.ray is not None
-
-
-def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> PlatformCore:
-    """A head that knows nothing yet. Raises UnknownPolicy."""
-    settings = settings or Settings()
-    policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}
-    if policy not in policies:
-        raise UnknownPolicy(policy)
-
-    def of_kind() -> Core:
-        return Core(Planner(policies[policy], BestFitPlacer(), policies), FittedBelief(), settings.core)
-
-    return PlatformCore(of_kind)
 
 
 @contextmanager

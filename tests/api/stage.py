@@ -18,10 +18,10 @@ from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
-from swell.assemble import new_core
 from swell.live.platform import Platform
 from swell.live.site import Site
 from swell.model.job import Phase
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.store.folder import Endpoint, StateFolder
 from swell.store.journal import SqlJournal

@@ -11,10 +11,10 @@ from tests.cli.conftest import Run
 from tests.store.contract import BATCHES
 from tests.store.views import job_view
 
-from swell.assemble import new_core
 from swell.cli import main
 from swell.executors.remote.join_token import JoinToken, write_token
 from swell.model.job import Phase
+from swell.scheduler import new_core
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 

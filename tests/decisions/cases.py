@@ -8,7 +8,6 @@ from functools import partial
 
 from tests.decisions.jobs import Mix, crowd
 
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.event import (
@@ -24,6 +23,7 @@ from swell.model.event import (
 from swell.model.quota import Quota
 from swell.model.share_mode import ShareMode
 from swell.policies.registry import POLICIES, keeps_quotas
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 from tests.store.memory_journal import MemoryJournal
 
-from swell.assemble import new_core
 from swell.live import platform as platform_module
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import LOOK_EVERY_S, Inbox
@@ -38,6 +37,7 @@ from swell.model.job import JobSpec
 from swell.model.quota import Quotas
 from swell.model.running import RunningWork
 from swell.model.view import JobView, Story
+from swell.scheduler import new_core
 
 from .parts import NODE, PROFILE
 

@@ -9,7 +9,6 @@ import pytest
 from tests.store.views import job_view
 
 from swell.api.submission import parse
-from swell.assemble import new_core
 from swell.cli import main
 from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
@@ -18,6 +17,7 @@ from swell.repro.fidelity import BAR_SHARE, WORKLOAD
 from swell.repro.fidelity_findings import findings_of
 from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
 from swell.repro.simulated_rerun import _line, measured_cost, simulate
+from swell.scheduler import new_core
 from swell.sim.change_cost import AsMeasured
 from swell.sim.diary import Diary
 from swell.sim.gangs import GangTimings

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.api.submission import parse
-from swell.assemble import new_core
 from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
@@ -28,6 +27,7 @@ from swell.repro.reclaim_findings import findings_of
 from swell.repro.reclaim_record import NodeSeen, PlayEnded, Reclaimed, ReclaimRun
 from swell.repro.reclaim_twin import NodeDelays, compare, measured_delays, node_changes
 from swell.repro.simulated_rerun import simulate
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings

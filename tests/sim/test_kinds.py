@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sim.worlds import RATES, head, job
 
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.job import Phase
 from swell.policies.registry import POLICIES
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import Constant
 from swell.sim.job import SimJob

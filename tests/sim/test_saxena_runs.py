@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from swell.assemble import new_core
 from swell.core.costs import ChangeCosts
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
 from swell.repro.saxena_workload import Pattern, workload
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome

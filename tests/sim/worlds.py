@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings

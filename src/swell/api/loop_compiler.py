@@ -17,7 +17,6 @@ from contextlib import suppress
 
 from swell import compiled
 from swell.api.loop_cache import is_compiled, note_compiled
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, SuspendGang
@@ -35,6 +34,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.scheduler import new_core
 
 #: Jobs that the loops are tried on, and turns of the head: enough for every loop to be called.
 NUM_JOBS = 24

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swell.api.at_rest import at_rest
-from swell.assemble import new_core, settings_of
+from swell.assemble import settings_of
 from swell.core.job_status import JobStatus
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
@@ -29,6 +29,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity, Phase
 from swell.model.view import JobView, Story
+from swell.scheduler import new_core
 from swell.store import sqlite
 from swell.store.backup import set_aside
 from swell.store.curves import salvaged

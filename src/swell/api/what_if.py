@@ -20,7 +20,7 @@ from swell.api.promise_request import PromiseRequest
 from swell.api.quotas import refuse_unkept
 from swell.api.similar_jobs import Likenesses
 from swell.api.user_list import UserList
-from swell.assemble import DEFAULT_POLICY, left_behind, new_core, settings_of
+from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
 from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
@@ -38,6 +38,7 @@ from swell.model.options import Sizes
 from swell.model.quota import Quota
 from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy
+from swell.scheduler import DEFAULT_POLICY, new_core
 from swell.settings import Settings
 from swell.sim.job import SimJob
 from swell.sim.simulate import MAX_DEVICES

@@ -219,12 +219,11 @@ def _check_room(log: Log, num_runs: int, is_logged: bool) -> None:
 
 def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationFiles) -> SimOutcome:
     """Simulate one policy, and write its story."""
-    from swell.assemble import new_core
     from swell.cli.progress import progress_bar
+    from swell.scheduler import new_core
     from swell.sim.diary import Diary, with_gangs
     from swell.sim.segments import UNLOGGED, SegmentLog
     from swell.sim.simulate import simulate as run
-    from swell.store.run_record import RunRecord
 
     core, log = new_core(policy, settings), SegmentLog() if files.has_gangs else UNLOGGED
     with progress_bar(policy, len(scenario.jobs)) as advance:
@@ -232,6 +231,8 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
             return run(core, scenario, advance, with_offers=files.has_offers, log=log)
         diary = Diary()
         outcome = run(core, scenario, advance, diary.listen, log=log)
+    from swell.store.run_record import RunRecord  # SQLAlchemy and all
+
     told = with_gangs(diary.stories, outcome.jobs)
     with writing("--stories", files.stories):
         file = RunRecord(files.stories).write(policy, core.save(), diary.jobs(core), told)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobSpec, Phase, Profile
 from swell.repro.bftrainer_inputs import Trainer
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import Constant, UpAndDown
 from swell.sim.gangs import GangTimings

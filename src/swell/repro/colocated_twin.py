@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 
 from swell.api.submission import parse
-from swell.assemble import new_core
 from swell.model.job import Profile
 from swell.model.share_mode import ShareMode
 from swell.repro.colocated_measures import losses_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
 from swell.repro.colocated_speed import StepCosts, key_of, told_usage
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.assemble import new_core
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.repro.experiment import Context
@@ -29,6 +28,7 @@ from swell.repro.log_cases import (
 from swell.repro.log_findings import findings_of
 from swell.repro.measures import HOUR_S, Measure
 from swell.repro.published import Run, read_run
+from swell.scheduler import new_core
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load

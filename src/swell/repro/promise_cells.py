@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 
 import swell
-from swell.assemble import new_core
 from swell.core.platform_core import PlatformCore
 from swell.model.job import AfterRefusal
 from swell.repro.log_cases import head_settings
 from swell.repro.promise_inputs import PromiseInput
+from swell.scheduler import new_core
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet

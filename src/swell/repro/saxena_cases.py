@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.assemble import new_core
 from swell.model.job import Phase
 from swell.repro.experiment import Context
 from swell.repro.saxena_workload import MINUTE_S, Pattern, workload
+from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome

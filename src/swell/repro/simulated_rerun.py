@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from swell.assemble import new_core
 from swell.core import loop
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
@@ -14,6 +13,7 @@ from swell.core.saved_kinds import read_one_kind
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
 from swell.repro.live_run import LiveJob, LiveRun
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings

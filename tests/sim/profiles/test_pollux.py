@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swell.assemble import new_core
+from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.errors import ProfileError, UnknownProfile

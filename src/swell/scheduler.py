@@ -1,0 +1,27 @@
+"""A scheduler: the head, the policies, the placer and the belief, put together."""
+
+from __future__ import annotations
+
+from swell.core.core import Core
+from swell.core.planner import Planner
+from swell.core.platform_core import PlatformCore
+from swell.placement.best_fit import BestFitPlacer
+from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
+from swell.settings import Settings
+from swell.throughput.belief import FittedBelief
+
+#: Decides unless another one is asked for.
+DEFAULT_POLICY = "elasticflow"
+
+
+def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> PlatformCore:
+    """A head that knows nothing yet. Raises UnknownPolicy."""
+    settings = settings or Settings()
+    policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}
+    if policy not in policies:
+        raise UnknownPolicy(policy)
+
+    def of_kind() -> Core:
+        return Core(Planner(policies[policy], BestFitPlacer(), policies), FittedBelief(), settings.core)
+
+    return PlatformCore(of_kind)
