@@ -17,6 +17,7 @@ import typer
 from swell.api.openapi import document
 from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
 from swell.api.submission import Submission
+from swell.cli.commands import load_all
 from swell.cli.main import app
 from swell.cli.stage import demo_app
 from swell.live.measures import Measures
@@ -47,7 +48,7 @@ workers: 1:8
 def cli_page() -> str:
     """Every command with its arguments and options."""
     group = typer.main.get_command(app)
-    commands = {**group.commands, "demo": typer.main.get_command(demo_app())}  # type: ignore[attr-defined]
+    commands = {**load_all(), "demo": typer.main.get_command(demo_app())}
     parts = [
         f"# Command line\n\n{NOTICE}\n\n{_text(group.help)}\n",
         "Exit status: 0 success, 1 failure (one line on stderr says why), 2 wrong usage, "

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from swell.cli.main import app
+from swell.cli.commands import load_all
 from swell.cli.stage import demo_app
 
 ROOT = Path(__file__).parents[1]
@@ -46,8 +46,7 @@ def commands_in(text: str) -> list[str]:
 @cache
 def options_of() -> dict[str, frozenset[str]]:
     """Command, or group and command -> its options, as the program has them."""
-    group = typer.main.get_command(app)
-    commands = {**group.commands, "demo": typer.main.get_command(demo_app())}  # type: ignore[attr-defined]
+    commands = {**load_all(), "demo": typer.main.get_command(demo_app())}
     inner = {
         f"{name} {inner_name}": command
         for name, outer in commands.items()

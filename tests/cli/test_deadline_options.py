@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
-import typer
 
 from swell.api import fields
 from swell.cli import job_options
-from swell.cli.main import app
+from swell.cli.commands import load
 
 #: Commands about one job's deadline, and their options that take one.
 OPTIONS = [
@@ -25,8 +23,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("command", "name"), OPTIONS)
 def test_an_option_that_takes_a_deadline_says_how_one_is_written(command: str, name: str) -> None:
-    program: Any = typer.main.get_command(app)
-    (option,) = [one for one in program.commands[command].params if one.name == name]
+    (option,) = [one for one in load(command).params if one.name == name]
     assert option.metavar == "TIME"
     assert not option.show_default
     found = re.search(rf"(now\+\S+) or ({job_options.MOMENT})\.", option.help)

@@ -67,12 +67,6 @@ def test_version_and_help(swell: Run) -> None:
             assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE), command
 
 
-def test_it_starts_without_what_it_does_not_need() -> None:
-    heavy = "{'httpx', 'fastapi', 'sqlalchemy', 'numpy', 'yaml', 'rich.console', 'swell.assemble'}"
-    code = f"import sys, swell.cli.main; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize(
     ("words", "part"),
     [

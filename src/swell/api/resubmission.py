@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from swell.api import fields
-from swell.api.control import Control
 from swell.api.fields import InvalidField
 from swell.api.submission import Number, deadline_in_s, fingerprint
 from swell.model.coding import encode
 from swell.model.errors import WrongPhase
-from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec, Origin, Phase
+
+if TYPE_CHECKING:
+    from swell.api.control import Control
+    from swell.model.event import JobSubmitted
 
 #: Phases of jobs that have ended without what they were for.
 UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)

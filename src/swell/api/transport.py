@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import ssl
+import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
-import httpx
+import msgspec
 
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
 from swell.api.silence import silent
 from swell.api.token_file import read_token_file
+from swell.api.unix_http import Answer, UnixHttp
 from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.coding import decoder
@@ -36,9 +38,6 @@ FAILURES: Mapping[int, type[Exception]] = {
     422: InvalidJob,
     503: Unavailable,
 }
-
-#: A Unix socket needs no certificates, and to read those of the system takes longer than a call.
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def open_transport(folder: StateFolder, file: Path | None) -> Transport:
@@ -85,12 +84,7 @@ class Transport:
             address = self._opened.enter_context(address_of(folder.socket))
         except OSError as error:
             raise _no_platform(folder) from error
-        self._http = httpx.Client(
-            base_url="http://localhost",
-            headers={"Authorization": f"Bearer {token}"},
-            transport=httpx.HTTPTransport(uds=address, verify=_NO_TLS),
-            trust_env=False,  # no proxy stands between us and ourselves
-        )
+        self._http = UnixHttp(address, {"Authorization": f"Bearer {token}"}, self._check_server)
         self._opened.callback(self._http.close)
 
     def health(self) -> None:
@@ -126,44 +120,36 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         within_s: float = ANSWER_WITHIN_S,
     ) -> bytes:
+        target = f"{path}?{urlencode(query, doseq=True)}" if query else path
         try:
-            response = self._http.request(
-                method,
-                path,
-                params=query,
-                content=content,
-                headers=headers,
-                timeout=within_s,
-                extensions={"trace": self._check_server},
-            )
-        except httpx.TimeoutException as error:
+            answer = self._http.request(method, target, headers or {}, content, within_s)
+        except TimeoutError as error:
             text = silent(_platform_of(self.folder), self.endpoint.pid, within_s)
             raise PlatformSilent(text) from error
-        except httpx.TransportError as error:
+        except NoPlatform:
+            raise
+        except OSError as error:
             raise _no_platform(self.folder) from error
-        if response.is_success:
-            return response.content
-        raise FAILURES.get(response.status_code, ApiError)(_error_text(response))
+        if answer.is_success:
+            return answer.content
+        raise FAILURES.get(answer.status, ApiError)(_error_text(answer))
 
-    def _check_server(self, event: str, info: Mapping[str, Any]) -> None:
+    def _check_server(self, connection: socket.socket) -> None:
         """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
-        if event == "connection.connect_unix_socket.complete":
-            stream = info["return_value"]
-            peer = peer_of(stream.get_extra_info("socket"))
-            if peer != Peer(self.endpoint.pid, self.folder.owner_uid()):
-                stream.close()
-                raise NoPlatform(
-                    f"process {peer.pid} listens at {self.folder.socket} instead of the "
-                    f"platform (pid {self.endpoint.pid}); nothing was sent to it; end it, "
-                    "then run `swell up`"
-                )
+        peer = peer_of(connection)
+        if peer != Peer(self.endpoint.pid, self.folder.owner_uid()):
+            raise NoPlatform(
+                f"process {peer.pid} listens at {self.folder.socket} instead of the "
+                f"platform (pid {self.endpoint.pid}); nothing was sent to it; end it, "
+                "then run `swell up`"
+            )
 
 
-def _error_text(response: httpx.Response) -> str:
+def _error_text(answer: Answer) -> str:
     try:
-        return str(response.json()["error"])
+        return str(msgspec.json.decode(answer.content)["error"])
     except (ValueError, KeyError, TypeError):
-        return f"the platform answered {response.status_code} without saying why; see daemon.log"
+        return f"the platform answered {answer.status} without saying why; see daemon.log"
 
 
 def _platform_of(folder: StateFolder) -> str:

@@ -12,32 +12,8 @@ import typer
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.api.token_file import VARIABLE
-from swell.cli import (
-    access,
-    audit,
-    doctor,
-    down,
-    jobs,
-    logs,
-    metrics,
-    node,
-    nodes,
-    page,
-    promise,
-    prune,
-    replay,
-    repro,
-    retry,
-    simulate,
-    stage,
-    submit,
-    tenants,
-    tokens,
-    trace,
-    up,
-    users,
-    what_if,
-)
+from swell.cli import stage
+from swell.cli.commands import CommandGroup
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
 
@@ -57,6 +33,7 @@ KNOWN = (
 
 app = typer.Typer(
     name="swell",
+    cls=CommandGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -92,38 +69,6 @@ def begin(
         os.environ[VARIABLE] = token_file
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-app.command()(up.up)
-app.command()(down.down)
-app.command()(submit.submit)
-app.command("jobs")(jobs.list_jobs)
-app.command()(jobs.show)
-app.command()(logs.logs)
-app.command()(metrics.metrics)
-app.command()(promise.promise)
-app.command()(jobs.cancel)
-app.command()(retry.retry)
-app.command("continue")(retry.go_on)
-app.command()(node.node)
-app.command()(page.page)
-app.command()(jobs.explain)
-app.command("what-if")(what_if.what_if)
-app.command()(prune.prune)
-app.command()(replay.replay)
-app.command()(doctor.doctor)
-app.command()(doctor.backup)
-app.command()(doctor.restore)
-app.command()(simulate.simulate)
-app.command()(audit.audit)
-app.add_typer(nodes.app)
-app.add_typer(tokens.app)
-app.add_typer(users.app)
-app.add_typer(tenants.app)
-app.command()(access.access)
-app.add_typer(trace.app)
-app.add_typer(repro.app)
-app.command(add_help_option=False, context_settings=stage.PASS_ALL)(stage.demo)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -17,6 +19,8 @@ PIPED_WIDTH = 100
 
 #: For tables of figures, whose lines are as long as they need be: half a number is a wrong one.
 ANY_WIDTH = 10_000
+#: Blanks between two columns.
+GAP = 2
 
 
 def console(width: int | None = None) -> Console:
@@ -31,6 +35,10 @@ def console(width: int | None = None) -> Console:
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping: int | None = -1) -> None:
     """Plain columns; where the terminal is too narrow for them, column `wrapping` wraps; None: none does."""
+    cells = [list(row) for row in rows]
+    if (lines := _fitting(headings, cells, wrapping)) is not None:
+        print("\n".join(lines))
+        return
     from rich.table import Table
     from rich.text import Text
 
@@ -40,12 +48,47 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping
     if wrapping is not None:
         table.columns[wrapping].no_wrap = False
         table.columns[wrapping].overflow = "fold"
-    for row in rows:
+    for row in cells:
         table.add_row(*(Text(cell) for cell in row))  # text from users is no markup
     paper = console(ANY_WIDTH if wrapping is None else None)
     with paper.capture() as captured:
         paper.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _fitting(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], wrapping: int | None
+) -> list[str] | None:
+    """The lines of a table of which nothing needs to wrap; None: Rich has to lay it out.
+
+    Rich takes longer to import, and for a hundred rows, than a command takes to hear them from the platform.
+    """
+    every = [*([headings] if any(headings) else ()), *rows]
+    if os.environ.get("FORCE_COLOR") or not all(_is_simple(cell) for row in every for cell in row):
+        return None
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    if wrapping is not None and sum(widths) + GAP * (len(widths) - 1) > _width():
+        return None
+    lines = [
+        (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in every
+    ]
+    if any(headings) and _has_styles():
+        lines[0] = f"\033[1m{lines[0]}\033[0m"
+    return lines
+
+
+def _is_simple(cell: str) -> bool:
+    """Whether each character of it takes one column."""
+    return cell.isascii() and (cell.isprintable() or not cell)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
+
+
+def _has_styles() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
 
 
 def print_json(value: object) -> None:

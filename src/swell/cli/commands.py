@@ -1,0 +1,134 @@
+"""The commands of `swell`, of which a process imports only the one that it runs.
+
+To import all takes longer than most commands do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from swell.cli import stage
+from swell.cli.plain_values import use_plain_values
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSource:
+    """Where the function or the group of a command is, and its line in `swell --help`."""
+
+    place: str  #: module of this package, `:`, name in it
+    help: str  #: first sentence of its docstring
+
+
+SOURCES: Mapping[str, CommandSource] = {
+    "up": CommandSource("up:up", "Start the platform, or continue a stopped one."),
+    "down": CommandSource("down:down", "Suspend every job and end the platform with all its processes."),
+    "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
+    "jobs": CommandSource("jobs:list_jobs", "List jobs, oldest first."),
+    "show": CommandSource("jobs:show", "Show everything about a job, including why it failed."),
+    "logs": CommandSource("logs:logs", "Print the output of a job."),
+    "metrics": CommandSource(
+        "metrics:metrics",
+        "Show what jobs have reported, by step: curves, with the number of workers under them.",
+    ),
+    "promise": CommandSource(
+        "promise:promise",
+        "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
+    ),
+    "cancel": CommandSource("jobs:cancel", "Cancel a job."),
+    "retry": CommandSource(
+        "retry:retry",
+        "Submit failed, cancelled or refused jobs again, each as a new job that begins at step 0.",
+    ),
+    "continue": CommandSource(
+        "retry:go_on",
+        "Submit failed or cancelled jobs again, each as a new job that continues from the old one's "
+        "checkpoint.",
+    ),
+    "node": CommandSource(
+        "node:node",
+        "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
+    ),
+    "page": CommandSource("page:page", "Open the live page in a browser on this machine."),
+    "explain": CommandSource(
+        "jobs:explain",
+        "Explain a job's size, waiting or refusal, live or in a simulated run.",
+    ),
+    "what-if": CommandSource(
+        "what_if:what_if",
+        "Forecast each job after a change of policy, nodes or jobs, without making the change.",
+    ),
+    "prune": CommandSource("prune:prune", "Remove ended jobs with their logs, checkpoints and records."),
+    "replay": CommandSource("replay:replay", "Check that the journal leads to the same commands again."),
+    "doctor": CommandSource(
+        "doctor:doctor",
+        "Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, "
+        "control groups, containers, namespaces, network, disk, clock), and each machine that has "
+        "joined the platform.",
+    ),
+    "backup": CommandSource(
+        "doctor:backup",
+        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
+        "webhook-secret; the platform may be running.",
+    ),
+    "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),
+    "simulate": CommandSource("simulate:simulate", "Try policies on a log of jobs."),
+    "audit": CommandSource(
+        "audit:audit",
+        "Recompute a simulated run from its record: steps, times, devices, deadlines, figures.",
+    ),
+    "access": CommandSource(
+        "access:access",
+        "Show who changed what, and what was refused, on a platform with users besides its owner.",
+    ),
+    "demo": CommandSource("stage:demo", "Train real jobs under deadlines, and show the promises kept."),
+    "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that hold them."),
+    "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
+    "users": CommandSource("users:app", "List the users besides the owner, with role and tenant."),
+    "tenants": CommandSource(
+        "tenants:app",
+        "List the tenants that have limits, and what those with quotas hold while the platform is up.",
+    ),
+    "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
+    "repro": CommandSource("repro:app", "Run a paper's evaluation and compare its figures with ours."),
+}
+
+
+class CommandGroup(TyperGroup):
+    """All commands by name. Help needs only their lines."""
+
+    def __init__(self, **attributes: Any) -> None:
+        lines = {name: TyperCommand(name, help=source.help) for name, source in SOURCES.items()}
+        super().__init__(**{**attributes, "commands": lines})
+        use_plain_values()
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, line, others = super().resolve_command(ctx, args)
+        return name, None if line is None else load(line.name or ""), others
+
+
+def load(name: str) -> Any:
+    """The command, or the group of commands, complete."""
+    module, attribute = SOURCES[name].place.split(":")
+    found = getattr(import_module(f"swell.cli.{module}"), attribute)
+    program = found if isinstance(found, typer.Typer) else _of_function(name, found)
+    return typer.main.get_command(program)
+
+
+def load_all() -> dict[str, Any]:
+    """Each command by name, as `swell --help` lists them."""
+    return {name: load(name) for name in SOURCES}
+
+
+def _of_function(name: str, function: Any) -> typer.Typer:
+    program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    if name == "demo":
+        program.command(name, add_help_option=False, context_settings=stage.PASS_ALL)(function)
+    else:
+        program.command(name)(function)
+    return program

@@ -1,0 +1,73 @@
+"""What a command imports: that is most of the time of a short one."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swell.cli.commands import SOURCES, load_all
+
+#: Packages that no command of a client needs, and each takes 10 to 270 ms of CPU time.
+HEAVY = frozenset(
+    {
+        *("asyncio", "email", "fastapi", "httpx", "matplotlib", "numba", "numpy", "prometheus_client"),
+        *("psutil", "pydantic", "rich", "scipy", "sqlalchemy", "ssl", "starlette", "uvicorn"),
+        *("swell.assemble", "swell.core", "swell.live.board", "swell.model.cluster", "swell.policies"),
+    }
+)
+CODE = """
+import sys
+from swell.cli.main import run
+run(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def imported(*words: object) -> frozenset[str]:
+    """The modules of a process that has run the command."""
+    command = [sys.executable, "-P", "-c", CODE, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return frozenset(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [("--help",), ("jobs", "--help"), ("--version",)])
+def test_help_imports_neither_a_client_nor_what_validates_options(words: tuple[str, ...]) -> None:
+    assert not imported(*words) & (HEAVY | {"h11", "swell.api.client", "yaml"})
+
+
+def test_help_of_all_commands_imports_none_of_them() -> None:
+    modules = {f"swell.cli.{source.place.split(':')[0]}" for source in SOURCES.values()}
+    assert imported("--help") & modules == {"swell.cli.stage"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs", "--limit", "5"),
+        ("show", "digits"),
+        ("explain", "digits"),
+        ("logs", "digits"),
+        ("cancel", "digits"),
+        ("metrics", "digits"),
+        ("nodes",),
+        ("retry", "digits"),
+        ("promise", "digits", "--deadline", "now+1h"),
+        ("submit", "--script", "train.py", "--global-batch", "64", "--steps", "9", "--deadline", "now+1h"),
+    ],
+)
+def test_a_command_that_asks_the_platform_imports_a_client_and_no_more(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    modules = imported(*words, "--state", tmp_path / "nothing")
+    assert "swell.api.client" in modules
+    assert not modules & HEAVY
+
+
+def test_the_lines_of_the_help_are_the_first_sentences_of_the_commands() -> None:
+    for name, command in load_all().items():
+        text = " ".join(inspect.cleandoc(command.help).split("\n\n")[0].split())
+        assert f"{text} ".startswith(f"{SOURCES[name].help} "), name
