@@ -1,0 +1,140 @@
+"""`make bench-guard`: measure this tree beside the baseline and the anchors, print a table, and judge.
+
+Exit status 1: a figure is worse than it may be, or a budget was raised without a word. It adds a line to
+`benchmarks/guard.csv`, and needs two quiet cores. `benchmarks/guard.toml` has commits and budgets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.guard.config import GuardConfig, parse_config, unexplained
+from benchmarks.guard.environments import FOLDER, Environment, git, of_commit, of_this_tree
+from benchmarks.guard.history import append, line_of, read_lines
+from benchmarks.guard.measurement import BASELINE, PAIRED, Guard, Measurement, Words
+from benchmarks.guard.verdicts import Row, failures, rows_of
+
+CONFIG = "benchmarks/guard.toml"
+NUM_PAIRS, NUM_ANCHOR_PAIRS = 5, 2
+#: Pairs of a commit of the past, each one round beside its anchor: what takes minutes is left out.
+PAST: Sequence[tuple[str, Words]] = (
+    ("decisions", ("decisions", "1000", "2783")),
+    ("service", ("submissions",)),
+)
+
+
+def compare(config: GuardConfig, base: str, cores: Sequence[int]) -> int:
+    """This tree beside the baseline; the exit status."""
+    candidate, baseline = of_this_tree(), of_commit(base)
+    anchors = {name: (of_commit(commit), NUM_ANCHOR_PAIRS) for name, commit in config.anchors.items()}
+    guard = Guard(candidate, {BASELINE: (baseline, NUM_PAIRS), **anchors}, cores)
+    found = Measurement()
+    guard.counts(found)
+    for anchor, workloads in PAIRED.items():
+        for words in workloads:
+            guard.pairs(found, anchor, words)
+    rows = judged(found, config)
+    Console(width=120).print(table_of(rows, candidate, baseline))
+    note(candidate, found, rows)
+    print(told_of_digests(found))
+    wrong = failures(rows) + unexplained_since(config, base)
+    for text in wrong:
+        print(f"bench-guard: {text}")
+    return 1 if wrong else 0
+
+
+def judged(found: Measurement, config: GuardConfig) -> list[Row]:
+    to_anchors = {
+        name: ratio for anchor in config.anchors for name, ratio in found.ratios.get(anchor, {}).items()
+    }
+    is_same = found.digest == found.baseline_digest
+    return rows_of(found.values, found.ratios.get(BASELINE, {}), to_anchors, config.budgets, is_same)
+
+
+def unexplained_since(config: GuardConfig, base: str) -> list[str]:
+    """Budgets that are higher than in the baseline's guard.toml, if it has one."""
+    if not git("ls-tree", "--name-only", base, CONFIG):
+        return []
+    return unexplained(config, parse_config(git("show", f"{base}:{CONFIG}")))
+
+
+def told_of_digests(found: Measurement) -> str:
+    if found.digest == found.baseline_digest:
+        return f"Digest of decisions: {found.digest}, as the baseline's."
+    return (
+        f"Digest of decisions: {found.digest}, the baseline's is {found.baseline_digest}; calls a plan count."
+    )
+
+
+def table_of(rows: Sequence[Row], candidate: Environment, baseline: Environment) -> Table:
+    table = Table(box=SIMPLE_HEAD, title=f"{candidate.commit} beside {baseline.commit}; figures over theirs")
+    for head in ("figure", candidate.commit, "", "baseline", "anchor", "budget", ""):
+        table.add_column(head, justify="left" if head in ("figure", "") else "right")
+    for row in rows:
+        figure, ratio_texts = row.figure, (row.to_baseline, row.to_anchor, row.budget)
+        value = "" if row.value is None else f"{row.value:,.4g}" if row.value < 1e4 else f"{row.value:,.0f}"
+        texts = ["" if ratio is None else f"{ratio:.3f}" for ratio in ratio_texts]
+        table.add_row(figure.text, value, figure.unit, *texts, row.failure)
+    return table
+
+
+def note(environment: Environment, found: Measurement, rows: Sequence[Row]) -> None:
+    """A line for guard.csv."""
+    commit = environment.commit.rstrip("+")
+    at, subject = (git("show", "--no-patch", f"--format={code}", commit) for code in ("%cI", "%s"))
+    append(line_of(environment.commit, at, subject, found.digest, rows))
+
+
+def walk(config: GuardConfig, commits: Sequence[str], core: int) -> None:
+    """Lines for commits of the past that have none, by counts and single rounds on one core.
+
+    One tree goes from commit to commit, so that loops whose files are the same stay compiled.
+    """
+    known = {line["commit"] for line in read_lines()}
+    anchors = {name: (of_commit(commit), 1) for name, commit in config.anchors.items()}
+    for commit in commits:
+        environment = of_commit(commit, FOLDER / "past")
+        if environment.commit in known:
+            continue
+        guard, found = Guard(environment, anchors, [core]), Measurement()
+        guard.counts(found)
+        for anchor, words in PAST:
+            guard.pairs(found, anchor, words)
+        note(environment, found, judged(found, config))
+        print(f"bench-guard: {environment.commit} {found.values.get('calls')}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench-guard", description=__doc__)
+    parser.add_argument("--base", metavar="COMMIT", help="baseline instead of that of guard.toml")
+    parser.add_argument("--cores", default="", help="such as 0,1; default: the first two of this process")
+    parser.add_argument("--environments", action="store_true", help="only make what commits run in")
+    parser.add_argument("--past", nargs="+", metavar="COMMIT", help="add lines for these; one core is enough")
+    options = parser.parse_args()
+    config = parse_config(Path(CONFIG).read_text())
+    cores = [int(core) for core in options.cores.split(",") if core] or sorted(os.sched_getaffinity(0))[:2]
+    base = options.base or config.baseline
+    FOLDER.mkdir(exist_ok=True)
+    try:
+        if options.environments:
+            for commit in (base, *config.anchors.values()):
+                print(of_commit(commit).tree)
+        elif options.past:
+            walk(config, options.past, cores[0])
+        else:
+            sys.exit(compare(config, base, cores))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"bench-guard: {' '.join(map(str, error.cmd))}: {error.stderr or error}")
+
+
+if __name__ == "__main__":
+    main()
