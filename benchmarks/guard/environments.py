@@ -98,6 +98,6 @@ def plain(name: str) -> str:
 
 def installed(name: str) -> str:
     try:
-        return version(name)
+        return version(name).partition("+")[0]  # torch tells its build, too
     except PackageNotFoundError:
         return ""
