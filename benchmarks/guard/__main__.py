@@ -20,13 +20,11 @@ from rich.table import Table
 from benchmarks.guard.config import GuardConfig, parse_config, unexplained
 from benchmarks.guard.environments import FOLDER, Environment, git, of_commit, of_this_tree
 from benchmarks.guard.history import append, line_of, read_lines
-from benchmarks.guard.measurement import BASELINE, PAIRED, Guard, Measurement, Words
+from benchmarks.guard.measurement import BASELINE, PAIRED, PAST, Guard, Measurement, counts_on
 from benchmarks.guard.verdicts import Row, failures, rows_of
 
 CONFIG = "benchmarks/guard.toml"
 NUM_PAIRS, NUM_ANCHOR_PAIRS = 5, 2
-#: The pair of a commit of the past, one round beside its anchor: the others take minutes.
-PAST: Words = ("decisions", "1000", "2783")
 
 
 def compare(config: GuardConfig, base: str, cores: Sequence[int]) -> int:
@@ -91,22 +89,18 @@ def note(environment: Environment, found: Measurement, rows: Sequence[Row]) -> N
     append(line_of(environment.commit, at, subject, found.digest, rows))
 
 
-def walk(config: GuardConfig, commits: Sequence[str], core: int) -> None:
-    """Lines for commits of the past that have none, by counts and single rounds on one core.
+def walk(commits: Sequence[str], cores: Sequence[int]) -> None:
+    """Lines of counts for commits of the past that have none; one process at a time.
 
     One tree goes from commit to commit, so that loops whose files are the same stay compiled.
     """
     known = {line["commit"] for line in read_lines()}
-    anchors = {name: (of_commit(commit), 1) for name, commit in config.anchors.items()}
     for commit in commits:
-        environment = of_commit(commit, FOLDER / "past")
-        if environment.commit in known:
-            continue
-        guard, found = Guard(environment, anchors, [core]), Measurement()
-        guard.counts(found)
-        guard.pairs(found, "decisions", PAST)
-        note(environment, found, judged(found, config))
-        print(f"bench-guard: {environment.commit} {found.values.get('calls')}", flush=True)
+        environment, found = of_commit(commit, FOLDER / "past"), Measurement()
+        if environment.commit not in known:
+            found.add(counts_on(environment, PAST, *cores), {})
+            note(environment, found, rows_of(found.values, {}, {}, {}, is_same=True))
+            print(f"bench-guard: {environment.commit}", flush=True)
 
 
 def main() -> None:
@@ -114,7 +108,7 @@ def main() -> None:
     parser.add_argument("--base", metavar="COMMIT", help="baseline instead of that of guard.toml")
     parser.add_argument("--cores", default="", help="such as 0,1; default: the first two of this process")
     parser.add_argument("--environments", action="store_true", help="only make what commits run in")
-    parser.add_argument("--past", nargs="+", metavar="COMMIT", help="add lines for these; one core is enough")
+    parser.add_argument("--past", nargs="+", metavar="COMMIT", help="add lines of counts for these")
     options = parser.parse_args()
     config = parse_config(Path(CONFIG).read_text())
     cores = [int(core) for core in options.cores.split(",") if core] or sorted(os.sched_getaffinity(0))[:2]
@@ -125,7 +119,7 @@ def main() -> None:
             for commit in (base, *config.anchors.values()):
                 print(of_commit(commit).tree)
         elif options.past:
-            walk(config, options.past, cores[0])
+            walk(options.past, cores)
         else:
             sys.exit(compare(config, base, cores))
     except subprocess.CalledProcessError as error:

@@ -20,9 +20,10 @@ class Figure:
 
 
 FIGURES = (
-    Figure("calls", "count", "calls, 99 jobs simulated", "", "decisions"),
+    Figure("calls", "count", "calls, 30 jobs simulated", "", "decisions"),
     Figure("calls_a_plan", "count", "  calls a plan", "", "decisions"),
-    Figure("turn_kib", "count", "allocated at the peak of a turn", "KiB", "decisions"),
+    Figure("turn_calls", "count", "calls of a turn, 300 jobs", "", "decisions"),
+    Figure("turn_kib", "count", "allocated at the peak of a turn, 300 jobs", "KiB", "decisions"),
     Figure("modules_help", "count", "modules, swell --help", "", "service"),
     Figure("modules_jobs", "count", "modules, swell jobs", "", "service"),
     Figure("modules_submit", "count", "modules, swell submit", "", "service"),

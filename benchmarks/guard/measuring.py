@@ -51,9 +51,9 @@ class Workload:
             self._process.wait()
             raise
 
-    def round(self, core: int) -> Values:
-        """The figures of a round on that core. Raises EOFError: it has failed, and said why."""
-        print(core, file=self._process.stdin, flush=True)
+    def round(self, *cores: int) -> Values:
+        """The figures of a round on these cores. Raises EOFError: it has failed, and said why."""
+        print(*cores, file=self._process.stdin, flush=True)
         return self._hear()
 
     def _hear(self) -> Values:
@@ -70,11 +70,11 @@ class Workload:
         self._process.communicate()
 
 
-def once(environment: Environment, words: Sequence[str], core: int) -> Values:
+def once(environment: Environment, words: Sequence[str], *cores: int) -> Values:
     """One round. Nothing where the commit cannot run it."""
     try:
         with Workload(environment, words) as workload:
-            return workload.round(core)
+            return workload.round(*cores)
     except EOFError as error:
         print(f"bench-guard: {error}: its rows stay empty", file=sys.stderr)
         return {}

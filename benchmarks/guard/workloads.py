@@ -26,15 +26,15 @@ from pathlib import Path
 from typing import Any
 
 Figures = dict[str, float | str]
-Rounds = Generator[Figures, int, None]
+Rounds = Generator[Figures, set[int], None]
 
 HERE = Path(__file__).parent
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
-CLUSTER = "16x8"
+CLUSTER, SMALL_CLUSTER = "16x8", "8x8"
 PLANNER = "core/planner.py"
 DEVICES = "paced:1@200"
-NUM_COUNTED_JOBS, NUM_DECISIONS, NUM_COUNTED_TURNS, NUM_SUBMISSIONS = 99, 200, 60, 200
-NUM_OPEN = 2000  #: jobs of the daemon whose memory is measured
+NUM_DECISIONS, NUM_COUNTED_TURNS, NUM_SUBMISSIONS = 200, 60, 200
+NUM_LISTED, NUM_OPEN = 100, 2000  #: open jobs: of commands, and of the daemon whose memory is measured
 TINY_JOB: dict[str, Any] = {"global_batch": 16, "steps": 10**6}
 NUM_STEPS, LIMIT_S = 200, 120.0
 
@@ -45,7 +45,7 @@ def calls(log: str) -> Rounds:
     from benchmarks import simulation
     from swell.core.core import Core
 
-    case = simulation.Case("guard", Path(log).name, CLUSTER, profiles="law")
+    case = simulation.Case("guard", Path(log).name, SMALL_CLUSTER, profiles="law")
     yield {}
     digest = hashlib.sha256()
     handle = Core.handle
@@ -110,12 +110,22 @@ def spent_ms(trial: Any) -> float:
     return float(sum(sum(turns.total_ms) for turns in trial.turns.values()))
 
 
-def allocations() -> Rounds:
-    """Bytes that a turn takes beyond what is there before it: the mean of the peaks."""
+def turns() -> Rounds:
+    """Calls of a turn, and bytes that it takes beyond what is there before it: the mean of the peaks."""
     trial = gathered(300, 1024)
     yield {}
-    peaks = []
-    handle = trial._core.handle
+    profiler = cProfile.Profile()
+    profiler.runcall(trial.run, NUM_COUNTED_TURNS)
+    num_calls = sum(one[1] for one in pstats.Stats(profiler).stats.values())  # type: ignore[attr-defined]
+    peaks: list[int] = []
+    trial._core.handle = tracing(peaks, trial._core.handle)
+    tracemalloc.start()
+    trial.run(NUM_COUNTED_TURNS)
+    yield {"turn_calls": num_calls / NUM_COUNTED_TURNS, "turn_kib": statistics.fmean(peaks) / 1024}
+
+
+def tracing(peaks: list[int], handle: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, which adds the peak of each call."""
 
     def traced(batch: Any) -> Any:
         before, _ = tracemalloc.get_traced_memory()
@@ -124,33 +134,25 @@ def allocations() -> Rounds:
         peaks.append(tracemalloc.get_traced_memory()[1] - before)
         return commands
 
-    trial._core.handle = traced
-    tracemalloc.start()
-    trial.run(NUM_COUNTED_TURNS)
-    yield {"turn_kib": statistics.fmean(peaks) / 1024}
+    return traced
 
 
 # ---------------------------------------------------------------- the service
 def commands(log: str) -> Rounds:
-    """What commands load, ask for and are told, of a platform with many open jobs; and its memory."""
+    """What commands load, ask for and are told, of a platform with some open jobs."""
     from benchmarks.crowded_state import write_crowded_state
 
     yield {}
     with tempfile.TemporaryDirectory(prefix="swell-guard-") as name:
         folder = Path(name)
-        script, counters = folder / "tiny.py", folder / "counters"
-        script.write_text((HERE / "tiny_training.py").read_text())
+        script, counters = script_in(folder), folder / "counters"
         counters.mkdir()
-        write_crowded_state(folder / "state", script, DEVICES, 0, NUM_OPEN)
+        write_crowded_state(folder / "state", script, DEVICES, 0, NUM_LISTED)
         figures: Figures = {}
         run = counted_commands(counters, figures)
         run("help", "--help")
         run("simulate", "simulate", log, "--cluster", CLUSTER)
         with platform(folder / "state", run) as pid:
-            memory = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            figures["daemon_mib"] = next(
-                int(line.split()[1]) / 1024 for line in memory.splitlines() if line.startswith("Rss")
-            )
             told = run("jobs", "jobs", "--state", str(folder / "state"))
             figures["jobs_bytes"] = told[1] + told[2]
             job = ("--script", str(script), "--global-batch", "16", "--steps", "1000000", "--no-wait")
@@ -158,6 +160,12 @@ def commands(log: str) -> Rounds:
             figures["submit_bytes"] = told[1] + told[2]
             figures |= queries(folder / "state", script, counters / str(pid))
         yield figures
+
+
+def script_in(folder: Path) -> Path:
+    script = folder / "tiny.py"
+    script.write_text((HERE / "tiny_training.py").read_text())
+    return script
 
 
 def counted_commands(counters: Path, figures: Figures) -> Callable[..., list[int]]:
@@ -214,6 +222,26 @@ def queries(state: Path, script: Path, counters: Path) -> Figures:
     return {"submit_queries": statistics.mode(submit), "jobs_queries": statistics.mode(listing)}
 
 
+def uncounted(_: str, *words: str) -> list[int]:
+    subprocess.run([*PROGRAM, *words], check=True, stdout=subprocess.DEVNULL)
+    return []
+
+
+def crowded_daemon() -> Rounds:
+    """Memory of a daemon that was started with many open jobs, and has listed them."""
+    import psutil
+
+    from benchmarks.crowded_state import write_crowded_state
+
+    yield {}
+    with tempfile.TemporaryDirectory(prefix="swell-guard-") as name:
+        state = Path(name) / "state"
+        write_crowded_state(state, script_in(Path(name)), DEVICES, 0, NUM_OPEN)
+        with platform(state, uncounted) as pid:
+            uncounted("", "jobs", "--state", str(state))
+            yield {"daemon_mib": psutil.Process(pid).memory_info().rss / 2**20}
+
+
 def submissions() -> Rounds:
     """CPU time of the daemon."""
     import psutil
@@ -222,30 +250,24 @@ def submissions() -> Rounds:
 
     with tempfile.TemporaryDirectory(prefix="swell-guard-") as name:
         folder = Path(name)
-        script, state = folder / "tiny.py", folder / "state"
-        script.write_text((HERE / "tiny_training.py").read_text())
-
-        def run(_: str, *words: str) -> list[int]:
-            subprocess.run([*PROGRAM, *words], check=True, stdout=subprocess.DEVNULL)
-            return []
-
-        with platform(state, run) as pid, connect(state) as client:
+        script, state = script_in(folder), folder / "state"
+        with platform(state, uncounted) as pid, connect(state) as client:
             daemon = psutil.Process(pid)
             first = client.submit(script=script, workdir=folder, **TINY_JOB)
             client.wait_for_verdict(first, LIMIT_S)
-            core = yield {}
+            cores = yield {}
             while True:
-                pin(pid, core)
+                pin(pid, cores)
                 before_s = sum(daemon.cpu_times()[:2])
                 for _ in range(NUM_SUBMISSIONS):
                     client.submit(script=script, workdir=folder, **TINY_JOB)
-                core = yield {"submissions_s": sum(daemon.cpu_times()[:2]) - before_s}
+                cores = yield {"submissions_s": sum(daemon.cpu_times()[:2]) - before_s}
 
 
-def pin(pid: int, core: int) -> None:
+def pin(pid: int, cores: set[int]) -> None:
     """All threads of a process."""
     for thread in os.listdir(f"/proc/{pid}/task"):
-        os.sched_setaffinity(int(thread), {core})
+        os.sched_setaffinity(int(thread), cores)
 
 
 # ---------------------------------------------------------------- training
@@ -310,18 +332,19 @@ def size() -> Rounds:
 
 WORKLOADS: dict[str, Callable[..., Rounds]] = {
     one.__name__: one
-    for one in (calls, simulation, decisions, allocations, commands, submissions, training, size)
+    for one in (calls, simulation, decisions, turns, commands, crowded_daemon, submissions, training, size)
 }
 
 
 def main() -> None:
-    """`workloads.py NAME [ARGUMENT ...]`: a round for each line, which names a core; figures on one line."""
+    """`workloads.py NAME [ARGUMENT ...]`: a round for each line, which names cores; figures on one line."""
     rounds = WORKLOADS[sys.argv[1]](*sys.argv[2:])
     out, sys.stdout = sys.stdout, sys.stderr
     print(json.dumps(next(rounds)), file=out, flush=True)
     for line in sys.stdin:
-        os.sched_setaffinity(0, {int(line)})
-        print(json.dumps(rounds.send(int(line))), file=out, flush=True)
+        cores = {int(core) for core in line.split()}
+        os.sched_setaffinity(0, cores)
+        print(json.dumps(rounds.send(cores)), file=out, flush=True)
     rounds.close()
 
 
