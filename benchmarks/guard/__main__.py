@@ -20,18 +20,20 @@ from rich.table import Table
 from benchmarks.guard.config import GuardConfig, parse_config, unexplained
 from benchmarks.guard.environments import FOLDER, Environment, git, of_commit, of_this_tree
 from benchmarks.guard.history import append, line_of, read_lines
-from benchmarks.guard.measurement import BASELINE, PAIRED, PAST, Guard, Measurement, counts_on
+from benchmarks.guard.measurement import BASELINE, PAIRED, PAST, WARM_UP, Guard, Measurement, counts_on
 from benchmarks.guard.verdicts import Row, failures, rows_of
 
 CONFIG = "benchmarks/guard.toml"
 NUM_PAIRS, NUM_ANCHOR_PAIRS = 5, 2
 
 
-def compare(config: GuardConfig, base: str, cores: Sequence[int]) -> int:
+def compare(config: GuardConfig, base: str, cores: Sequence[int], num_pairs: int) -> int:
     """This tree beside the baseline; the exit status."""
     candidate, baseline = of_this_tree(), of_commit(base)
-    anchors = {name: (of_commit(commit), NUM_ANCHOR_PAIRS) for name, commit in config.anchors.items()}
-    guard = Guard(candidate, {BASELINE: (baseline, NUM_PAIRS), **anchors}, cores)
+    anchors = {
+        name: (of_commit(commit), min(num_pairs, NUM_ANCHOR_PAIRS)) for name, commit in config.anchors.items()
+    }
+    guard = Guard(candidate, {BASELINE: (baseline, num_pairs), **anchors}, cores)
     found = Measurement()
     guard.counts(found)
     for anchor, workloads in PAIRED.items():
@@ -89,6 +91,13 @@ def note(environment: Environment, found: Measurement, rows: Sequence[Row]) -> N
     append(line_of(environment.commit, at, subject, found.digest, rows))
 
 
+def build(commits: Sequence[str], cores: Sequence[int]) -> None:
+    """Environments, and the compiled loops of each, which a first run keeps."""
+    for environment in (of_commit(commit) for commit in commits):
+        print(f"bench-guard: {environment.tree}", flush=True)
+        counts_on(environment, WARM_UP, *cores)
+
+
 def walk(commits: Sequence[str], cores: Sequence[int]) -> None:
     """Lines of counts for commits of the past that have none; one process at a time.
 
@@ -107,6 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench-guard", description=__doc__)
     parser.add_argument("--base", metavar="COMMIT", help="baseline instead of that of guard.toml")
     parser.add_argument("--cores", default="", help="such as 0,1; default: the first two of this process")
+    parser.add_argument("--pairs", type=int, default=NUM_PAIRS, help="rounds beside the baseline")
     parser.add_argument("--environments", action="store_true", help="only make what commits run in")
     parser.add_argument("--past", nargs="+", metavar="COMMIT", help="add lines of counts for these")
     options = parser.parse_args()
@@ -116,12 +126,11 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     try:
         if options.environments:
-            for commit in (base, *config.anchors.values()):
-                print(of_commit(commit).tree)
+            build((base, *config.anchors.values()), cores)
         elif options.past:
             walk(options.past, cores)
         else:
-            sys.exit(compare(config, base, cores))
+            sys.exit(compare(config, base, cores, options.pairs))
     except subprocess.CalledProcessError as error:
         sys.exit(f"bench-guard: {' '.join(map(str, error.cmd))}: {error.stderr or error}")
 

@@ -28,6 +28,8 @@ PAIRED: Mapping[str, Sequence[Words]] = {
     "decisions": (("simulation", "LOG_195"), ("decisions", "1000", "2783"), ("decisions", "5000", "10000")),
     "service": (("submissions",), ("training",)),
 }
+#: Rounds that compile all loops that the others use.
+WARM_UP = {"decisions": PAIRED["decisions"][:2]}
 LOGS = {f"LOG_{num_jobs}": generated_log(num_jobs) for num_jobs in (5, 30, 195)}
 BASELINE = "baseline"
 
