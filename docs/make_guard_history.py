@@ -1,6 +1,6 @@
 """Draws docs/images/guard.png: the history of the guard's figures, from benchmarks/guard.csv.
 
-Run it from the repository's root: `python docs/make_guard_history.py`.
+Run it from the repository's root: `python -m docs.make_guard_history`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,13 @@ NUM_COLUMNS = 4
 COLOUR = "#4c78a8"
 
 
-def in_order(lines: list[Line]) -> list[Line]:
-    """By the time of the commit; of a commit that was measured twice the last line."""
-    latest = {line["commit"]: line for line in lines}
-    return sorted(latest.values(), key=lambda line: line["committed_at"])
-
-
 def draw(axes: Axes, lines: list[Line], figure: Figure) -> None:
     """One figure of the commits that could be measured."""
     points = [(place, float(line[figure.name])) for place, line in enumerate(lines) if line[figure.name]]
     axes.step(*zip(*points, strict=True), where="post", color=COLOUR, marker=".")
     unit = "times the anchor" if figure.kind == "pair" else figure.unit
     axes.set_title(f"{figure.text.strip()}{', ' if unit else ''}{unit}", fontsize=8)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.1 * max(value for _, value in points) or 1)
     axes.set_xlim(-0.5, len(lines) - 0.5)
     axes.tick_params(labelsize=7)
     axes.spines[["top", "right"]].set_visible(False)
@@ -41,7 +35,7 @@ def draw(axes: Axes, lines: list[Line], figure: Figure) -> None:
 
 def main() -> None:
     """Draw one small picture for each figure that any commit has."""
-    lines = in_order(read_lines())
+    lines = sorted(read_lines(), key=lambda line: line["committed_at"])
     shown = [figure for figure in FIGURES if any(line[figure.name] for line in lines)]
     num_rows = -(-len(shown) // NUM_COLUMNS)
     picture, grid = plt.subplots(

@@ -85,9 +85,11 @@ def table_of(rows: Sequence[Row], candidate: Environment, baseline: Environment)
 
 
 def note(environment: Environment, found: Measurement, rows: Sequence[Row]) -> None:
-    """A line for guard.csv."""
-    commit = environment.commit.rstrip("+")
-    at, subject = (git("show", "--no-patch", f"--format={code}", commit) for code in ("%cI", "%s"))
+    """A line for guard.csv, of what is committed."""
+    if environment.commit.endswith("+"):
+        print("src has changes that are not committed: no line is added to guard.csv.")
+        return
+    at, subject = (git("show", "-s", f"--format={code}", environment.commit) for code in ("%cI", "%s"))
     append(line_of(environment.commit, at, subject, found.digest, rows))
 
 

@@ -30,8 +30,8 @@ def read_lines(file: Path = FILE) -> list[Line]:
 
 
 def append(line: Line, file: Path = FILE) -> None:
-    """A column that is new, or gone, is so in the lines before too."""
-    lines = [*read_lines(file), line]
+    """In place of an earlier line of that commit. A column that is new, or gone, is so in all lines."""
+    lines = [*(other for other in read_lines(file) if other["commit"] != line["commit"]), line]
     with file.open("w", newline="") as text:
         writer = csv.DictWriter(text, COLUMNS, restval="", extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

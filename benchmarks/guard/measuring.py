@@ -8,9 +8,9 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -72,12 +72,9 @@ class Workload:
 
 def once(environment: Environment, words: Sequence[str], *cores: int) -> Values:
     """One round. Nothing where the commit cannot run it."""
-    try:
-        with Workload(environment, words) as workload:
-            return workload.round(*cores)
-    except EOFError as error:
-        print(f"bench-guard: {error}: its rows stay empty", file=sys.stderr)
-        return {}
+    with _told_of_failure(), Workload(environment, words) as workload:
+        return workload.round(*cores)
+    return {}
 
 
 def in_pairs(
@@ -104,18 +101,27 @@ def in_pairs(
         pairs: dict[str, list[tuple[Values, Values]]] = {}
         for (name, (_, num_pairs)), other in zip(others.items(), theirs, strict=True):
             if other is not None:
-                pairs[name] = [_pair(pool, ours, other, cores, turn) for turn in range(num_pairs)]
+                with _told_of_failure():
+                    pairs[name] = [_pair(pool, ours, other, cores, turn) for turn in range(num_pairs)]
     values = [mine for of_one in pairs.values() for mine, _ in of_one]
-    medians = {name: statistics.median(float(value[name]) for value in values) for name in values[0]}
-    return dict(medians), {name: ratios(of_one) for name, of_one in pairs.items()}
+    names = values[0] if values else ()
+    medians: Values = {name: statistics.median(float(value[name]) for value in values) for name in names}
+    return medians, {name: ratios(of_one) for name, of_one in pairs.items()}
 
 
 def _begin(environment: Environment, words: Sequence[str]) -> Workload | None:
-    try:
+    with _told_of_failure():
         return Workload(environment, words)
+    return None
+
+
+@contextmanager
+def _told_of_failure() -> Iterator[None]:
+    """A commit that cannot run a workload leaves its rows empty."""
+    try:
+        yield
     except EOFError as error:
         print(f"bench-guard: {error}: its rows stay empty", file=sys.stderr)
-        return None
 
 
 def _pair(

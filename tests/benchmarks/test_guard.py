@@ -99,7 +99,7 @@ def test_ratios_are_geometric_means_over_pairs_and_bear_a_zero() -> None:
 def test_a_line_keeps_ratios_of_pairs_and_values_of_others(tmp_path: Path) -> None:
     file = tmp_path / "guard.csv"
     rows = [Row(figure("step_s"), 9.0, to_anchor=1.25), Row(figure("calls"), 7.0, to_anchor=2.0)]
-    for commit in ("a", "b"):
+    for commit in ("b", "a", "b"):
         append(line_of(commit, "2026-01-01", "do, so", "d1", rows), file)
     first, second = read_lines(file)
     assert (first["commit"], second["commit"], first["subject"]) == ("a", "b", "do, so")
