@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.guard import __main__ as program
+from benchmarks.guard import measurement
 from benchmarks.guard.config import parse_config, unexplained
 from benchmarks.guard.environments import Environment, differing
 from benchmarks.guard.figures import FIGURES, Figure
@@ -149,18 +151,44 @@ def test_a_workload_that_a_commit_cannot_run_leaves_its_rows_empty(
     assert in_pairs(["calls", "log.csv"], empty, {"baseline": (empty, 1)}, [0]) == ({}, {})
 
 
-def test_two_commits_go_through_rounds_side_by_side(here: Environment, tmp_path: Path) -> None:
-    trees = [tmp_path / name for name in ("ours", "theirs")]
-    for tree, text in zip(
-        trees, ("class HTTPDoor: pass\nclass DoorKey: pass\n", "class Key: pass\n"), strict=True
-    ):
-        (tree / "src").mkdir(parents=True)
-        (tree / "src" / "one.py").write_text(text)
-    ours, theirs = (Environment(tree.name, tree, here.folder) for tree in trees)
+@pytest.fixture
+def trees(here: Environment, tmp_path: Path) -> list[Environment]:
+    """Two commits that have classes and nothing else."""
+    texts = {"ours+": "class HTTPDoor: pass\nclass DoorKey: pass\n", "theirs": "class Key: pass\n"}
+    for name, text in texts.items():
+        (tmp_path / name / "src").mkdir(parents=True)
+        (tmp_path / name / "src" / "one.py").write_text(text)
+    return [Environment(name, tmp_path / name, here.folder) for name in texts]
+
+
+def test_two_commits_go_through_rounds_side_by_side(trees: list[Environment]) -> None:
+    ours, theirs = trees
     core = min(os.sched_getaffinity(0))
     values, to_others = in_pairs(["size"], ours, {"baseline": (theirs, 1)}, [core])
     assert values == {"lines": 2, "modules": 1, "classes": 2, "class_words": 3, "cli_options": 0}
     assert to_others["baseline"]["class_words"] == pytest.approx(3)
+
+
+def test_a_comparison_prints_a_table_and_fails_for_what_it_could_not_measure(
+    trees: list[Environment],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    ours, theirs = trees
+    monkeypatch.setattr(program, "of_this_tree", lambda: ours)
+    monkeypatch.setattr(program, "of_commit", lambda commit: theirs)
+    monkeypatch.setattr(program, "PAIRED", {})
+    monkeypatch.setattr(program, "unexplained_since", lambda config, base: [])
+    monkeypatch.setattr(measurement, "COUNTED", {"decisions": (), "service": (), "": (("size",),)})
+    monkeypatch.setattr(measurement, "FOLDER", tmp_path)
+    status = program.compare(parse_config(CONFIG), "b", [min(os.sched_getaffinity(0))], num_pairs=1)
+    told = capsys.readouterr().out
+    assert status == 1
+    (classes,) = (line.split() for line in told.splitlines() if "classes of src" in line)
+    assert classes == ["classes", "of", "src", "2", "2.000"]
+    assert "bench-guard: resize: could not be measured" in told
+    assert "no line is added" in told
 
 
 def test_a_counted_process_tells_of_statements_bytes_and_modules(tmp_path: Path) -> None:
