@@ -292,7 +292,8 @@ def training() -> Rounds:
     """CPU time of the agent and all below it: until a worker trains, of a step, of a resize."""
     import psutil
 
-    from benchmarks.training.sides import lines_of, wait_for_group
+    from benchmarks.training.sides import wait_for_group
+    from benchmarks.training.steplog import read_lines
     from benchmarks.training.swell_side import SwellSide
 
     def spent_s() -> float:
@@ -316,7 +317,7 @@ def training() -> Rounds:
                 for number, workers in enumerate((2, 1, 2, 1), 1):
                     side.resize(workers)
                     wait_for_group(side, number, workers, 1, LIMIT_S)
-                worker = lines_of(side)[-1].pid
+                worker = read_lines(folder / "side")[-1].pid
                 yield {
                     "worker_start_s": start_s,
                     "step_s": step_s,

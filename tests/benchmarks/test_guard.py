@@ -169,6 +169,18 @@ def test_two_commits_go_through_rounds_side_by_side(trees: list[Environment]) ->
     assert to_others["baseline"]["class_words"] == pytest.approx(3)
 
 
+def test_a_commit_is_measured_alone_where_the_other_cannot_run_the_workload(
+    trees: list[Environment], tmp_path: Path
+) -> None:
+    ours, theirs = trees
+    broken = Environment("broken", theirs.tree, tmp_path / "broken")
+    (broken.folder / "bin").mkdir(parents=True)
+    broken.python.symlink_to("/bin/false")
+    core = min(os.sched_getaffinity(0))
+    values, to_others = in_pairs(["size"], ours, {"baseline": (broken, 1)}, [core])
+    assert (values["classes"], to_others) == (2, {})
+
+
 def test_a_comparison_prints_a_table_and_fails_for_what_it_could_not_measure(
     trees: list[Environment],
     monkeypatch: pytest.MonkeyPatch,
