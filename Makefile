@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray \
+.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -94,6 +94,14 @@ bench-ray: $(STAMP)
 	$(BIN)/python -m pip install -c constraints.txt 'ray[train]'
 	$(BIN)/python -m benchmarks.ray --json out/bench-ray.json $(OPTIONS)
 	$(BIN)/python -m benchmarks.ray.page out/bench-ray.json docs/results/ray.md
+
+# This tree beside the baseline and the anchors of benchmarks/guard.toml, and a line in benchmarks/guard.csv: five minutes
+# of two cores with nothing beside. BASE=COMMIT is another baseline. The environments are built first, once, in .bench-guard.
+bench-guard: $(STAMP)
+	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE)) $(OPTIONS)
+
+bench-guard-environments: $(STAMP)
+	$(BIN)/python -m benchmarks.guard --environments $(if $(BASE),--base $(BASE))
 
 # Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER
 # All policies on the large clusters of 8b take long: OPTIONS="8b --policy elasticflow" runs one of them on one figure.
