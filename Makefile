@@ -2,21 +2,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What runs the demo, and what tests and measures besides: Ray, browsers, linters, the compiler of loops.
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+# Inner loops as machine code, built anew when a file with such a loop has changed.
+LOOPS := src/swell/_loops.abi3.so
 
 .PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
-	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
+	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
 
+loops: $(LOOPS)
+
+# For Linux on processors of this kind, and any Python from 3.11 on.
+wheel: $(DEV) $(LOOPS)
+	rm -rf build
+	$(BIN)/python -m pip wheel --no-deps --no-build-isolation -w dist .
+
 # Two workers, and one that computes while they wait: tests/workers.py. The files in their order: else those with the
 # fewest tests, which are the longest, would come last, one alone.
 # With compiled modules on disk even where the environment asks for none: tests start hundreds of programs.
-test: $(STAMP)
+test: $(DEV) $(LOOPS)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-test-soak: $(STAMP)
+test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
 	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/policies/test_laws.py tests/core/test_liveness.py \
 		tests/core/test_borrowed.py tests/core/test_memory_losses.py tests/core/test_node_warnings.py \
@@ -24,15 +35,15 @@ test-soak: $(STAMP)
 		tests/policies/test_quotas.py tests/sim/test_counter_offers.py tests/test_settings.py
 
 # 300 faults, about half an hour; CHAOS_SEED=2 make test-chaos is another life. A full disk needs root: a tmpfs is mounted.
-test-chaos: $(STAMP)
+test-chaos: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m chaos -s tests/chaos/test_chaos.py
 
 # 50 kills, 20 partitions and 20 freezes on a head and three hosts, which are namespaces, and 20 kills of whole nodes
 # of Ray: about three quarters of an hour. CHAOS_SEED=2 is another life, CHAOS_FAULTS=10 a short one.
-test-chaos-machines: $(STAMP)
+test-chaos-machines: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m chaos -s tests/chaos/machines
 
-check: $(STAMP)
+check: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -40,57 +51,57 @@ check: $(STAMP)
 	$(BIN)/mypy -p tests
 	$(BIN)/lint-imports
 
-bench: $(STAMP)
+bench: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m bench -s
 
-bench-decisions: $(STAMP)
+bench-decisions: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.decisions
 	$(BIN)/python -m benchmarks.node_events
 
 # Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
-bench-live: $(STAMP)
+bench-live: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
 
 # 50 open pages at 100 running jobs: two minutes. OPTIONS="--job 50" opens pages of 50 jobs instead of the page Now.
-bench-pages: $(STAMP)
+bench-pages: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.open_pages --json out/bench-pages.json $(OPTIONS)
 
 # 1,000 hosts whose workers are emulated, and as many jobs: four minutes; OPTIONS="--hosts 100 --jobs 100 --seconds 20" takes two.
-bench-head: $(STAMP)
+bench-head: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.head.measure --json out/bench-head.json $(OPTIONS)
 
 # Strict jobs at random on paced devices, and what is offered before and after: a quarter of an hour.
 # OPTIONS="--jobs 20 --odd 20 --hogs 1" takes five minutes, with a process beside that never rests.
-bench-promises: $(STAMP)
+bench-promises: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.live_promises --json out/bench-promises.json $(OPTIONS)
 
 # Five minutes: twice 10,000 submissions; OPTIONS="--submissions 2000" takes two.
-bench-service: $(STAMP)
+bench-service: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.service --json out/bench-service.json $(OPTIONS)
 
 # The logs are not part of this tree: make bench-sim OPTIONS="--data FOLDER". `OPTIONS=--help` tells what there is.
-bench-sim: $(STAMP)
+bench-sim: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.simulation --json out/bench-sim.json $(OPTIONS)
 
 # OPTIONS="--file KNAPSACKS.jsonl" solves those of a file, too.
-bench-solvers: $(STAMP)
+bench-solvers: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.solvers --json out/bench-solvers.json $(OPTIONS)
 
 # About 25 minutes each on two cores, torch's start-ups above all; `make bench-resize OPTIONS="--sizes 1M --repeats 1"`
 # takes four. `OPTIONS=--help` tells what there is.
-bench-resize: $(STAMP)
+bench-resize: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.resize --json out/bench-resize.json $(OPTIONS)
 
-bench-throughput: $(STAMP)
+bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
 
 # Two hosts, which are namespaces, on a link as it is and on one that tc(8) slows down to 1 Gbit/s: about four minutes.
-bench-overlap: $(STAMP)
+bench-overlap: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.overlap --json out/bench-overlap.json $(OPTIONS)
 
 # Ray Train's elastic mode and Swell on four Ray nodes, which are namespaces: 15 minutes, and docs/results/ray.md is
 # written anew. OPTIONS="--rounds 1" takes a third of it. The machine has to be quiet: Ray gives a node 30 s to start.
-bench-ray: $(STAMP)
+bench-ray: $(DEV) $(LOOPS)
 	$(BIN)/python -m pip install -c constraints.txt 'ray[train]'
 	$(BIN)/python -m benchmarks.ray --json out/bench-ray.json $(OPTIONS)
 	$(BIN)/python -m benchmarks.ray.page out/bench-ray.json docs/results/ray.md
@@ -107,35 +118,35 @@ bench-guard-environments: $(STAMP)
 # All policies on the large clusters of 8b take long: OPTIONS="8b --policy elasticflow" runs one of them on one figure.
 # Figure 12 is of trial runs and resizes that took place: OPTIONS="--state FOLDER" takes those of a platform that is up.
 DATA ?= data
-repro: $(STAMP)
+repro: $(DEV) $(LOOPS)
 	$(BIN)/swell repro elasticflow --data $(DATA) --out out/repro --docs docs $(OPTIONS)
 
 # Deadlines met by every policy, hours at first, then only what has changed: make repro-promises DATA=FOLDER OPTIONS="--limit 600"
-repro-promises: $(STAMP)
+repro-promises: $(DEV) $(LOOPS)
 	$(BIN)/swell repro promises --data $(DATA) --docs docs $(OPTIONS)
 
 # BFTrainer's evaluation, a quarter of an hour: make repro-bftrainer DATA=FOLDER; OPTIONS="fig9 table3" takes two of it.
-repro-bftrainer: $(STAMP)
+repro-bftrainer: $(DEV) $(LOOPS)
 	$(BIN)/swell repro bftrainer --data $(DATA) --docs docs $(OPTIONS)
 
 # Saxena et al., with generated jobs: a quarter of an hour of one core; OPTIONS="table3" runs one table.
-repro-saxena: $(STAMP)
+repro-saxena: $(DEV) $(LOOPS)
 	$(BIN)/swell repro saxena --docs docs $(OPTIONS)
 
 # Its jobs are generated, too. A quarter of an hour on one core; OPTIONS="fig9 fig11" runs two figures.
-repro-hu: $(STAMP)
+repro-hu: $(DEV) $(LOOPS)
 	$(BIN)/swell repro hu --docs docs $(OPTIONS)
 
 # FlowCon's evaluation on real processes, an hour or more of this machine, which must be idle otherwise.
-repro-flowcon: $(STAMP)
+repro-flowcon: $(DEV) $(LOOPS)
 	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
 
 # Real jobs on machines of namespaces that are killed at the times of a log: eight minutes of this machine, idle otherwise.
-repro-reclaim: $(STAMP)
+repro-reclaim: $(DEV) $(LOOPS)
 	$(BIN)/swell repro reclaim --data $(DATA) --docs docs $(OPTIONS)
 
 clean:
-	rm -rf $(VENV) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
 # is the rest of an interrupted run and is thrown away. torch comes first and by its exact version, because
@@ -146,5 +157,14 @@ $(STAMP): pyproject.toml constraints.txt
 	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
 	rm -f $@
 	$(BIN)/python -m pip install -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install -c constraints.txt -e '.[demo]'
+	touch $@
+
+$(DEV): $(STAMP)
+	rm -f $@
 	$(BIN)/python -m pip install -c constraints.txt -e '.[demo,dev]'
 	touch $@
+
+# Where it fails (no C compiler), Swell runs without, only slower with hundreds of jobs: the cause is told.
+$(LOOPS): $(shell grep -rlE '^from swell.compiled import' src/swell --include=*.py) $(wildcard src/swell/loops/*.*) | $(DEV)
+	-$(BIN)/python -m swell.loops

@@ -30,7 +30,6 @@ from rich.table import Table
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import profile_of, write_crowded_state
 from benchmarks.service import percentile
-from swell.api.loop_compiler import LoopCompiler
 from swell.api.prometheus import Exposition
 from swell.executors.local.devices import parse_devices
 from swell.live.platform import Platform
@@ -154,15 +153,14 @@ def timed_platform(
     state: Path, devices: str = DEVICES
 ) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
     """A platform at work on a journal that is there, and the lengths of its turns in seconds."""
-    folder, machine, loops = StateFolder(state), ObedientMachine(), LoopCompiler(POLICY)
+    folder, machine = StateFolder(state), ObedientMachine()
     journal = SqlJournal(folder.journal)
     nodes = [local.node for local in parse_devices(devices)]
     site = Site(jobs_dir=folder.jobs, policy=POLICY, nodes=nodes)
-    platform = Platform(site, new_core(POLICY), journal, machine, on_crowd=loops.go_on)
+    platform = Platform(site, new_core(POLICY), journal, machine)
     platform.recover(journal.history())
     tracer = _traced(platform) if choice.is_asked_for(os.environ) else None
     turns_s = _time_turns(platform)
-    loops.begin(platform.num_open)
     platform.start()
     thread = threading.Thread(target=platform.run)
     thread.start()
@@ -171,7 +169,6 @@ def timed_platform(
     finally:
         platform.stop()
         thread.join()
-        loops.stop()
         journal.close()
         if tracer is not None:
             tracer.stop()

@@ -19,6 +19,8 @@ import pytest
 from hypothesis import settings
 from tests.workers import ProcessesFirst, give_way, is_computing
 
+from swell import compiled
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from xdist.remote import Producer
@@ -62,9 +64,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Process
 
 
 @pytest.fixture(autouse=True)
-def compiles_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops of few rows are compiled in a test that asks for it: in others that would take half a minute."""
-    monkeypatch.setattr("swell.compiled._always", False)
+def compiles_little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Loops of few rows are plain Python, which notices places outside of arrays, unless a test asks."""
+    monkeypatch.setattr(compiled, "_may_compile", compiled._may_compile)  # a daemon of a test may not
+    with compiled.from_rows(compiled.NUM_ROWS_WORTH_IT):
+        yield
 
 
 @pytest.fixture(scope="module")

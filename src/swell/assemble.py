@@ -74,13 +74,12 @@ class PlatformOptions:
 @contextmanager
 def open_platform(
     options: PlatformOptions,
-    on_crowd: Callable[[], None] = lambda: None,
     webhooks: Sequence[Webhook] = (),
     read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
 ) -> Iterator[Platform]:
     """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
 
-    `on_crowd` is called now and then while there are many open jobs. `webhooks` are told of all jobs.
+    `webhooks` are told of all jobs.
     `read_quotas` is asked every two seconds: see `live.quota_watch`.
 
     Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
@@ -134,7 +133,6 @@ def open_platform(
                     journal,
                     executor,
                     partial(_note, folder),
-                    on_crowd,
                     webhooks=told,
                     read_quotas=read_quotas,
                 )

@@ -1,128 +1,157 @@
-"""One source for an inner loop: plain Python for small inputs, machine code for large ones."""
+"""One source for an inner loop: plain Python, or machine code that was built from it.
+
+`python -m swell.loops` builds all loops into one library beside this file (`swell.loops.library`). A loop
+that is not in it, because its source has changed since, is compiled by numba where that is installed.
+"""
 
 from __future__ import annotations
 
-import math
-import threading
+import importlib
+import importlib.util
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+library: Any = None  #: what `swell.loops` has built; None: nothing
+with suppress(ImportError):
+    library = importlib.import_module("swell._loops")
+
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-#: Below this many rows a call is over before the compiler would have been imported (a second, and
-#: seconds more on the first use on a machine; then the machine code is read from a cache on disk).
+#: Below this many rows a call of a loop that was not built is over before the compiler would have been
+#: imported (a second, and seconds more on the first use on a machine).
 NUM_ROWS_WORTH_IT = 64
 
 _parts: set[Callable[..., Any]] = set()
-_ready: set[Callable[..., Any]] = set()  #: that some thread has compiled within `compiling`
-_always = False
-_is_deferred = False
-_is_kept = True
-_here = threading.local()
-_compiling: set[int] = set()  #: threads within `compiling`
+_machine_code: dict[Callable[..., Any], Callable[..., Any]] = {}  #: of each loop for which there is some
+_least_rows: float = NUM_ROWS_WORTH_IT if library is None else 0  #: for which machine code is looked for
+_least_compiled: float = NUM_ROWS_WORTH_IT  #: for which a loop that was not built is compiled
+_may_compile = importlib.util.find_spec("numba") is not None
 
 
 def part(kernel: Kernel) -> Kernel:
-    """A loop that kernels may call, and that is compiled with them."""
+    """Mark a loop that other loops may call, and that is compiled with them."""
     _parts.add(kernel)
     return kernel
 
 
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
-    """`kernel` itself, or the same compiled if there are many rows. Both give the same results."""
-    if _always or (num_rows >= NUM_ROWS_WORTH_IT and not _is_deferred):
-        machine_code: Kernel = compiled(kernel)
-        return machine_code
-    if not _compiling:  # a look at what is the thread's own takes longer, and this is asked very often
+    """Choose `kernel` as machine code, if that was built or is worth compiling, or as it is; both agree."""
+    if num_rows < _least_rows:
         return kernel
-    portion: Portion | None = getattr(_here, "portion", None)
-    return compiled(kernel) if portion is not None and portion.takes(kernel) else kernel
+    machine_code = _machine_code.get(kernel)
+    if machine_code is None:
+        return _find(kernel, num_rows)
+    return cast(Kernel, machine_code)
 
 
 def compile_always() -> None:
     """From now on few rows are worth it too: for a program that is about to make very many calls."""
-    global _always
-    _always = True
+    global _least_rows, _least_compiled
+    _least_rows = _least_compiled = 0
 
 
-def defer(is_deferred: bool) -> None:
-    """While it is deferred, only a thread within `compiling` compiles, and other threads run plain Python.
+def compile_never() -> None:
+    """What was not built stays plain Python: for a process that answers in milliseconds."""
+    global _may_compile
+    _may_compile = False
 
-    For a process that answers in milliseconds, where compiling takes seconds.
+
+def compiled(kernel: Kernel) -> Kernel:
+    """`kernel` as machine code. Where it was not built, numba compiles it, and must be installed.
+
+    It may use numbers, numpy arrays, named tuples of them and loops, and of our functions those that are a
+    `part`. Machine code is of one state of the source: of the files of these functions, and of the numbers
+    and columns of named tuples that they have of other files.
     """
-    global _is_deferred
-    _is_deferred = is_deferred
+    if kernel not in _machine_code:
+        built = None if library is None else library.find(name_of(kernel), kernel)
+        _machine_code[kernel] = _compile(kernel) if built is None else built
+    return cast(Kernel, _machine_code[kernel])
 
 
-def is_kept() -> bool:
-    """Whether all machine code so far is on disk for other processes."""
-    return _is_kept
+def is_built(kernel: Callable[..., Any]) -> bool:
+    """Whether the library has this loop as its source is now."""
+    return library is not None and library.find(name_of(kernel), kernel) is not None
 
 
-class Portion:
-    """Which loops are machine code while a thread makes it: those that were before, and so many more."""
-
-    def __init__(self, num_more: float) -> None:
-        self._num_more = num_more
-        self.is_all = True  #: no loop that was called had to stay plain Python
-
-    def takes(self, kernel: Callable[..., Any]) -> bool:
-        if kernel not in _ready:
-            if self._num_more <= 0:
-                self.is_all = False
-                return False
-            self._num_more -= 1
-            _ready.add(kernel)
-        return True
+def name_of(kernel: Callable[..., Any]) -> str:
+    """Its name in the library, another one for each state of its source."""
+    return f"{kernel.__module__}.{kernel.__qualname__}_{_digest(cast(FunctionType, kernel)):08x}"
 
 
 @contextmanager
-def compiling(num_more: float = math.inf) -> Iterator[Portion]:
-    """In this thread loops are compiled, for few rows too: at most so many that were not before."""
-    thread, portion = threading.get_ident(), Portion(num_more)
-    _here.portion = portion
-    _compiling.add(thread)
+def from_rows(num_rows: float) -> Iterator[None]:
+    """Within it loops of fewer rows are plain Python, and those of more machine code, built or compiled."""
+    global _least_rows, _least_compiled
+    before = _least_rows, _least_compiled
+    _least_rows = _least_compiled = num_rows
     try:
-        yield portion
+        yield
     finally:
-        _compiling.discard(thread)
-        _here.portion = None
+        _least_rows, _least_compiled = before
+
+
+@contextmanager
+def replaced(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Within it `suited` gives what `make` makes of each loop, whatever the number of rows."""
+    global _machine_code, _least_rows
+    before = _machine_code, _least_rows
+    _machine_code, _least_rows = _Made(make), 0
+    try:
+        yield
+    finally:
+        _machine_code, _least_rows = before
+
+
+class _Made(dict[Callable[..., Any], Callable[..., Any]]):
+    def __init__(self, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def get(self, kernel: Callable[..., Any], default: object = None) -> Callable[..., Any]:
+        """Made at the first call."""
+        if kernel not in self:
+            self[kernel] = self._make(kernel)
+        return self[kernel]
+
+
+def _find(kernel: Kernel, num_rows: int) -> Kernel:
+    """Machine code that was built, or that may be compiled now."""
+    is_worth_it = _may_compile and num_rows >= _least_compiled
+    return compiled(kernel) if is_worth_it or is_built(kernel) else kernel
+
+
+def _compile(kernel: Kernel, **options: bool) -> Kernel:
+    from numba import njit
+
+    linked = linked_with(cast(FunctionType, kernel), _compile_part)
+    linked.__qualname__ = name_of(kernel).removeprefix(f"{kernel.__module__}.")
+    try:
+        return cast(Kernel, njit(cache=True, **options)(linked))
+    except RuntimeError:  # numba found no folder that it may keep machine code in
+        return cast(Kernel, njit(**options)(linked))
 
 
 @cache
-def compiled(kernel: Kernel) -> Kernel:
-    """`kernel` as machine code.
-
-    It may use numbers, numpy arrays, named tuples of them and loops, and of our functions those that are a
-    `part`. The machine code on disk is made anew when a file of one of these functions changes, or a number
-    or the columns of a named tuple that one of them has of another file.
-    """
-    global _is_kept
-    from numba import njit
-
-    linked = _link(cast(FunctionType, kernel))
-    try:
-        return cast(Kernel, njit(cache=True)(linked))
-    except RuntimeError:  # numba found no folder that it may keep machine code in
-        _is_kept = False
-        return cast(Kernel, njit(linked))
+def _compile_part(kernel: FunctionType) -> Callable[..., Any]:
+    """Without what Python would need to call it, which is half of the work."""
+    return _compile(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def _link(kernel: FunctionType) -> FunctionType:
+def linked_with(
+    kernel: FunctionType, compile_part: Callable[[FunctionType], Callable[..., Any]]
+) -> FunctionType:
     """The same function, but the parts that it calls are compiled ones."""
     called = {name: kernel.__globals__.get(name) for name in kernel.__code__.co_names}
-    parts = {
-        name: compiled(one) for name, one in called.items() if isinstance(one, FunctionType) and one in _parts
-    }
+    loops = {name: one for name, one in called.items() if isinstance(one, FunctionType) and one in _parts}
+    parts = {name: compile_part(one) for name, one in loops.items()}
     twin = FunctionType(kernel.__code__, {**kernel.__globals__, **parts}, kernel.__name__)
-    # Machine code on disk is found by this name: that of another version of a file is not even looked at.
-    twin.__module__ = kernel.__module__
-    twin.__qualname__ = f"{kernel.__qualname__}_{_digest(kernel):08x}"
+    twin.__module__, twin.__qualname__ = kernel.__module__, kernel.__qualname__
     return twin
 
 

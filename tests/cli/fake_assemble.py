@@ -65,7 +65,6 @@ def new_core(policy: str) -> None:
 @contextmanager
 def open_platform(
     options: PlatformOptions,
-    on_crowd: Callable[[], None] = lambda: None,
     webhooks: Sequence[Webhook] = (),
     read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
 ) -> Iterator[FakePlatform]:

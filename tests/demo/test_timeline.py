@@ -8,7 +8,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from tests.demo.views import make_view
 
-from swell.demo.timeline import DeviceSpan, Watch, _figure, draw
+from swell.demo.timeline import _figure, draw
+from swell.demo.watch import DeviceSpan, Watch
 from swell.model.job import Phase
 from swell.sim.picture_style import colour, plain_text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,8 +55,7 @@ def plain_equal_share(view: Snapshot) -> list[int]:
 @pytest.mark.parametrize("is_compiled", [False, True])
 @given(view=snapshots(), spread_remainder=st.integers(0, 1))
 def test_a_division_between_trainers(is_compiled: bool, view: Snapshot, spread_remainder: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_always", is_compiled)
+    with compiled.from_rows(0 if is_compiled else math.inf):
         answer = BFTrainerEqualShare(spread_remainder=spread_remainder).decide(view)
     assert answer.workers.tolist() == plain_division(view, spread_remainder)
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from swell.compiled import compiling
+from swell.compiled import from_rows
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
@@ -39,7 +39,7 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
     conditions = Conditions(nodes=NUM_NODES, devices_per_node=1, resize_cost=cost)
     planner = Planner(policy, BestFitPlacer())
     core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
-    with compiling():
+    with from_rows(0):
         return simulate(core, set_up(jobs, hu(), conditions))
 
 

@@ -23,7 +23,7 @@ from tests.solvers.horizons import (
     speed,
 )
 
-from swell.compiled import compiling
+from swell.compiled import from_rows
 from swell.solvers.horizon.lattice import lattice
 from swell.solvers.horizon.pricing import DONE, choose, pricing
 from swell.solvers.horizon.problem import HorizonProblem, LevelTable, level_table, values_of
@@ -187,7 +187,7 @@ def test_machine_code_finds_the_same() -> None:
     for seed in range(20):
         problem = random_problem(seed, most_takers=6, most_steps=4)
         plain = best_plans(problem, max_prices=20)
-        with compiling():
+        with from_rows(0):
             fast = best_plans(problem, max_prices=20)
         assert plain.option.tolist() == fast.option.tolist()
         assert (plain.value, plain.bound) == (fast.value, fast.bound)

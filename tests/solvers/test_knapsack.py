@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.solvers.plain_knapsack import Knapsack, highs_value, plain_value
 
 from swell.arrays import FloatArray, IntArray
-from swell.compiled import compiling
+from swell.compiled import from_rows
 from swell.solvers.knapsack import NO_OPTION, Best, best_options, least_cost
 from swell.solvers.knapsack_core import MAX_WORK
 
@@ -91,7 +91,7 @@ def test_equals_the_plain_dynamic_program(seed: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, 600, 100))
 def test_equals_the_plain_dynamic_program_as_machine_code(first: int) -> None:
-    with compiling():
+    with from_rows(0):
         for seed in range(first, first + 100):
             knapsack = random_knapsack(seed, num=40, most=16)
             expected = plain_value(knapsack)

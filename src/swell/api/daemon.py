@@ -7,14 +7,14 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 
+from swell import compiled
 from swell.api.access import Access
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
-from swell.api.loop_compiler import LoopCompiler
 from swell.api.metrics_app import create_metrics_app
 from swell.api.page.door import PageDoor
 from swell.api.page.page import Page
@@ -55,11 +55,12 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         InvalidOption: devices, policy, port or traces (OTEL_ variables) are not to be had.
         ApiError: no worker can be started.
     """
-    folder, loops = StateFolder(options.state_dir), LoopCompiler(options.policy)
+    folder = StateFolder(options.state_dir)
     webhooks = load_webhooks(folder.webhooks_file)
     _log_with_dates()
+    _use_built_loops()
     with (
-        _opened(options, loops.go_on, webhooks) as platform,
+        _opened(options, webhooks) as platform,
         _traced(platform, options.settings.slow_turn_s),
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
@@ -75,7 +76,6 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         server.start()
         door.open(server, port is not None)
         try:
-            loops.begin(platform.num_open)
             with _stopped_at_once():
                 platform.start()
             _stop_on_signals(platform)
@@ -91,7 +91,16 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
             folder.remove_endpoint()
             page.stop()
             server.stop()
-            loops.stop()
+
+
+def _use_built_loops() -> None:
+    """A turn takes milliseconds, and to compile a loop would take seconds."""
+    compiled.compile_never()
+    if compiled.library is None:
+        log.warning(
+            "the loops of the scheduler run as plain Python, which is slow with hundreds of open jobs: they "
+            "were not built at installation; pip install 'swell[loops]' and python -m swell.loops build them"
+        )
 
 
 @contextmanager
@@ -150,13 +159,11 @@ def _traced(platform: Platform, slow_turn_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(
-    options: PlatformOptions, on_crowd: Callable[[], None], webhooks: Sequence[Webhook]
-) -> Iterator[Platform]:
+def _opened(options: PlatformOptions, webhooks: Sequence[Webhook]) -> Iterator[Platform]:
     users = UserList(options.state_dir)
     try:
         _refuse_unkept_quotas(options.policy, users)
-        with open_platform(options, on_crowd, webhooks, set_quotas(users, options.policy)) as platform:
+        with open_platform(options, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
     except (DeviceError, InvalidSetting, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error

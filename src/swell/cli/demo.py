@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,12 +16,12 @@ from rich.live import Live
 import swell.demo
 from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
-from swell.api.intake import is_installed
+from swell.cli.extras import require
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
 from swell.demo.schedule import CAST, PACED_DEVICES, DemoSubmission, Prompter
-from swell.demo.timeline import Watch, draw
+from swell.demo.watch import Watch
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
 
@@ -35,7 +34,7 @@ LEAST_REAL_DEVICES = 4
 #: Columns of the table where no terminal says how many there are.
 WIDTH_IN_FILES = 140
 #: What its scripts import, by the name of the package.
-NEEDED = {"torch": "torch", "scikit-learn": "sklearn"}
+NEEDED = ("torch", "sklearn", "matplotlib")
 SCRIPTS = Path(swell.demo.__file__).parent
 
 
@@ -74,7 +73,7 @@ def demo(
     """
     if state is not None and devices is not None:
         raise InvalidOption("--devices is of a platform of the demo's own; leave it out with --state")
-    _check_installed()
+    require(NEEDED, "the demo", "demo")
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_IN_FILES)
@@ -117,15 +116,6 @@ def _idle_platform(state: Path) -> Client:
             f"wait for them or `swell cancel` them"
         )
     return client
-
-
-def _check_installed() -> None:
-    missing = [name for name, module in NEEDED.items() if not is_installed(module)]
-    if missing:
-        raise InvalidOption(
-            f"the demo needs {' and '.join(missing)} for {sys.executable}; "
-            f"`{sys.executable} -m pip install 'swell[demo]'`"
-        )
 
 
 def _checked(devices: str) -> str:
@@ -257,6 +247,8 @@ def _show(console: Console, play: Play, views: list[JobView], failures: list[str
 def _draw(out: Path, cluster: ClusterView, play: Play, views: list[JobView]) -> Path:
     picture = out / "timeline.png"
     devices = [device for node in cluster.nodes for device in node.devices]
+    from swell.demo.timeline import draw
+
     draw(devices, play.watch.finish(cluster.now_s), views, picture)
     return picture
 

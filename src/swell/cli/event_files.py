@@ -11,16 +11,6 @@ from swell.model.errors import InvalidInput
 WORKERS = "workers"
 
 
-def check_writer() -> None:
-    """Raises InvalidInput where the library that writes them is not installed."""
-    try:
-        import tensorboardX  # noqa: F401
-    except ImportError as error:
-        raise InvalidInput(
-            "--tensorboard needs tensorboardX, which is not installed: `pip install 'swell[tensorboard]'`"
-        ) from error
-
-
 def write(curves: JobCurves, folder: Path) -> Path:
     """The job's folder, with each metric's means by step and time, and the number of workers.
 

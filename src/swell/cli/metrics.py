@@ -107,13 +107,16 @@ def _curves_of(client: Client, wanted: str, names: Sequence[str]) -> JobCurves:
 def _check_destinations(plot: Path | None, tensorboard: Path | None) -> None:
     """Raises InvalidInput before the platform is asked."""
     if plot is not None:
+        from swell.cli.extras import require
+
+        require(["matplotlib"], "--plot", "plots")
         check_files({"--plot": plot}, ())
         if plot.suffix.lower() not in PICTURES:
             raise InvalidInput(f"--plot: {plot} ends with none of {', '.join(PICTURES)}; name such a file")
     if tensorboard is not None:
-        from swell.cli.event_files import check_writer
+        from swell.cli.extras import require
 
-        check_writer()
+        require(["tensorboardX"], "--tensorboard", "tensorboard")
         check_folder("--tensorboard", tensorboard)
 
 

@@ -69,6 +69,10 @@ def begin(context: typer.Context) -> None:
     """Run a paper's evaluation and compare its figures with ours."""
     if context.invoked_subcommand is None:
         print(context.get_help())
+        return
+    from swell.cli.extras import require
+
+    require(["matplotlib", "scipy"], f"swell repro {context.invoked_subcommand}", "repro")
 
 
 app.command()(fidelity.fidelity)

@@ -41,6 +41,10 @@ class SimulationFiles:
 
     def check_files(self, inputs: Iterable[Path]) -> None:
         """Before they are read."""
+        if self.plot is not None:
+            from swell.cli.extras import require
+
+            require(["matplotlib"], "--plot", "plots")
         json = None if self.prints_json else self.json
         check_files({"--json": json, "--jobs": self.jobs, "--html": self.html}, inputs)
 

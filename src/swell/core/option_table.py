@@ -112,7 +112,7 @@ class OptionTable:
         self._at = np.cumsum(self._num) - self._num
         self._end = len(kept)
         more = max(LEAST_ROOM, len(kept) + num)
-        self._ints = np.pad(self._ints[:, kept], ((0, 0), (0, more)))
+        self._ints = np.pad(self._ints.take(kept, axis=1), ((0, 0), (0, more)))
         self._rates = np.pad(self._rates[kept], (0, more))
 
 

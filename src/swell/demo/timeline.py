@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from swell.demo.watch import DeviceSpan
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.sim.picture_style import colour, plain_text
@@ -21,39 +21,6 @@ MOST_HEIGHT = 12.0
 ABOVE = 0.3
 #: A deadline so many times later than the last end is an arrow at the edge.
 LATE = 1.3
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSpan:
-    """A job held a device from one time to another."""
-
-    device: str
-    job: str  #: name
-    from_s: float
-    to_s: float
-
-
-@dataclass(slots=True)
-class Watch:
-    """Who held which device, put together from one look after another."""
-
-    spans: list[DeviceSpan] = field(default_factory=list)
-    _open: dict[str, tuple[str, float]] = field(default_factory=dict)  # device -> (job, since)
-
-    def look(self, at_s: float, views: Sequence[JobView]) -> None:
-        """What changed hands between two looks counts as having done so at the second."""
-        held = {device: view.name for view in views for device in view.devices}
-        for device, (job, since_s) in list(self._open.items()):
-            if held.get(device) != job:
-                self.spans.append(DeviceSpan(device, job, since_s, at_s))
-                del self._open[device]
-        for device, job in held.items():
-            self._open.setdefault(device, (job, at_s))
-
-    def finish(self, at_s: float) -> list[DeviceSpan]:
-        """Every span, those still open ended now."""
-        self.look(at_s, [])
-        return self.spans
 
 
 def draw(devices: Sequence[str], spans: Sequence[DeviceSpan], views: Sequence[JobView], file: Path) -> None:

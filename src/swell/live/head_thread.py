@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -35,8 +35,6 @@ from swell.model.event import AnyEvent, DrainRequested, NodeWarned, Opened, Quot
 from swell.model.running import RunningWork
 from swell.model.view import JobView
 
-#: Open jobs from which on a head should have its loops compiled soon.
-CROWD = 32
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
 
@@ -67,15 +65,13 @@ class HeadParts:
 class HeadThread:
     """Ties the head to its world."""
 
-    def __init__(self, parts: HeadParts, on_crowd: Callable[[], None]) -> None:
-        """`on_crowd`: called after each turn while there are many open jobs."""
+    def __init__(self, parts: HeadParts) -> None:
         self._site, self._core, self._store = parts.site, parts.core, parts.store
         self._clock, self._watch, self._inbox = parts.clock, parts.watch, parts.inbox
         self._executor, self._board, self._quotas = parts.executor, parts.board, parts.quotas
         self._folders, self._journal, self._tally = parts.folders, parts.journal, parts.tally
         self._feed, self._webhooks, self._pruner = parts.feed, parts.webhooks, parts.pruner
         self._folds, self._questions = parts.folds, parts.questions
-        self._on_crowd = on_crowd
         self.started_s = self._clock.now_s()  #: head time
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up
@@ -185,8 +181,6 @@ class HeadThread:
         news = self._post()
         self._inbox.settle(self._core.ignored)
         self._executor.acknowledge()
-        if self._board.num_open >= CROWD:
-            self._on_crowd()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
         seq, took = self._store.last_seq, self._turns.took()

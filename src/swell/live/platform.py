@@ -55,14 +55,12 @@ class Platform:
         store: Store,
         executor: Executor,
         tell: Callable[[str], None] = lambda why: None,
-        on_crowd: Callable[[], None] = lambda: None,
         system_clocks: SystemClocks | None = None,
         webhooks: Webhooks | None = None,
         read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
     ) -> None:
         """Args:
         tell: hears why the platform stands still, and an empty text when it goes on.
-        on_crowd: called after each turn while there are many open jobs.
         webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
         """
@@ -78,7 +76,7 @@ class Platform:
         feed = _feed(self._tally, webhooks)
         folds = JournalFolds(core, store, self._journal, self._board, feed, self._questions)
         self._pruner = Pruner(store, site.jobs_dir, folds.archive_all, now_s, self._board.note_pruned)
-        self._head = HeadThread(self._head_parts(site, executor, feed, webhooks, folds), on_crowd)
+        self._head = HeadThread(self._head_parts(site, executor, feed, webhooks, folds))
         self._lookup = JobLookup(self._board, store, DeliveryNotes(site.jobs_dir))
         self._requests = JobRequests(
             site,

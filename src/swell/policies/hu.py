@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -105,6 +106,10 @@ class Hu(Policy):
     overdue_share: OverdueShare = 0.0
     max_prices: MaxPrices = MAX_PRICES
     max_nodes: MaxNodes = 0
+
+    def __post_init__(self) -> None:
+        if self.max_nodes and find_spec("scipy") is None:
+            raise ValueError("the exact search needs scipy; pip install 'swell[repro]'")
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options = offered(snapshot, self.least_workers, self.most_workers)

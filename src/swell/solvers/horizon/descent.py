@@ -108,7 +108,7 @@ def _sum(values: FloatArray) -> float:
 def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     """Summed from left to right, too."""
     product = np.zeros(len(matrix))
-    suited(_multiply, len(matrix))(matrix, vector, product)
+    suited(_multiply, len(matrix))(np.ascontiguousarray(matrix), vector, product)
     return product
 
 

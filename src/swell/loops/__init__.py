@@ -1,0 +1,1 @@
+"""Machine code for inner loops, built once at installation: `python -m swell.loops`."""

@@ -1,0 +1,230 @@
+"""The library of compiled loops: all are in it, for the types they are called with, and change nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import swell
+from swell import compiled
+from swell.loops import calls as crowds
+from swell.loops.calls import Calls, calls_of_all_loops
+from swell.loops.entry import entry_of
+from swell.policies.registry import POLICIES
+
+PACKAGE = Path(swell.__file__).parent
+WHY_NOT = "the loops were not built, or their source has changed since: python -m swell.loops"
+
+
+@pytest.fixture(scope="module")
+def calls() -> Calls:
+    """Seven seconds: every policy leads a crowd of jobs in plain Python."""
+    return calls_of_all_loops()
+
+
+def test_each_loop_of_the_source_can_be_built(calls: Calls) -> None:
+    """One that no policy leads to here would stay plain Python wherever Swell is installed."""
+    assert {kernel.__name__ for kernel in calls} >= set(_names_of_loops())
+    for kernel, arguments in calls.items():
+        assert entry_of(kernel, arguments).arguments
+
+
+def _names_of_loops() -> Iterator[str]:
+    """First arguments of `suited`; where that is a choice of two loops, both."""
+    for file in PACKAGE.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "suited":
+                loop = node.args[0]
+                assert isinstance(loop, ast.Name), f"{file}:{node.lineno}"
+                if loop.id in functions | imported:
+                    yield loop.id
+                else:
+                    yield from _chosen(tree, loop.id)
+
+
+def _chosen(tree: ast.AST, variable: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == variable for target in node.targets
+        ):
+            assert isinstance(node.value, ast.IfExp), f"{variable} is neither a loop nor a choice of two"
+            for choice in (node.value.body, node.value.orelse):
+                assert isinstance(choice, ast.Name)
+                yield choice.id
+
+
+@pytest.mark.parametrize("policy", ["elasticflow", "hu", "bftrainer", "pollux", "edf_admission"])
+def test_a_loop_is_called_with_the_same_types_each_time(policy: str) -> None:
+    """With others it would be left to plain Python."""
+    types: dict[str, set[str]] = defaultdict(set)
+
+    def note(kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: object) -> Any:
+            types[kernel.__qualname__].add(entry_of(kernel, arguments).arguments)
+            return kernel(*arguments)
+
+        return run
+
+    with compiled.replaced(note):
+        crowds.lead_crowd(policy)
+    assert types and {name: them for name, them in types.items() if len(them) > 1} == {}
+
+
+def test_a_built_loop_does_what_plain_python_does(calls: Calls) -> None:
+    if not all(compiled.is_built(kernel) for kernel in calls):
+        pytest.skip(WHY_NOT)
+    for kernel, arguments in calls.items():
+        built = compiled.library.find(compiled.name_of(kernel), _refuse)
+        ours, theirs = _copy(arguments), _copy(arguments)
+        assert built(*ours) == kernel(*theirs), kernel
+        assert _is_same(ours, theirs), kernel
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_crowd_is_led_by_built_loops_alone(policy: str) -> None:
+    @cache
+    def find(kernel: Callable[..., Any]) -> Any:
+        if (built := compiled.library.find(compiled.name_of(kernel), _refuse)) is None:
+            pytest.skip(WHY_NOT)
+        return built
+
+    if compiled.library is None:
+        pytest.skip(WHY_NOT)
+    with compiled.replaced(find):
+        crowds.lead_crowd(policy)
+
+
+def _refuse(*arguments: object) -> None:
+    raise AssertionError("a built loop was called with types that it was not built for")
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, tuple):
+        columns = (_copy(column) for column in value)
+        return type(value)._make(columns) if hasattr(value, "_make") else tuple(columns)
+    return value
+
+
+def _is_same(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, np.ndarray):
+        return np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f")
+    if isinstance(ours, tuple):
+        return all(map(_is_same, ours, theirs))
+    return bool(ours == theirs)
+
+
+TINY = """
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from swell.compiled import part
+
+
+class Pair(NamedTuple):
+    ints: object
+    table: object
+
+
+@part
+def half(number: float) -> float:
+    return number / 2
+
+
+def add(pair: Pair, factor: float, is_doubled: bool, ends: tuple) -> tuple[int, float, bool]:
+    room = np.zeros(len(pair.ints))
+    total = 0.0
+    for row in range(len(pair.ints)):
+        room[row] = pair.ints[row] * factor
+        for column in range(pair.table.shape[1]):
+            pair.table[row, column] += half(room[row])
+        total += room[row]
+    if total < 0.0:
+        raise ValueError("too little")
+    if is_doubled:
+        total *= 2
+    return len(pair.ints), total / (ends[1] - ends[0]), is_doubled
+"""
+PROGRAM = """
+import importlib.machinery, importlib.util, sys
+from pathlib import Path
+
+import numpy as np
+import tiny
+
+from swell.compiled import name_of
+from swell.loops.library import build
+
+
+def arguments(kind=np.int64, least=1):
+    pair = tiny.Pair(np.arange(least, least + 3, dtype=kind), np.zeros((3, 2)))
+    return pair, 2.0, True, (1, 3)
+
+
+def outcome(add, *given):
+    try:
+        return add(*given), given[0].table.tolist()
+    except Exception as error:
+        return type(error), error.args, given[0].table.tolist()
+
+
+path = Path(sys.argv[1])
+build({tiny.add: arguments()}, path)
+loader = importlib.machinery.ExtensionFileLoader("_loops", str(path))
+library = importlib.util.module_from_spec(importlib.util.spec_from_loader("_loops", loader))
+plain = []
+built = library.find(name_of(tiny.add), lambda *given: plain.append(given) or tiny.add(*given))
+assert library.find("another", tiny.add) is None
+for given in (
+    arguments,
+    lambda: (arguments()[0], 2, np.bool_(False), (np.int64(1), 3)),
+    lambda: arguments(least=-9),
+    lambda: (*arguments()[:3], (3, 3)),
+):
+    ours, theirs = outcome(built, *given()), outcome(tiny.add, *given())
+    assert ours == theirs, (ours, theirs)
+assert outcome(built, *arguments(least=-9))[:2] == (ValueError, ("too little",))
+assert outcome(built, *arguments()[:3], (3, 3))[0] is ZeroDivisionError
+assert not plain
+turned = arguments()[0]._replace(table=np.zeros((2, 3)).T)
+for given in (arguments(np.int32), (*arguments()[:3], (1, 3.0)), (turned, 2.0, True, (1, 3))):
+    assert outcome(built, *given)[0] == (3, 12.0, True)
+assert len(plain) == 3
+try:
+    built(*arguments(), 1)
+except TypeError:
+    print("as it should be")
+"""
+
+
+def test_building_a_library(tmp_path: Path) -> None:
+    """Ten seconds in a process of its own, where numba makes code for any processor from then on.
+
+    Results, errors and columns are those of plain Python, which has what has other types or another layout.
+    """
+    (tmp_path / "tiny.py").write_text(TINY)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    program = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "_loops.abi3.so")]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=110)
+    assert done.stdout.strip() == "as it should be", done.stderr
