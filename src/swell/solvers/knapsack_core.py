@@ -212,9 +212,13 @@ def _search(
             idle = left - state[EXTRA, at]
             if idle >= 0 and lost[at] + price * idle < best_loss - tie:
                 best, best_loss = at, lost[at] + price * idle
+    row = num - 1
     while best > 0:
-        if state[PICK, best] >= 0:
-            picked[np.searchsorted(starts, state[PICK, best], side="right") - 1] = state[PICK, best]
+        pick = state[PICK, best]
+        if pick >= 0:
+            while starts[row] > pick:
+                row -= 1
+            picked[row] = pick
         best = state[BEFORE, best]
     return work <= max_work
 
