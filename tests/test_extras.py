@@ -19,7 +19,7 @@ EXTRAS = (
     "matplotlib",
     "numba",
     "llvmlite",
-    "opentelemetry",
+    "opentelemetry.sdk",
     "ray",
     "scipy",
     "sklearn",
@@ -40,7 +40,7 @@ import importlib, sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {extras!r}:
+        if any(name == extra or name.startswith(extra + ".") for extra in {extras!r}):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 
