@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from swell.assemble import new_core
 from swell.compiled import replaced
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
@@ -27,6 +26,7 @@ from swell.model.event import (
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
+from swell.scheduler import new_core
 from swell.settings import Settings
 
 #: Jobs of a crowd, and turns of the head.

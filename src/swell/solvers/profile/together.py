@@ -65,7 +65,7 @@ def _is_sound(takers: Takers, plans: Plans, row: int) -> bool:
         return False
     second_s = plans.starts_s[row, 1] if plans.num[row] >= 2 else np.inf
     if not takers.is_bound[row]:
-        return second_s > MOMENT_S  # type: ignore[no-any-return]
+        return second_s > MOMENT_S
     is_held = plans.levels[row, 0] == takers.held[row]
     return is_held and min(second_s, plans.end_s[row]) >= takers.idle_s[row]  # type: ignore[no-any-return]
 
