@@ -201,7 +201,7 @@ def test_options_are_those_that_were_written_last_and_fit(
     packed = table.pack(np.full(count, per_worker), np.full(count, num_devices))
     options, largest = packed.options, packed.largest
     places, of, workers = table.stretch(np.arange(count))
-    table.charge(places, (1.0 * workers, of + 0.25 * workers))
+    table.charge(places, (workers.astype(np.float64), (of + 0.25 * workers).astype(np.float64)))
     assert table.costs_at(packed.places).tolist() == [
         options.workers.tolist(),
         (options.rows + 0.25 * options.workers).tolist(),

@@ -102,11 +102,6 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         self._rates: dict[tuple[bytes, bytes], FloatArray] = {}
 
     @property
-    def is_measured(self) -> bool:
-        """Whether any report has been learnt from."""
-        return bool(self.measured or self.at_batch or self.crossing or self.seen_between)
-
-    @property
     def depends_on_hosts(self) -> bool:
         """Whether anything is known of gangs on several hosts."""
         return bool(self.crossing or self.curve.crossing_s)
