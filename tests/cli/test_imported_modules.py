@@ -71,3 +71,11 @@ def test_the_lines_of_the_help_are_the_first_sentences_of_the_commands() -> None
     for name, command in load_all().items():
         text = " ".join(inspect.cleandoc(command.help).split("\n\n")[0].split())
         assert f"{text} ".startswith(f"{SOURCES[name].help} "), name
+
+
+def test_the_daemon_imports_no_agent_and_nothing_that_few_platforms_need() -> None:
+    code = "import sys, swell.api.daemon; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    rare = {"cryptography", "httpx", "matplotlib", "numba", "ray", "scipy", "torch"}
+    agents = {"swell.executors.controller.controller", "swell.executors.local.agent.supervisor"}
+    assert not set(done.stdout.split()) & (rare | agents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -100,8 +100,14 @@ class _Connection:
         lines = list(headers.items())
         if content is not None:
             lines.append(("Content-Length", str(len(content))))
-        self._send([h11.Request(method=method, target=target, headers=lines)])
-        self._send([h11.Data(data=content or b""), h11.EndOfMessage()])
+        request = h11.Request(method=method, target=target, headers=lines)
+        parts = [self._http.send(one) for one in (request, h11.Data(data=content or b""), h11.EndOfMessage())]
+        # A server that refuses a request before it is whole says why in its answer.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(b"".join(filter(None, parts)))
+        return self._answer()
+
+    def _answer(self) -> Answer:
         status, parts = 0, list[bytes]()
         while not isinstance(event := self._next(), h11.EndOfMessage):
             if isinstance(event, h11.Response):
@@ -111,9 +117,6 @@ class _Connection:
             elif not isinstance(event, h11.InformationalResponse):
                 raise ConnectionError("the connection was closed")
         return Answer(status, b"".join(parts))
-
-    def _send(self, events: Iterable[h11.Event]) -> None:
-        self.socket.sendall(b"".join(self._http.send(event) or b"" for event in events))
 
     def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
