@@ -38,7 +38,7 @@ from benchmarks.head.machine import DEVICES_EACH, HOSTS_IN_RACK, Written
 from benchmarks.head.workers import GLOBAL_BATCH
 from benchmarks.service import percentile
 from swell.api.client import Client, connect
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.token_orders import add_token
 from swell.executors.remote.join_token import parse_token
 from swell.model.job import Phase

@@ -30,7 +30,7 @@ _parts: set[Callable[..., Any]] = set()
 _machine_code: dict[Callable[..., Any], Callable[..., Any]] = {}  #: of each loop for which there is some
 _least_rows: float = NUM_ROWS_WORTH_IT if library is None else 0  #: for which machine code is looked for
 _least_compiled: float = NUM_ROWS_WORTH_IT  #: for which a loop that was not built is compiled
-_may_compile = importlib.util.find_spec("numba") is not None
+_may_compile = True
 
 
 def part(kernel: Kernel) -> Kernel:
@@ -122,8 +122,13 @@ class _Made(dict[Callable[..., Any], Callable[..., Any]]):
 
 def _find(kernel: Kernel, num_rows: int) -> Kernel:
     """Machine code that was built, or that may be compiled now."""
-    is_worth_it = _may_compile and num_rows >= _least_compiled
+    is_worth_it = _may_compile and num_rows >= _least_compiled and _has_compiler()
     return compiled(kernel) if is_worth_it or is_built(kernel) else kernel
+
+
+@cache
+def _has_compiler() -> bool:
+    return importlib.util.find_spec("numba") is not None
 
 
 def _compile(kernel: Kernel, **options: bool) -> Kernel:

@@ -18,7 +18,7 @@ from tests.chaos.jobs import Jobs
 from tests.chaos.scene import DEVICES, PATIENCE_S, Scene, end, send
 from tests.platform.program import eventually, is_alive, job_id
 
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.store.folder import StateFolder
 
 Fault = Callable[[Scene], None]

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import core_of, profile, spec
 from tests.core.records import steady
-from tests.policies.snapshots import options_of
 
 from swell.core.cost_curves import LAUNCH_SPREAD, UNTIMED_START_S, CostCurves
 from swell.core.cost_table import (
@@ -51,15 +50,14 @@ def job(
 def upper(table: CostTable, record: JobRecord) -> tuple[dict[int, float], dict[int, float]]:
     """By size: of starts, and of resizes."""
     curves = CostCurves()
-    kinds = np.array([curves.join(kind_of(record.spec, record.profile))])
+    kind = curves.join(kind_of(record.spec, record.profile))
     assert curves.refresh(table) and not curves.refresh(table)
-    options = options_of([[(size, size, 0, 1.0) for size in range(1, SIZES[-1] + 1)]])
+    sizes = np.arange(1, SIZES[-1] + 1)
     alone_s = record.profile.start_s if record.profile else 0.0
     state_bytes = float(record.profile.state_bytes) if record.profile else 0.0
     is_restart = record.spec.elasticity is Elasticity.RESTART
-    columns = curves.costs_of(
-        options, kinds, np.array([alone_s]), np.array([state_bytes]), np.array([int(is_restart)])
-    )
+    of_job = (kind, alone_s, state_bytes, int(is_restart))
+    columns = curves.costs_of(sizes, sizes, *(np.full(len(sizes), value) for value in of_job))
     start_s, resize_s = (dict(enumerate(column.tolist(), start=1)) for column in columns)
     return start_s, resize_s
 

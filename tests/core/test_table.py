@@ -198,7 +198,14 @@ def test_options_are_those_that_were_written_last_and_fit(
         table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64)))
         twin[row] = run
     count = max(twin, default=-1) + 1
-    options, largest = table.pack(np.full(count, per_worker), np.full(count, num_devices))
+    packed = table.pack(np.full(count, per_worker), np.full(count, num_devices))
+    options, largest = packed.options, packed.largest
+    places, of, workers = table.stretch(np.arange(count))
+    table.charge(places, (1.0 * workers, of + 0.25 * workers))
+    assert table.costs_at(packed.places).tolist() == [
+        options.workers.tolist(),
+        (options.rows + 0.25 * options.workers).tolist(),
+    ]
     expected = [
         [size for size in twin.get(row, []) if size * per_worker <= num_devices] for row in range(count)
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 
 CALL = "tests.executors.fake_worker:run_entry"
 

@@ -21,8 +21,8 @@ from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.gang.timeouts import Patience
 from swell.executors.gang.trial_controller import Trial
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import CrewOptions
-from swell.executors.local.agent.process import read_address
 from swell.executors.local.agent.supervisor import TICK_S, Crew
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor

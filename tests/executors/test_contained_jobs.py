@@ -16,7 +16,7 @@ from tests.executors.contract import JOB, is_alive, launch, resize
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices
 
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, group_places

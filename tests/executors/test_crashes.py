@@ -20,7 +20,7 @@ from tests.executors.contract import JOB, eventually, is_alive, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
-from swell.executors.local.agent.process import address_path, read_address
+from swell.executors.local.agent.address import address_path, read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor

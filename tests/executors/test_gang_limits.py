@@ -29,8 +29,8 @@ from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.process import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.limits.control_groups import PREFIX

@@ -17,7 +17,7 @@ from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
 from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform
 
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.local.token_orders import add_token

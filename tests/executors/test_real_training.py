@@ -14,7 +14,7 @@ from tests.executors.contract import is_alive
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec, target
 
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang

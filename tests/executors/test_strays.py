@@ -17,7 +17,7 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import devices, target
 
 from swell.executors.local import link
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor

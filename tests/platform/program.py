@@ -18,7 +18,7 @@ import psutil
 from tests.preloaded_program import PreloadedProgram, preloaded, run_afresh
 
 from swell.api.client import connect
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 

@@ -10,7 +10,7 @@ import pytest
 from tests.live.tracing.collector import Collector, collecting
 from tests.platform.program import DEVICES, EPOCHS, Program, eventually, kill
 
-from swell.executors.local.agent.process import read_address
+from swell.executors.local.agent.address import read_address
 from swell.live.tracing.span import trace_id_of
 
 STAGES = ("waiting", "trial run", "launch", "train", "repair")

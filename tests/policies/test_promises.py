@@ -28,12 +28,10 @@ from tests.solvers.takers import Taker
 from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.edf_admission import EdfAdmission
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.promises import NO_LEVEL, PromisePlanner, Promises, takers_of
 from swell.policies.elasticflow.standing import remembered, to_remember
 from swell.policies.levels import useful_levels
-from swell.policies.refusing import LazyRefusals
 from swell.solvers.filling import no_plans
 from swell.solvers.profile.plans import BROKEN, JUST, MARGIN
 
@@ -72,14 +70,9 @@ def tasks_of(planner: PromisePlanner, rows: Sequence[int]) -> list[Taker]:
     ]
 
 
-def admitted(view: Snapshot) -> tuple[PromisePlanner, Promises, LazyRefusals, RecentDemand]:
-    levels = useful_levels(view)
-    return admit(view, levels, remembered(view, levels))
-
-
 def check(view: Snapshot) -> Promises:
     """All plans do what they should, and take from the devices there are."""
-    planner, kept, refusals, _ = admitted(view)
+    planner, kept, refusals, _ = admit(view, useful_levels(view))
     tasks = tasks_of(planner, kept.rows.tolist())
     plans = kept.plans._replace(**{name: getattr(kept.plans, name)[kept.rows] for name in kept.plans._fields})
     check_sound(kept.profile.everything, tasks, plans, view.num_owned, is_late_served=True)
@@ -130,8 +123,8 @@ def test_a_crowd_on_a_small_and_a_large_cluster(num_jobs: int, slack: float) -> 
 def test_a_newcomer_weakens_no_promise(view: Snapshot) -> None:
     assume(view.is_undecided.sum() == 1 and view.is_promised.any())
     nobody_new = replace(view, is_undecided=np.zeros(view.num_jobs, dtype=bool))
-    _, before, *_ = admitted(nobody_new)
-    _, after, refusals, _ = admitted(view)
+    _, before, *_ = admit(nobody_new, useful_levels(view))
+    _, after, refusals, _ = admit(view, useful_levels(view))
     rows = before.rows
     assert (after.grade[rows] <= before.grade[rows]).all()
     late = rows[(before.grade[rows] == BROKEN) & (before.plans.top[rows] > 0)]
@@ -159,7 +152,7 @@ def test_what_a_gate_that_serves_by_deadline_admits_is_admitted(jobs: list[Job],
 @given(view=snapshots())
 def test_standing_plans_are_remembered_as_they_are(view: Snapshot) -> None:
     levels = useful_levels(view)
-    _, kept, *_ = admitted(view)
+    _, kept, *_ = admit(view, levels)
     memory = to_remember(view, levels, kept.plans, kept.rows, no_plans(view.num_jobs), levels.num)
     plans = remembered(replace(view, memory=memory), levels).plans
     for row in kept.rows.tolist():
@@ -217,7 +210,7 @@ def test_a_plan_stands_where_a_new_one_would_be_another() -> None:
     assert ElasticFlow().decide(view).floor.tolist() == [2]
     other = in_fine_steps(strict("new", {1: 1.0}, 4.0, 4.5))
     again = replace(snapshot([job, other], 2), memory=memory)
-    _, kept, refusals, _ = admitted(again)
+    _, kept, refusals, _ = admit(again, useful_levels(again))
     assert not refusals and kept.plans.now[0] == 0, "it makes way for whom its gaps are too small"
 
 
@@ -237,7 +230,7 @@ def test_nobody_new_comes_before_a_promise_that_has_nothing_to_spare(earlier: in
     weak = promised("weak", {4: 1.0}, 50.0, 51.0, held=4)
     newcomers = [strict(name, {4: 1.0}, 2.0, at) for name, at in (("before", earlier), ("behind", later))]
     view = snapshot([weak, *newcomers], 4, margin_share=0.05)
-    _, kept, refusals, _ = admitted(view)
+    _, kept, refusals, _ = admit(view, useful_levels(view))
     assert kept.grade[0] == JUST
     assert list(refusals) == [1]
 

@@ -165,16 +165,20 @@ class AccessLogMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start" and _is_logged(scope, message["status"]):
-                job_id = _created(message)
-                await to_thread.run_sync(self._access.note, scope, message["status"], job_id)
+                await self._note(scope, message["status"], _created(message))
             await send(message)
 
         try:
             await self._app(scope, receive, noting if scope["type"] == "http" else send)
         except Exception:
             if _is_logged(scope, 500):
-                await to_thread.run_sync(self._access.note, scope, 500)
+                await self._note(scope, 500)
             raise
+
+    async def _note(self, scope: Scope, status: int, job_id: str = "") -> None:
+        """The file is written in a thread. Without a list of users there is nothing to write."""
+        if self._access.users.is_there:
+            await to_thread.run_sync(self._access.note, scope, status, job_id)
 
 
 class RateMiddleware:

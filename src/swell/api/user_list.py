@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
 import secrets
 import time
@@ -108,6 +109,11 @@ class UserList:
     def limits_of(self, tenant: str) -> TenantLimits:
         """Raises UserListError."""
         return self._content().tenants.get(tenant, NO_LIMITS)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the operator has ever made a list; a single look at its folder."""
+        return os.path.exists(self._path)
 
     @property
     def is_empty(self) -> bool:

@@ -29,7 +29,6 @@ from swell.core.cost_table import (
     family_of,
 )
 from swell.model.job import Elasticity
-from swell.model.options import Options
 
 #: Below every cost. Finite, for it is added to other costs.
 NO_COST_S = -1e15
@@ -103,13 +102,13 @@ class CostCurves:
             self._new.discard(kind)
             self._empty.discard(kind)
 
-    def refresh(self, table: CostTable) -> bool:
+    def refresh(self, table: CostTable) -> list[int]:
         """Draw those curves again of which something else is known now.
 
-        Returns whether any is another one now.
+        Returns rows of the kinds whose curves are others now.
         """
         if table is self._table and table.version == self._version and not self._new:
-            return False
+            return []
         due = [kind for kind in self._row if self._is_due(table, kind)]
         if table is not self._table:
             self._families.clear()
@@ -117,16 +116,17 @@ class CostCurves:
             name for name in self._families if table.families.get(name, NOTHING).version > self._version
         ]:
             del self._families[name]
-        is_any_other = False
+        others = []
         for kind in due:
             measured, row = table.kinds.get(kind), self._row[kind]
             curves = _curves(measured or NOTHING, self._family_curves(kind, table))
             if not (curves == self.curves[row]).all():
-                self.curves[row], is_any_other = curves, True
+                self.curves[row] = curves
+                others.append(row)
             (self._empty.add if measured is None else self._empty.discard)(kind)
         self._table, self._version = table, table.version
         self._new.clear()
-        return is_any_other
+        return others
 
     def _family_curves(self, kind: str, table: CostTable) -> FamilyCurves:
         name = family_of(kind)
@@ -146,23 +146,25 @@ class CostCurves:
 
     def costs_of(
         self,
-        options: Options,
+        workers: IntArray,
+        devices: IntArray,
         kinds: IntArray,
         alone_s: FloatArray,
         state_bytes: FloatArray,
         is_restart: IntArray,
     ) -> tuple[FloatArray, FloatArray]:
-        """(O,) what a launch at each option costs at most, and a resize of a running gang to it.
+        """(P,) what a launch costs at most, and a resize of a running gang to that size.
 
         Args:
-            kinds: (J,) rows of each job's kind.
-            alone_s, state_bytes: (J,) of each job's profile; 0 where there is none.
+            workers, devices: (P,) of each size.
+            kinds: (P,) row of the kind of its job.
+            alone_s, state_bytes: (P,) of the profile of its job; 0 where there is none.
+            is_restart: (P,) the job stops for a resize.
         """
-        rows, places = options.rows, _places(int(options.devices.max(initial=1)).bit_length())
-        uppers_s = self._at(kinds[rows], places[options.devices])
-        crowd = np.minimum(options.workers, CROWDED_WORKERS) - 1
-        profiled_s = alone_s[rows] * (1.0 + CROWDING_SHARE * crowd)
-        copy_s = np.where(is_restart, 0.0, state_bytes / STATE_BYTES_PER_S)[rows]
+        uppers_s = self._at(kinds, _places(int(devices.max(initial=1)).bit_length())[devices])
+        crowd = np.minimum(workers, CROWDED_WORKERS) - 1
+        profiled_s = alone_s * (1.0 + CROWDING_SHARE * crowd)
+        copy_s = np.where(is_restart, 0.0, state_bytes / STATE_BYTES_PER_S)
         start_s = np.maximum(uppers_s[:, 0], profiled_s + uppers_s[:, 1])
         start_s = np.maximum(start_s, LAUNCH_SPREAD * (profiled_s + uppers_s[:, 5]))
         start_s = np.maximum(start_s, 0.0)
@@ -171,7 +173,7 @@ class CostCurves:
         return start_s, np.maximum(resize_s, 0.0)
 
     def _at(self, kinds: IntArray, places: FloatArray) -> FloatArray:
-        """(O, 6) each of the curves of these (O,) kinds at these (O,) places among the cells."""
+        """(P, 6) each of the curves of these (P,) kinds at these (P,) places among the cells."""
         cells = places.astype(np.int64)
         shares, by_cell = places - cells, self.curves.transpose(0, 2, 1).reshape(-1, self.curves.shape[1])
         at = kinds * NUM_CELLS + cells

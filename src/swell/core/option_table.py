@@ -26,6 +26,15 @@ class JobOptions(NamedTuple):
 class Packed(NamedTuple):
     options: Options
     largest: IntArray  #: (J,) the most workers of each; 1 if it has none
+    places: IntArray  #: (O,) where each option is in the table; see `OptionTable.costs_at`
+
+
+class Stretch(NamedTuple):
+    """The options of some rows, one row after the other."""
+
+    places: IntArray  #: (P,) in the table
+    of: IntArray  #: (P,) which of these rows has it
+    workers: IntArray  #: (P,)
 
 
 class OptionTable:
@@ -36,6 +45,8 @@ class OptionTable:
         self._num: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) how long it is
         self._ints: IntArray = np.zeros((2, 0), dtype=np.int64)  #: workers, global batch
         self._rates: FloatArray = np.zeros(0)
+        self._costs: FloatArray = np.zeros((2, 0))  #: of a launch, and of a resize, as they were charged
+        self.uncharged: set[int] = set()  #: rows whose options have no costs yet
         self._end = 0  #: of what is in use, and of what was given up
         self._rate_of: dict[int, dict[int, float]] = {}  #: of rows that were asked for, by workers
         self.is_changed = True  #: since it was last packed
@@ -43,6 +54,7 @@ class OptionTable:
     def write(self, row: int, options: JobOptions) -> None:
         """The row's options from now on."""
         self._forget(row)
+        self.uncharged.add(row)
         num = len(options.workers)
         if row >= len(self._at):
             more = max(16, 2 * row) - len(self._at)
@@ -56,12 +68,18 @@ class OptionTable:
         self._ints[0, place], self._ints[1, place] = options.workers, options.global_batch
         self._rates[place], self._num[row] = options.rate_per_s, num
 
-    def move(self, row: int, to: int) -> None:
-        """The last row takes another one's place."""
+    def remove(self, row: int, last: int) -> None:
+        """The row is gone; the last one takes its place."""
         self._forget(row)
-        self._forget(to)
-        self._at[to], self._num[to] = self._at[row], self._num[row]
-        self._num[row] = 0
+        self.uncharged.discard(row)
+        if row == last:
+            return
+        self._forget(last)
+        if last in self.uncharged:
+            self.uncharged.remove(last)
+            self.uncharged.add(row)
+        self._at[row], self._num[row] = self._at[last], self._num[last]
+        self._num[last] = 0
 
     def rate_per_s(self, row: int, num_workers: int) -> float:
         """At this size; 0 if the job may not have it."""
@@ -72,6 +90,22 @@ class OptionTable:
             rates = self._rate_of[row] = dict(pairs)
         return rates.get(num_workers, 0.0)
 
+    def stretch(self, rows: IntArray) -> Stretch:
+        """The options of these rows."""
+        num = self._num[rows]
+        of = np.repeat(np.arange(len(rows)), num)
+        places = np.arange(len(of)) + (self._at[rows] + num - np.cumsum(num))[of]
+        return Stretch(places, of, self._ints[0, places])
+
+    def charge(self, places: IntArray, costs: tuple[FloatArray, FloatArray]) -> None:
+        """(P,) options cost so much from now on: a launch at each, and a resize to it."""
+        self._costs[:, places] = costs
+
+    def costs_at(self, places: IntArray) -> FloatArray:
+        """(2, O) of `Packed.places`."""
+        costs: FloatArray = self._costs[:, places]
+        return costs
+
     def _forget(self, row: int) -> None:
         self.is_changed = True
         self._rate_of.pop(row, None)
@@ -81,7 +115,7 @@ class OptionTable:
         count = len(devices_per_worker)
         most = int(self._num[:count].sum())
         starts, largest = np.zeros(count + 1, dtype=np.int64), np.ones(count, dtype=np.int64)
-        ints, rates = np.empty((3, most), dtype=np.int64), np.empty(most)
+        ints, rates = np.empty((4, most), dtype=np.int64), np.empty(most)
         suited(_pack, count)(
             self._at,
             self._num,
@@ -94,7 +128,7 @@ class OptionTable:
         total = int(starts[-1])
         for column in (starts, largest, ints, rates):
             column.setflags(write=False)
-        workers, devices, global_batch = ints[:, :total]
+        workers, devices, global_batch, places = ints[:, :total]
         options = Options(
             starts=starts,
             workers=workers,
@@ -103,7 +137,7 @@ class OptionTable:
             rate_per_s=rates[:total],
         )
         self.is_changed = False
-        return Packed(options, largest)
+        return Packed(options, largest, places)
 
     def _make_room(self, num: int) -> None:
         """For so many more, with what was given up left out."""
@@ -114,6 +148,7 @@ class OptionTable:
         more = max(LEAST_ROOM, len(kept) + num)
         self._ints = np.pad(self._ints.take(kept, axis=1), ((0, 0), (0, more)))
         self._rates = np.pad(self._rates[kept], (0, more))
+        self._costs = np.pad(self._costs[:, kept], ((0, 0), (0, more)))
 
 
 def _pack(
@@ -134,6 +169,7 @@ def _pack(
             if devices > most_devices[row]:
                 break
             packed[0, end], packed[1, end], packed[2, end] = ints[0, place], devices, ints[1, place]
+            packed[3, end] = place
             packed_rates[end] = rates[place]
             largest[row] = ints[0, place]
             end += 1

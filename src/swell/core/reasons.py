@@ -31,10 +31,12 @@ class PlanAccount:
 
     @cached_property
     def codes(self) -> Sequence[str]:
-        codes = list(self.allocation.account.codes)
-        for row in np.flatnonzero(self.steadied.workers != self.allocation.workers).tolist():
-            codes[row] = "waiting" if self.steadied.workers[row] == 0 else "held"
-            if self.snapshot.job_ids[row] in self.backing_off:
+        codes, workers = list(self.allocation.account.codes), self.steadied.workers
+        rows = np.flatnonzero(workers != self.allocation.workers)
+        for row, num in zip(rows.tolist(), workers[rows].tolist(), strict=True):
+            codes[row] = "held" if num else "waiting"
+        for row in map(self.snapshot.row_of.__getitem__, self.backing_off):
+            if workers[row] != self.allocation.workers[row]:
                 codes[row] = "backoff"
         for job_id in sorted(self.placement.moved):
             row = self.snapshot.row_of[job_id]

@@ -299,14 +299,19 @@ class HeadState(KeptState, kw_only=True):
         is_known = record.is_plannable or record.id in self.table
         return is_known or record.phase.holds_devices or record.id in self.holdings
 
-    def write_rows(self) -> None:
-        """Bring all that is kept of records up to date with those that changed; forget those that ended."""
+    def write_rows(self, written: Collection[str] = ()) -> None:
+        """Bring all that is kept of records up to date with those that changed; forget those that ended.
+
+        Args:
+            written: ids of jobs whose rows are up to date.
+        """
         if not self._dirty:
             return
         records = [self.records[job_id] for job_id in sorted(self._dirty)]
         for record in records:
             if record.is_plannable:
-                self._write_row(record)
+                if record.id not in written:
+                    self._write_row(record)
             else:
                 self._remove_row(record)
             self._special.note(record)
@@ -441,7 +446,7 @@ class HeadState(KeptState, kw_only=True):
             self._write_row(self.records[job_id])
         self._dirty, self._relearnt = set(self.records), set()
         self.unshown = set(self.records)
-        self.write_rows()
+        self.write_rows(frozenset(saved.rows))
 
 
 def _tenants_of(records: list[JobRecord]) -> Tenants:

@@ -17,7 +17,6 @@ from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs, with_waits
 from swell.model.job import Elasticity
-from swell.model.options import Options
 from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
 
 #: A job's last stretch is never believed to be shorter: reports, not beliefs, end jobs.
@@ -174,11 +173,11 @@ class JobTable:
         last_id, last_code, last_kind = self.ids.pop(), self.codes.pop(), self._kinds.pop()
         last = len(self.ids)
         self._arrivals.remove(row, last)
+        self._options.remove(row, last)
         if last_id == job_id:
             return
         self.ids[row], self.codes[row], self._kinds[row] = last_id, last_code, last_kind
         self._row[last_id] = row
-        self._options.move(last, row)
         for columns in (self._fixed_floats, self._fixed_ints, self._floats, self._ints):
             columns[:, row] = columns[:, last]
 
@@ -196,10 +195,10 @@ class JobTable:
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         self._write_due()
-        options, largest = self._pack(num_devices, lent.num_unpromised)
-        rows = self._copied()
+        packed, rows = self._pack(num_devices, lent.num_unpromised), self._copied()
+        options, largest, _ = packed
         means = mean_costs(costs, rows, largest)
-        option_start_s, option_resize_s = self._charge(costs, options, rows)
+        option_start_s, option_resize_s = self._charge(costs, packed, rows)
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
@@ -246,16 +245,35 @@ class JobTable:
             self._upper_costs = None
         return self._packed
 
-    def _charge(self, costs: ChangeCosts, options: Options, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    def _charge(self, costs: ChangeCosts, packed: Packed, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """The very same as long as neither options nor what was measured change."""
-        has_changed = self._curves.refresh(costs.upper)
-        if self._upper_costs is None or has_changed:
-            floats, ints = rows
-            start_s, resize_s = self._curves.costs_of(
-                options, ints["kind"], floats["own_start_s"], floats["state_bytes"], ints["is_restart"]
-            )
+        others = self._curves.refresh(costs.upper)
+        if others or self._options.uncharged:
+            self._charge_again(others, rows)
+            self._upper_costs = None
+        if self._upper_costs is None:
+            start_s, resize_s = self._options.costs_at(packed.places)
             self._upper_costs = read_only(start_s), read_only(resize_s)
         return self._upper_costs
+
+    def _charge_again(self, kinds: list[int], rows: Rows) -> None:
+        """Jobs of these kinds, and those with other options than before."""
+        floats, ints = rows
+        is_due = np.isin(ints["kind"], kinds)
+        is_due[list(self._options.uncharged)] = True
+        due = np.flatnonzero(is_due)
+        places, of, workers = self._options.stretch(due)
+        jobs = due[of]
+        costs = self._curves.costs_of(
+            workers,
+            workers * ints["devices_per_worker"][jobs],
+            ints["kind"][jobs],
+            floats["own_start_s"][jobs],
+            floats["state_bytes"][jobs],
+            ints["is_restart"][jobs],
+        )
+        self._options.charge(places, costs)
+        self._options.uncharged.clear()
 
     def _fixed(self, name: str) -> IntArray:
         """(J,) column of what stays as it is."""

@@ -122,11 +122,10 @@ class HeadThread:
 
         A job whose folder tells of an end is open again: the journal is an older copy.
         """
-        for view in self._board.jobs():
-            if view.phase.is_end:
+        for job_id in self._board.open_ids():
+            if self._folders.has_note_of_open_job(job_id):
                 continue
-            self._folders.forget_end(view.id)
-            if not self._folders.has_note(view.id) and (submission := self._store.submission(view.id)):
+            if (submission := self._store.submission(job_id)) is not None:
                 self._folders.note_submitted(submission)
 
     def start(self) -> None:

@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,15 @@ class JobFolders:
         if (self.path / view.id).is_dir():
             self._write(view.id, ENDED, view)
 
-    def forget_end(self, job_id: str) -> None:
-        """Remove `ended.json`, because the job is open again."""
-        (self.path / job_id / ENDED).unlink(missing_ok=True)
+    def has_note_of_open_job(self, job_id: str) -> bool:
+        """Whether the folder has a `job.json`. An `ended.json` is removed: the job is open.
 
-    def has_note(self, job_id: str) -> bool:
-        """Whether the folder has a `job.json`."""
-        return (self.path / job_id / SUBMITTED).exists()
+        A start asks this of each open job, so no `Path` is made.
+        """
+        folder = f"{self.path}/{job_id}"
+        with suppress(FileNotFoundError):
+            os.unlink(f"{folder}/{ENDED}")
+        return os.path.exists(f"{folder}/{SUBMITTED}")
 
     def submitted(self, job_id: str) -> JobSubmitted | None:
         """None if there is no such file, or it cannot be read."""

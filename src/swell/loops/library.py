@@ -5,6 +5,7 @@ numba translates the loops, the machine's C compiler links them with `shim.c`. T
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sysconfig
@@ -144,6 +145,10 @@ def _link(objects: Path, library: Path) -> None:
     _run([*common, *plain, "-c", str(NUMBA / "core/runtime/nrt.cpp"), "-o", str(allocation)])
     parts = [str(objects), str(shim), str(allocation)]
     _run([*common, "-shared", "-Wl,--gc-sections", "-s", *parts, "-lm", "-o", str(library)])
+    try:
+        ctypes.CDLL(str(library), mode=os.RTLD_NOW)
+    except OSError as error:  # a loop calls a function of NumPy that is not machine code alone
+        raise CannotBuild(f"the loops need more than the library has: {error}; write it as a loop") from error
 
 
 def _run(command: list[str]) -> None:

@@ -178,8 +178,10 @@ def _search(
     num = len(starts) - 1
     up, down = np.zeros(num + 1, dtype=np.int64), np.zeros(num + 1, dtype=np.int64)
     for level in range(num - 1, -1, -1):
-        up[level] = up[level + 1] + max(devices[starts[level] : starts[level + 1]].max(), 0)
-        down[level] = down[level + 1] + max(-devices[starts[level] : starts[level + 1]].min(), 0)
+        most, least = 0, 0
+        for candidate in range(starts[level], starts[level + 1]):
+            most, least = max(most, devices[candidate]), min(least, devices[candidate])
+        up[level], down[level] = up[level + 1] + most, down[level + 1] - least
     state, lost = np.empty((3, max_work + 2), dtype=np.int64), np.empty(max_work + 2)
     state[:, 0], lost[0] = -1, 0.0
     state[EXTRA, 0] = 0
@@ -212,9 +214,13 @@ def _search(
             idle = left - state[EXTRA, at]
             if idle >= 0 and lost[at] + price * idle < best_loss - tie:
                 best, best_loss = at, lost[at] + price * idle
+    row = num - 1
     while best > 0:
-        if state[PICK, best] >= 0:
-            picked[np.searchsorted(starts, state[PICK, best], side="right") - 1] = state[PICK, best]
+        pick = state[PICK, best]
+        if pick >= 0:
+            while starts[row] > pick:
+                row -= 1
+            picked[row] = pick
         best = state[BEFORE, best]
     return work <= max_work
 

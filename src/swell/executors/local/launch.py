@@ -15,8 +15,8 @@ import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.address import address_path, lock_path, read_address, try_lock
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
-from swell.executors.local.agent.process import address_path, lock_path, read_address, try_lock
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import read_tail

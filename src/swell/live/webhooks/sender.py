@@ -9,8 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-
-import httpx
+from typing import TYPE_CHECKING
 
 from swell import __version__
 from swell.live.webhooks.counts import WebhookCounts
@@ -19,6 +18,9 @@ from swell.live.webhooks.signature import signature
 from swell.live.webhooks.spool import MOST, MOST_OF_ADDRESS, Spool
 from swell.model.lengths import span
 from swell.model.webhook import place_of
+
+if TYPE_CHECKING:
+    import httpx
 
 #: An address that does not answer so soon has not taken the message.
 ANSWER_WITHIN_S = 10.0
@@ -69,12 +71,12 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
+        self._http: httpx.AsyncClient | None = None  #: made for the first message; most platforms send none
         self._thread = threading.Thread(target=self._run, name="swell-webhooks", daemon=True)
 
     # ------------------------------------------------------------ any thread
     def start(self) -> None:
         """Also takes up what an earlier daemon has left."""
-        self._http = _new_client()  # here, so that its failure is not that of a thread, unheard
         left = self._spool.messages()
         self._left = {message.id for message in left}
         self._thread.start()
@@ -105,11 +107,17 @@ class Sender:
         # httpx logs whole addresses at this level, and they may hold secrets.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        async with self._http:
-            await self._is_over.wait()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._is_over.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._http is not None:
+            await self._http.aclose()
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._http is None:
+            self._http = _new_client()
+        return self._http
 
     def _accept(self, message: WebhookMessage) -> None:
         if message.id in self._ids:
@@ -175,6 +183,8 @@ class Sender:
 
     async def _fault_of(self, message: WebhookMessage) -> str:
         """Make the request; why it was not taken, without the address; empty: it was."""
+        import httpx  # which a platform without webhooks never needs
+
         body, timestamp_s = message.body.encode(), int(self._wall_s())
         headers = {
             "content-type": "application/json",
@@ -186,7 +196,7 @@ class Sender:
         try:
             async with (
                 asyncio.timeout(ANSWER_WITHIN_S),
-                self._http.stream("POST", message.url, content=body, headers=headers) as answer,
+                self._client().stream("POST", message.url, content=body, headers=headers) as answer,
             ):
                 return "" if answer.is_success else _told_of(answer.status_code)
         except TimeoutError:
@@ -235,6 +245,8 @@ class Sender:
 
 def _new_client() -> httpx.AsyncClient:
     """With proxies and certificates of the environment, or without these if one of them cannot be used."""
+    import httpx
+
     try:
         return _client(has_environment=True)
     except (ImportError, ValueError, OSError, httpx.InvalidURL) as error:  # its text may hold a password
@@ -248,6 +260,8 @@ def _new_client() -> httpx.AsyncClient:
 
 
 def _client(has_environment: bool) -> httpx.AsyncClient:
+    import httpx
+
     return httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S, trust_env=has_environment)
 
 

@@ -15,7 +15,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.objective import Objective, bid_of
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, need_of, takers_of
-from swell.policies.elasticflow.standing import StandingPlans
+from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
@@ -23,19 +23,18 @@ from swell.policies.refusing import LazyRefusals
 
 
 def admit(
-    snapshot: Snapshot, levels: Levels, standing: StandingPlans, objective: Objective | None = None
+    snapshot: Snapshot, levels: Levels, objective: Objective | None = None
 ) -> tuple[PromisePlanner, Promises, LazyRefusals, RecentDemand]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
 
     Args:
-        standing: the plans of the last decision.
         objective: which of those that fit are worth it; None: all are.
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
     promised = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
     planner = PromisePlanner(snapshot, takers_of(snapshot, levels), all_free(snapshot))
-    kept = planner.keep(standing, promised)
+    kept = planner.keep(remembered(snapshot, levels), promised)
     refusals = LazyRefusals()
     newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
     gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers))

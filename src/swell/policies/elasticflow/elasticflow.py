@@ -18,12 +18,12 @@ from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import ManyJobs, Objective
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.elasticflow.shares import NONE, Queue, Shares, share
-from swell.policies.elasticflow.standing import remembered, to_remember, written
+from swell.policies.elasticflow.standing import remembered_soft, to_remember, written
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
-from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S, Plans
+from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
 
 CrowdedShare = Annotated[
     float,
@@ -96,9 +96,8 @@ class ElasticFlow(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
-        standing = remembered(snapshot, levels)
-        planner, promises, refusals, demand = admit(snapshot, levels, standing, self._objective())
-        queue = _queue(snapshot, levels, planner, promises, refusals, standing.soft)
+        planner, promises, refusals, demand = admit(snapshot, levels, self._objective())
+        queue = _queue(snapshot, levels, planner, promises, refusals)
         shares = share(snapshot, levels, planner, promises, queue, refusals)
         return Allocation(
             options=snapshot.options,
@@ -125,16 +124,11 @@ def _queue(
     planner: PromisePlanner,
     promises: Promises,
     refusals: Mapping[int, Refusal],
-    plans: Plans,
 ) -> Queue:
-    """Groups in order of service.
-
-    Args:
-        plans: the standing ones of soft jobs; written.
-    """
     is_other = promises.grade < 0
     if refusals:
         is_other[list(refusals)] = False
+    plans = remembered_soft(snapshot, levels)
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT

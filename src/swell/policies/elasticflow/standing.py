@@ -25,7 +25,6 @@ class StandingPlans:
     plans: Plans  #: (J,) of promised jobs; none for jobs that had none
     #: (J,) the same, but for jobs that have gone to another level than that, the plan for after it
     after_change: Plans
-    soft: Plans  #: (J,) of soft jobs that could be on time
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +86,25 @@ def remembered(snapshot: Snapshot, levels: Levels) -> StandingPlans:
     One that goes through a size that its job may not have any more is forgotten.
     """
     plans, memory = no_plans(snapshot.num_jobs), snapshot.memory
-    soft = no_plans(snapshot.num_jobs)
-    if "soft" in memory:
-        _read_all(snapshot, levels, WrittenPlans.read(memory["soft"]), soft)
     if "plans" not in memory:
-        return StandingPlans(plans, plans, soft)
+        return StandingPlans(plans, plans)
     _read_all(snapshot, levels, WrittenPlans.read(memory["plans"]), plans)
     changed = WrittenPlans.read(memory["after_change"])
     rows, held = changed.rows_in(snapshot), np.append(snapshot.held_workers, -1)  # -1: of one that is gone
     has_changed = held[rows] == changed.went_to
     if not has_changed.any():
-        return StandingPlans(plans, plans, soft)
+        return StandingPlans(plans, plans)
     after_change = copy_of(plans)
     _read_all(snapshot, levels, changed, after_change, has_changed)
-    return StandingPlans(plans, after_change, soft)
+    return StandingPlans(plans, after_change)
+
+
+def remembered_soft(snapshot: Snapshot, levels: Levels) -> Plans:
+    """(J,) plans that soft jobs had at the last decision, from now on; none for other jobs."""
+    plans = no_plans(snapshot.num_jobs)
+    if "soft" in snapshot.memory:
+        _read_all(snapshot, levels, WrittenPlans.read(snapshot.memory["soft"]), plans)
+    return plans
 
 
 def _read_all(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import fcntl
 import logging
 import os
 import sys
@@ -19,6 +18,7 @@ import msgspec
 
 from swell.executors.gang.gang_settings import Conduct
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.address import address_path, lock_path, try_lock
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import DEFAULT_CALL, CrewOptions, advertised_by
 from swell.executors.local.agent.supervisor import Crew, NewDoor
@@ -57,31 +57,6 @@ def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
     if num_strays:
         log.warning("ended %d processes that jobs of an earlier agent had left behind", num_strays)
     return descriptor
-
-
-def try_lock(descriptor: int) -> bool:
-    """Take the lock without waiting. False if another process holds it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def lock_path(state_dir: Path) -> Path:
-    return state_dir / "agent.lock"
-
-
-def address_path(state_dir: Path) -> Path:
-    return state_dir / "agent.json"
-
-
-def read_address(state_dir: Path) -> AgentAddress | None:
-    """Where an agent listens, or listened; None if there never was one, or it ended in order."""
-    try:
-        return msgspec.json.decode(address_path(state_dir).read_bytes(), type=AgentAddress)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
 
 
 def write_address(state_dir: Path, address: AgentAddress) -> None:

@@ -1,0 +1,99 @@
+"""What is installed without extras is enough to schedule, and what is not names its extra."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import swell.cli
+from swell.api.intake import is_installed
+from swell.cli import extras
+from swell.cli.extras import require
+from swell.model.errors import InvalidInput
+from swell.policies.registry import InvalidParameter, check_parameter
+
+EXTRAS = (
+    "matplotlib",
+    "numba",
+    "llvmlite",
+    "opentelemetry.sdk",
+    "ray",
+    "scipy",
+    "sklearn",
+    "tensorboardX",
+    "torch",
+)
+#: Modules of commands import what they need when they run: this is what `up`, `simulate` and `page` do then.
+AT_WORK = (
+    "swell.api.daemon", "swell.api.server", "swell.assemble", "swell.executors.local.agent.process",
+    "swell.executors.local.devices", "swell.live.platform", "swell.policies.registry",
+    "swell.sim.html_report", "swell.sim.result_tables", "swell.sim.simulate",
+)  # fmt: skip
+#: Written for those who have the extra, and imported after it was looked for.
+NEEDS_AN_EXTRA = {"swell.cli.curve_picture"}
+PROGRAM = """
+import importlib, sys
+
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == extra or name.startswith(extra + ".") for extra in {extras!r}):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Missing())
+for module in {modules!r}:
+    importlib.import_module(module)
+"""
+
+
+def test_commands_and_a_platform_import_no_extra() -> None:
+    folder = Path(swell.cli.__file__).parent
+    commands = {f"swell.cli.{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__"}
+    modules = [*sorted(commands - NEEDS_AN_EXTRA), *AT_WORK]
+    program = PROGRAM.format(extras=EXTRAS, modules=modules)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "is_installed", lambda module: module != "sklearn" and is_installed(module))
+    require(["matplotlib"], "--plot", "plots")
+    with pytest.raises(InvalidInput, match=r"the demo needs scikit-learn for .*pip install 'swell\[demo\]'"):
+        require(["torch", "sklearn", "matplotlib"], "the demo", "demo")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "metrics job --plot curves.png",
+        "simulate log.csv --cluster 1x8 --plot pictures",
+        "repro hu",
+        "demo",
+    ],
+)
+def test_it_looks_before_it_does_anything(words: str) -> None:
+    """There is no such job, log or data, which would be told first."""
+    program = (
+        "import sys\n"
+        "from importlib.machinery import PathFinder\n"
+        "find = PathFinder.find_spec\n"
+        "out = {'matplotlib', 'scipy'}\n"
+        "PathFinder.find_spec = lambda name, *more: None if name in out else find(name, *more)\n"
+        "from swell.cli.main import main\n"
+        f"sys.argv[1:] = {words.split()!r}\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert "needs matplotlib" in done.stderr and "pip install 'swell[" in done.stderr, done.stderr
+
+
+def test_the_exact_search_of_hu_is_refused_without_its_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_parameter("hu", "max_nodes", 10.0)
+    monkeypatch.setattr("swell.policies.hu.find_spec", lambda module: None)
+    check_parameter("hu", "max_nodes", 0.0)
+    with pytest.raises(InvalidParameter, match=r"swell\[repro\]"):
+        check_parameter("hu", "max_nodes", 10.0)
