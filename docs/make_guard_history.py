@@ -35,7 +35,7 @@ def draw(axes: Axes, lines: list[Line], figure: Figure) -> None:
 
 def main() -> None:
     """Draw one small picture for each figure that any commit has."""
-    lines = sorted(read_lines(), key=lambda line: line["committed_at"])
+    lines = read_lines()
     shown = [figure for figure in FIGURES if any(line[figure.name] for line in lines)]
     num_rows = -(-len(shown) // NUM_COLUMNS)
     picture, grid = plt.subplots(
