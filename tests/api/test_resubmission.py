@@ -15,6 +15,7 @@ from tests.live.test_platform import until
 from swell.api import job_calls
 from swell.api.client import ApiError, Client, InvalidJob, NoPlatform, Unavailable
 from swell.api.transport import Transport
+from swell.api.unix_http import Answer, Headers
 from swell.model.event import Outcome
 from swell.model.job import AfterRefusal, Phase
 
@@ -65,26 +66,18 @@ def test_a_key_answers_the_same_request_with_the_same_job(
     assert [answer.status_code for answer in kinds] == [201, 200]
 
 
-class Breaks(httpx.BaseTransport):
-    """A line that breaks after the request has arrived, so many times."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-        self._line = httpx.HTTPTransport()
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        response = self._line.handle_request(request)
-        if self.times > 0:
-            self.times -= 1
-            response.read()
-            raise httpx.RemoteProtocolError("the line broke")
-        return response
-
-
 def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Of a line that breaks after the request has arrived, so many times."""
     line = Transport(stage.folder, stage.client.endpoint, stage.folder.read_token())
-    broken = httpx.Client(base_url=url_of(stage), headers=line._http.headers, transport=Breaks(times))
-    monkeypatch.setattr(line, "_http", broken)
+    whole, breaks = line._http.request, iter(range(times))
+
+    def request(method: str, target: str, headers: Headers, content: bytes | None, within_s: float) -> Answer:
+        answer = whole(method, target, headers, content, within_s)
+        if next(breaks, None) is not None:
+            raise ConnectionError("the line broke")
+        return answer
+
+    monkeypatch.setattr(line._http, "request", request)
     return Client(line)
 
 
