@@ -15,7 +15,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 @pytest.fixture
 def start_agent(tmp_path: Path) -> Iterator[Callable[..., FakeAgent]]:
-    """Make an agent for one job; keyword arguments are fields of its Welcome."""
+    """Make an agent for one job; keyword arguments are its own, or fields of its Welcome."""
     agents: list[FakeAgent] = []
 
     def start(**fields: object) -> FakeAgent:
