@@ -95,8 +95,10 @@ def check_learned(tmp_path_factory: pytest.TempPathFactory) -> CheckLearned:
 
 
 def weights_of_epochs(folder: Path, epochs: int) -> list[Any]:
-    words, environ = [sys.executable, PLANE, str(epochs)], os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(words, cwd=folder, env=environ, check=True, capture_output=True)
+    environ = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [sys.executable, PLANE, str(epochs)], cwd=folder, env=environ, check=True, capture_output=True
+    )
     found = [json.loads(line) for line in (folder / "weights-of-epochs").read_text().splitlines()]
     shutil.rmtree(folder)
     assert len(found) == epochs

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import patch
 
 import msgspec
 
@@ -86,7 +87,7 @@ def _hold(path: Path) -> None:
             time.sleep(0.005)
         return make_step(run, loss)
 
-    Run.step = step  # type: ignore[method-assign]
+    patch.object(Run, "step", step).start()
 
 
 class FakeAgent:
