@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray \
+.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray \
 	repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -15,6 +15,10 @@ demo: $(STAMP)
 # With compiled modules on disk even where the environment asks for none: tests start hundreds of programs.
 test: $(STAMP)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# For the inner loop: no processes, and few examples of each law. Which tests these are: tests/workers.py.
+test-quick: $(STAMP)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --quick
 
 test-soak: $(STAMP)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
