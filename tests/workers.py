@@ -39,6 +39,10 @@ LONG = (
     "tests/core/test_deadline_changes.py",
     "tests/core/test_hysteresis.py",
     "tests/core/test_liveness.py",
+    "tests/policies/test_bftrainer.py",
+    "tests/policies/test_flowcon_fit.py",
+    "tests/sim/test_audit.py",
+    "tests/sim/test_bound.py",
 )
 
 
