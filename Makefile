@@ -8,7 +8,7 @@ DEV := $(VENV)/.installed-dev
 # Inner loops as machine code, built anew when a file with such a loop has changed.
 LOOPS := src/swell/_loops.abi3.so
 
-.PHONY: demo test test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -26,6 +26,10 @@ wheel: $(DEV) $(LOOPS)
 # With compiled modules on disk even where the environment asks for none: tests start hundreds of programs.
 test: $(DEV) $(LOOPS)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+# For the inner loop: no processes, and few examples of each law. Which tests these are: tests/workers.py.
+test-quick: $(DEV) $(LOOPS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --quick
 
 test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
@@ -108,10 +112,10 @@ bench-ray: $(DEV) $(LOOPS)
 
 # This tree beside the baseline and the anchors of benchmarks/guard.toml, and a line in benchmarks/guard.csv: five minutes
 # of two cores with nothing beside. BASE=COMMIT is another baseline. The environments are built first, once, in .bench-guard.
-bench-guard: $(STAMP)
+bench-guard: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.guard $(if $(BASE),--base $(BASE)) $(OPTIONS)
 
-bench-guard-environments: $(STAMP)
+bench-guard-environments: $(DEV)
 	$(BIN)/python -m benchmarks.guard --environments $(if $(BASE),--base $(BASE))
 
 # Tables and pictures of docs/results, from the papers' public inputs: make repro DATA=FOLDER

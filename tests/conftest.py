@@ -1,7 +1,8 @@
 """How Hypothesis runs here: the same examples each time, and no time limit for one on a busy machine.
 
 `pytest --hypothesis-profile=explore` looks for new ones. Laws of each of the policies, the slowest, have a
-share of a profile's number (`tests/examples.py`), which is larger with `thorough`, in `make test-soak`.
+share of a profile's number (`tests/examples.py`), which is larger with `thorough`, in `make test-soak`, and
+smaller with `quick`, in `make test-quick`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from hypothesis import settings
-from tests.workers import ProcessesFirst, give_way, is_computing
+from tests.workers import ProcessesFirst, give_way, is_computing, is_quick
 
 from swell import compiled
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=400)
 settings.register_profile("swell", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=6)
 settings.load_profile("swell")
 
 #: Holds temporary files if it has room: thousands are written through to a disk, which takes 5 ms each.
@@ -50,8 +52,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="the tests of `make test-quick`: tests/workers.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     give_way()
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `--quick` leaves out is not even imported."""
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return True if config.getoption("--quick") and not is_quick(path) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

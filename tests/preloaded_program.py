@@ -7,6 +7,7 @@ is read when modules are imported: a forked process would not see them.
 
 from __future__ import annotations
 
+import gc
 import os
 import selectors
 import signal
@@ -217,6 +218,8 @@ def become(order: Order, descriptors: list[int]) -> None:
 if __name__ == "__main__":
     for name in PRELOAD:
         __import__(name)
+    gc.collect()
+    gc.freeze()  # or each forked process goes through all that was imported, half a second at its end alone
     serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv[0] = str(Path(sys.modules["swell.cli.main"].__file__ or ""))
     sys.modules["swell.cli.main"].main()

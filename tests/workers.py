@@ -1,7 +1,9 @@
-"""Which worker of `make test` runs which file of tests.
+"""Which worker of `make test` runs which file of tests, and which tests `make test-quick` has.
 
 Tests of processes wait for a third of their time, but where more of them run at once than there are cores,
 jobs break promises. So a worker beside takes no such test: it computes, with less weight, while others wait.
+
+`make test-quick` has the tests of computing folders, few examples of each law, and not the files in `LONG`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,28 @@ COMPUTING = tuple(
         "throughput", "wire",
     )
 )  # fmt: skip
+
+
+#: Files of these folders whose tests start programs, or simulate for long.
+LONG = (
+    "tests/api/test_doctor.py",
+    "tests/api/test_fuzz.py",
+    "tests/api/test_roles.py",
+    "tests/core/test_borrowed.py",
+    "tests/core/test_deadline_changes.py",
+    "tests/core/test_hysteresis.py",
+    "tests/core/test_liveness.py",
+    "tests/policies/test_bftrainer.py",
+    "tests/policies/test_flowcon_fit.py",
+    "tests/sim/test_audit.py",
+    "tests/sim/test_bound.py",
+)
+
+
+def is_quick(path: str) -> bool:
+    """Whether `make test-quick` has this file, or files in this folder: a path from the repository's root."""
+    is_inside = path.startswith(COMPUTING) and path not in LONG
+    return is_inside or f"{path}/".startswith(COMPUTING) or any(f.startswith(f"{path}/") for f in COMPUTING)
 
 
 def is_computing(nodeid: str) -> bool:

@@ -1,4 +1,4 @@
-"""Six jobs, and a new one for each that ends while there are faults to come."""
+"""Some jobs, and a new one for each that ends while there are faults to come."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from swell.model.view import JobView
 
 SCRIPT = Path(__file__).with_name("tally.py")
 BATCH, NUM_SAMPLES = 64, 512
-NUM_OPEN = 6
 #: Deadlines far enough away that no fault can break one, near enough that plans are made for them.
 DEADLINE = "now+6h"
 
@@ -30,14 +29,19 @@ class Job:
 
 
 class Jobs:
-    def __init__(self, swell: Program, folder: Path, chance: Random, epochs: tuple[int, int]) -> None:
+    """So many open at a time, each of as many epochs as chance says within a range."""
+
+    def __init__(
+        self, swell: Program, folder: Path, chance: Random, epochs: tuple[int, int], num_open: int
+    ) -> None:
         self._swell, self._folder, self._chance, self._epochs = swell, folder, chance, epochs
+        self._num_open = num_open
         self.every: dict[str, Job] = {}
 
     def refill(self, views: list[JobView]) -> None:
         """The platform is up."""
         num_open = sum(not view.phase.is_end for view in views)
-        for _ in range(NUM_OPEN - num_open):
+        for _ in range(self._num_open - num_open):
             self.submit()
 
     def prepare(self, is_new: bool = False) -> tuple[Job, list[object]]:

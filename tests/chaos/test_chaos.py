@@ -1,4 +1,4 @@
-"""The standing test: random faults of all kinds, one after the other, on six jobs at a time.
+"""The standing test: random faults of all kinds, one after the other, on several jobs at a time.
 
 At the end every job has succeeded, or failed by its own fault, each sample was seen exactly once an epoch,
 the journal leads to the same commands again, and nothing is left behind. `make test-chaos` strikes 300 times;
@@ -27,8 +27,16 @@ from swell.model.view import JobView
 
 pytest.importorskip("torch")
 
-#: Epochs of a job: a short life in `make test`, one of several faults in the long run.
-SHORT, LONG = (6, 20), (20, 120)
+
+@dataclass(frozen=True)
+class Life:
+    """Of a platform."""
+
+    num_faults: int
+    epochs: tuple[int, int]  #: of a job: at least, at most
+    num_open: int  #: jobs at a time
+
+
 END_WITHIN_S = 600.0
 
 
@@ -48,14 +56,15 @@ def places(tmp_path: Path) -> Iterator[Places]:
         yield Places(state, has_own_disk, Path(temporary))
 
 
-def live(places: Places, folder: Path, seed: int, num_faults: int, epochs: tuple[int, int]) -> None:
+def live(places: Places, folder: Path, seed: int, life: Life) -> None:
     chance, wall = Random(seed), WallClock(folder)
     swell = Program(places.state, {**wall.environ, "TMPDIR": str(places.temporary)})
-    scene = Scene(swell, wall, chance, Jobs(swell, folder, chance, epochs), folder, places.has_own_disk)
+    jobs = Jobs(swell, folder, chance, life.epochs, life.num_open)
+    scene = Scene(swell, wall, chance, jobs, folder, places.has_own_disk)
     begun_s = time.monotonic()
     try:
         scene.up()
-        for number, name in enumerate(_order(chance, num_faults), start=1):
+        for number, name in enumerate(_order(chance, life.num_faults), start=1):
             scene.ensure_up()
             refill(scene, scene.jobs)
             scene.told.append(name)
@@ -103,7 +112,9 @@ def _say(text: str) -> None:
 
 @pytest.mark.timeout(300)
 def test_six_faults(places: Places, tmp_path: Path) -> None:
-    live(places, tmp_path, seed=int(os.environ.get("CHAOS_SEED", "1")), num_faults=6, epochs=SHORT)
+    """Half as many jobs at a time as in the long run: each starts processes that import torch."""
+    life = Life(num_faults=6, epochs=(6, 20), num_open=3)
+    live(places, tmp_path, int(os.environ.get("CHAOS_SEED", "1")), life)
 
 
 @pytest.mark.soak
@@ -111,4 +122,5 @@ def test_six_faults(places: Places, tmp_path: Path) -> None:
 @pytest.mark.timeout(7200)
 def test_three_hundred_faults(places: Places, tmp_path: Path) -> None:
     num_faults = int(os.environ.get("CHAOS_FAULTS", "300"))
-    live(places, tmp_path, int(os.environ.get("CHAOS_SEED", "1")), num_faults, LONG)
+    life = Life(num_faults, epochs=(20, 120), num_open=6)
+    live(places, tmp_path, int(os.environ.get("CHAOS_SEED", "1")), life)

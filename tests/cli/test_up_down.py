@@ -114,11 +114,11 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     assert re.search(
         rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}\n", up.stdout
     )
-    assert start_swell("nodes", "--state", state).returncode == 0
+    assert run_swell("nodes", "--state", state).returncode == 0
     assert oct(state.stat().st_mode & 0o777) == "0o700"
 
     fails(
-        start_swell("up", "--state", state),
+        run_swell("up", "--state", state),
         1,
         f"in use by a running platform (pid {pid_of(state)})",
         "swell down",
@@ -128,7 +128,7 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     assert (down.returncode, down.stderr) == (0, "")
     assert f"stopped the platform (pid {pid})" in down.stdout
     assert not is_running(pid)
-    assert "nothing to stop" in start_swell("down", "--state", state).stdout
+    assert "nothing to stop" in run_swell("down", "--state", state).stdout
 
 
 def test_without_torch_up_and_submit_say_at_once_how_to_get_it(state: Path, script: Path) -> None:

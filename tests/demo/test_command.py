@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.preloaded_program import preloaded
 
 
 @pytest.mark.parametrize(
@@ -22,14 +21,9 @@ import pytest
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
     (tmp_path / "taken").write_text("a file")
     (tmp_path / "temporary").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "swell.cli.main", "demo", *arguments],
-        cwd=tmp_path,
-        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    environ = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
+    program = preloaded(environ.get("PYTHONPATH", ""))
+    done = program.run("demo", *arguments, environ=environ, timeout_s=60.0, folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith(f"swell: {says}")
     assert len(done.stderr.splitlines()) == 1

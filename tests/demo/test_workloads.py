@@ -1,4 +1,8 @@
-"""Each script as a reader would try it: alone, by its path, for an epoch or two."""
+"""Each script as a reader would try it: alone, by its path, for an epoch or two.
+
+One is a program of its own. The others are forked from a process that has imported torch: they would spend
+most of their time on that.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.train.fake_agent import fork_script
 
 import swell.demo
 
@@ -30,33 +35,25 @@ SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """All at once: most of their time is the import of torch."""
-    folder = Path(swell.demo.__file__).parent
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    started = {
-        script: subprocess.Popen(
-            [sys.executable, str(folder / script), *arguments],
-            cwd=elsewhere,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},  # four at once on few cores
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for script, (arguments, _, _) in SHORT.items()
-    }
-    yield started
-    for process in started.values():
-        process.kill()
-        process.communicate()
+OWN_PROGRAM = "gru.py"
+LIMIT_S = 100.0
 
 
 @pytest.mark.parametrize("script", SHORT)
-def test_runs_alone_and_begins_to_learn(script: str, runs: dict[str, subprocess.Popen[str]]) -> None:
-    _, metric, is_good = SHORT[script]
-    output, errors = runs[script].communicate(timeout=100)
-    assert runs[script].returncode == 0, errors
-    values = [float(value) for value in re.findall(rf"{metric}=(\S+)", output)]
-    assert values, output
+def test_runs_alone_and_begins_to_learn(script: str, tmp_path: Path) -> None:
+    arguments, metric, is_good = SHORT[script]
+    path, log = Path(swell.demo.__file__).parent / script, tmp_path / "log"
+    environ = {"OMP_NUM_THREADS": "1"}
+    if script == OWN_PROGRAM:
+        with log.open("wb") as file:
+            words = [sys.executable, str(path), *arguments]
+            subprocess.run(
+                words, cwd=tmp_path, env=os.environ | environ, stdout=file, stderr=file, timeout=LIMIT_S
+            ).check_returncode()
+    else:
+        process = fork_script(path, arguments, log, environ)
+        process.join(LIMIT_S)
+        assert process.exitcode == 0, log.read_text()
+    values = [float(value) for value in re.findall(rf"{metric}=(\S+)", log.read_text())]
+    assert values, log.read_text()
     assert is_good(values[-1])

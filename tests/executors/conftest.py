@@ -9,6 +9,7 @@ from tests.executors.agents import CALL
 from tests.executors.contract import JOB, ExecutorWorld, MakeJob
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices, make_spec
+from tests.executors.shared_platform import SharedPlatform
 from tests.executors.zygotes import Zygote
 
 from swell.executors.local.devices import parse_devices
@@ -27,20 +28,33 @@ def importable() -> Iterator[None]:
         yield
 
 
+def local_executor(state_dir: Path) -> LocalExecutor:
+    """With fake workers."""
+    return LocalExecutor(state_dir, parse_devices("paced:8@400"), base_preload=("msgspec",), call=CALL)
+
+
 @pytest.fixture
 def new_executor(tmp_path: Path) -> Iterator[Callable[[], LocalExecutor]]:
     """Executors of one state folder, with fake workers; nothing of theirs is left behind."""
     made: list[LocalExecutor] = []
 
     def make() -> LocalExecutor:
-        nodes = parse_devices("paced:8@400")
-        made.append(LocalExecutor(tmp_path / "state", nodes, base_preload=("msgspec",), call=CALL))
+        made.append(local_executor(tmp_path / "state"))
         return made[-1]
 
     yield make
     for executor in made:
         executor.close()
     stop_agent(tmp_path / "state")
+
+
+@pytest.fixture(scope="module")
+def local_platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iterator[SharedPlatform]:
+    """As that of `new_executor`, with one agent for all tests of a module."""
+    state_dir = tmp_path_factory.mktemp("local") / "state"
+    made = SharedPlatform(state_dir, lambda: local_executor(state_dir), devices(*range(8)))
+    yield made
+    made.close()
 
 
 @pytest.fixture

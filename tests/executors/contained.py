@@ -34,15 +34,20 @@ def started(kind: str) -> Iterator[TestedEngine]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def contained_executor(state_dir: Path, engine: TestedEngine, **changes: Any) -> LocalExecutor:
+    """With fake workers."""
+    options: dict[str, Any] = {"containers": ContainerChoice(engine.name)} | changes
+    nodes = parse_devices("paced:8@400")
+    return LocalExecutor(state_dir, nodes, base_preload=("msgspec",), call=CALL, **options)
+
+
 @contextmanager
 def executors(state_dir: Path, engine: TestedEngine, **changes: Any) -> Iterator[Callable[[], LocalExecutor]]:
     """Of one state folder, with fake workers; nothing of theirs is left behind."""
     made: list[LocalExecutor] = []
 
     def make() -> LocalExecutor:
-        options: dict[str, Any] = {"containers": ContainerChoice(engine.name)} | changes
-        nodes = parse_devices("paced:8@400")
-        made.append(LocalExecutor(state_dir, nodes, base_preload=("msgspec",), call=CALL, **options))
+        made.append(contained_executor(state_dir, engine, **changes))
         return made[-1]
 
     try:

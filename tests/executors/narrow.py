@@ -1,8 +1,8 @@
 """Learns a plane on a device that has room for so many samples at once, and runs out of memory with more.
 
 Files in the current folder: `room` holds that number, `room-R` one for rank R; `passes` gets a line for each
-pass: steps, samples; `weights.json` the result. Arguments: `shards=N` makes it
-deterministic; `evaluate=1` puts all samples through the model after each epoch.
+pass: steps, samples; `weights.json` the result; `enough` ends it with an epoch not yet begun.
+Arguments: `shards=N` makes it deterministic; `evaluate=1` puts all through the model after each epoch.
 """
 
 import json
@@ -39,7 +39,10 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 loader = DataLoader(data, batch_size=64, shuffle=True)
 run = train.elastic(model, optimizer, loader, deterministic=shards is not None, shards=shards)
 with open("passes", "a") as passes:
-    for _ in run.epochs():
+    for epoch in run.epochs():
+        if run.is_leader and Path("enough").exists():  # all others end a step of this epoch after this
+            Path("last-draft").write_text(str(epoch))
+            Path("last-draft").rename("last")
         for x, y in run.batches():
             Device(run.rank).hold(x)
             passes.write(f"{run.steps} {len(x)}\n")
@@ -50,5 +53,7 @@ with open("passes", "a") as passes:
             run.step(loss)
         if "evaluate" in settings:
             Device(run.rank).hold(inputs)
+        if Path("last").exists() and epoch >= int(Path("last").read_text()):
+            break
 if run.is_leader:
     Path("weights.json").write_text(json.dumps([p.tolist() for p in model.parameters()]))

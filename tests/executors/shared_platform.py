@@ -1,4 +1,7 @@
-"""An agent whose hosts take long to start, for several tests: each has an executor and a job of its own."""
+"""One agent for several tests, each of which has an executor and a job of its own.
+
+To start it takes most of the time of such a test, and to start its hosts takes longer.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.executors.contract import ExecutorWorld, MakeJob, eventually
-from tests.executors.listening import Listener
+from tests.executors.listening import LIMIT_S, Listener
 
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
@@ -27,13 +30,14 @@ class SharedPlatform:
         state_dir: Path,
         new_executor: Callable[[], LocalExecutor],
         devices: tuple[str, ...],
-        bring_hosts: Callable[[], None],
-        within_s: float,
+        bring_hosts: Callable[[], None] | None = None,
+        within_s: float = LIMIT_S,
     ) -> None:
         """
         Args:
+            devices: that the agent's machine offers, or all hosts together.
             bring_hosts: called when there is an agent, and has no effect if its hosts are there.
-            devices: that all hosts together offer.
+                None: it has none.
             within_s: for hosts to join.
         """
         self.state_dir, self._devices = state_dir, devices
@@ -52,20 +56,24 @@ class SharedPlatform:
 
         try:
             running = executor.start(hear)
-            self._bring_hosts()
-            there = {device for node in running.nodes for device in node.devices}
-
-            def are_there() -> bool:
-                joined = [event.node for event in listener.events if isinstance(event, NodeJoined)]
-                return set(self._devices) <= there.union(*(node.devices for node in joined))
-
-            eventually(are_there, self._within_s)
+            if self._bring_hosts is not None:
+                self._bring_hosts()
+                self._await_devices({device for node in running.nodes for device in node.devices}, listener)
             yield ExecutorWorld(executor, listener, make_job, self._devices, job_id)
             if find_agent(self.state_dir) is not None:
                 executor.perform(StopGang(job_id=job_id, generation=LAST_GENERATION))
                 listener.wait(GangEnded, LAST_GENERATION)
         finally:
             executor.close()
+
+    def _await_devices(self, there: set[str], listener: Listener) -> None:
+        """Until hosts that joined have brought what was not there."""
+
+        def are_there() -> bool:
+            joined = [event.node for event in listener.events if isinstance(event, NodeJoined)]
+            return set(self._devices) <= there.union(*(node.devices for node in joined))
+
+        eventually(are_there, self._within_s)
 
     def close(self) -> None:
         stop_agent(self.state_dir)

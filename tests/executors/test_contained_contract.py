@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.executors.contained import contained_job, engine_params, executors, started
+from tests.executors.contained import contained_executor, contained_job, engine_params, started
 from tests.executors.container_engines import TestedEngine
-from tests.executors.contract import ExecutorContract
+from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
+from tests.executors.puppets import devices
+from tests.executors.shared_platform import SharedPlatform
 
-from swell.executors.local.link import LocalExecutor
 from swell.model.job import JobSpec
 
 
@@ -20,10 +21,21 @@ def engine(request: pytest.FixtureRequest) -> Iterator[TestedEngine]:
         yield engine
 
 
+@pytest.fixture(scope="module")
+def platform(
+    tmp_path_factory: pytest.TempPathFactory, engine: TestedEngine, importable: None
+) -> Iterator[SharedPlatform]:
+    state_dir = tmp_path_factory.mktemp("contained") / "state"
+    made = SharedPlatform(state_dir, lambda: contained_executor(state_dir, engine), devices(*range(8)))
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def executor(tmp_path: Path, engine: TestedEngine) -> Iterator[LocalExecutor]:
-    with executors(tmp_path / "state", engine) as new_executor:
-        yield new_executor()
+def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
+    """One platform is for all tests."""
+    with platform.world(make_job) as world:
+        yield world
 
 
 @pytest.fixture

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.platform.program import PLANE, STEPS_PER_EPOCH, Program, read_weights
+from tests.platform.program import PLANE, STEPS_PER_EPOCH, CheckLearned, Program, read_weights
 
 from swell.api.client import connect
 
 pytest.importorskip("torch")
 
 WORKERS = ("1:4", "2", "4")
+#: At least, of plane.py by itself: more than jobs here make, as a rule.
+ALONE_EPOCHS = 60
 
 
 @pytest.fixture(scope="session")
@@ -72,18 +78,28 @@ def apart(other_program: Program) -> Iterator[Program]:
 
 
 @pytest.fixture(scope="session")
-def weights_after(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Any]:
-    """The weights that plane.py finds by itself, in one process, after so many epochs."""
-    known: dict[int, Any] = {}
+def check_learned(tmp_path_factory: pytest.TempPathFactory) -> CheckLearned:
+    """Whether a folder has the weights that plane.py finds by itself, in one process, after as many steps."""
+    known: list[Any] = []
 
-    def train(epochs: int) -> Any:
-        if epochs not in known:
-            folder = tmp_path_factory.mktemp("alone")
-            subprocess.run([sys.executable, PLANE, str(epochs)], cwd=folder, check=True, capture_output=True)
-            found = read_weights(folder)
-            assert found["steps"] == epochs * STEPS_PER_EPOCH
-            known[epochs] = found["weight"]
-            shutil.rmtree(folder)
-        return known[epochs]
+    def check(folder: Path) -> int:
+        found = read_weights(folder)
+        epochs, rest = divmod(found["steps"], STEPS_PER_EPOCH)
+        assert rest == 0
+        if epochs > len(known):
+            known[:] = weights_of_epochs(tmp_path_factory.mktemp("alone"), max(epochs, ALONE_EPOCHS))
+        np.testing.assert_allclose(found["weight"], known[epochs - 1], rtol=1e-9)
+        return int(found["steps"])
 
-    return train
+    return check
+
+
+def weights_of_epochs(folder: Path, epochs: int) -> list[Any]:
+    environ = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [sys.executable, PLANE, str(epochs)], cwd=folder, env=environ, check=True, capture_output=True
+    )
+    found = [json.loads(line) for line in (folder / "weights-of-epochs").read_text().splitlines()]
+    shutil.rmtree(folder)
+    assert len(found) == epochs
+    return found

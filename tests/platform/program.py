@@ -28,14 +28,17 @@ PLANE = SCRIPTS / "plane.py"
 #: 64 samples take a worker alone 0.1 s, four workers 25 ms.
 DEVICES = "paced:4@640"
 STEPS_PER_EPOCH = 8
-#: Passes that most jobs here make: three seconds on four devices.
-EPOCHS = 14
+#: Epochs of a job that ends when its test says so, with `Program.finish`: six hours on four devices.
+ENDLESS = 100_000
 #: What takes longer than this on a busy machine has gone wrong.
 PATIENCE_S = 60.0
-LOOK_EVERY_S = 0.02
+#: To ask a platform costs it and the test some milliseconds of a processor.
+LOOK_EVERY_S = 0.05
 
 Done = subprocess.CompletedProcess[str]
 T = TypeVar("T")
+#: Compares what a job has learned in a folder with a run that was not disturbed; returns its number of steps.
+CheckLearned = Callable[[Path], int]
 
 
 def eventually(look: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
@@ -124,6 +127,15 @@ class Program:
         """A job of 64 samples a step that runs in `folder`; returns its id."""
         return job_id(self.ok(*submission(folder, *options, script=script)))
 
+    def promise(self, folder: Path, *options: object, within_s: float) -> str:
+        """A strict job, with the deadline offered instead where the machine is too busy; returns its id."""
+        deadline = f"now+{within_s:g}s"
+        while (done := self(*submission(folder, *options, "--deadline", deadline))).returncode == 3:
+            (deadline,) = re.findall(r"^  submit again with --deadline (\S+)$", done.stdout, re.MULTILINE)
+        assert done.returncode == 0, done
+        assert "promised to finish by" in done.stdout
+        return job_id(done.stdout)
+
     # ------------------------------------------------------------ looking
     def job(self, name: str) -> JobView:
         """As `show --json` has it, without the quarter of a second that a program takes to start."""
@@ -150,6 +162,11 @@ class Program:
         view = self.await_job(name, lambda job: job.phase.is_end, f"end of {name}")
         assert view.phase == phase, view
         return view
+
+    def finish(self, name: str, folder: Path) -> JobView:
+        """Tell a job of `ENDLESS` epochs to end with an epoch that has not begun yet; the job at its end."""
+        (folder / "enough").touch()
+        return self.await_end(name)
 
     def await_training(self, name: str, num_workers: int, folder: Path, num_steps: int = 5) -> JobView:
         """The job, once it trains with so many workers and has made some steps so."""

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from tests.platform.program import (
-    EPOCHS,
-    STEPS_PER_EPOCH,
+    ENDLESS,
+    CheckLearned,
     Program,
     eventually,
     is_alive,
     kill,
     read_diary,
-    read_weights,
 )
 
-JOB = ("--epochs", EPOCHS, "--workers", "1:4")
-
-
-def check_learned(folder: Path, expected: Any) -> None:
-    """It took the same steps as a run that was not disturbed: once each, with the same samples."""
-    found = read_weights(folder)
-    assert found["steps"] == EPOCHS * STEPS_PER_EPOCH
-    np.testing.assert_allclose(found["weight"], expected, rtol=1e-9)
+JOB = ("--epochs", ENDLESS, "--workers", "1:4")
 
 
 def check_replay(swell: Program) -> None:
@@ -35,7 +24,7 @@ def check_replay(swell: Program) -> None:
 
 
 def test_training_goes_on_while_the_daemon_is_dead(
-    swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
+    swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:
     daemon = swell.daemon_pid
     assert daemon is not None
@@ -54,16 +43,14 @@ def test_training_goes_on_while_the_daemon_is_dead(
     assert swell.daemon_pid not in (None, daemon)
     after = swell.json("show", job)
     assert (after["pids"], after["generation"]) == (list(before.pids), before.generation)
-    done = swell.await_end(job)
+    done = swell.finish(job, tmp_path)
     assert (done.pids, done.generation, done.resizes) == (before.pids, before.generation, 0)
-    assert [entry.step for entry in read_diary(tmp_path)] == list(range(1, EPOCHS * STEPS_PER_EPOCH + 1))
-    check_learned(tmp_path, weights_after(EPOCHS))
+    assert check_learned(tmp_path) == done.steps
+    assert [entry.step for entry in read_diary(tmp_path)] == list(range(1, done.steps + 1))
     check_replay(swell)
 
 
-def test_killed_workers_cost_no_step(
-    swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
-) -> None:
+def test_killed_workers_cost_no_step(swell: Program, tmp_path: Path, check_learned: CheckLearned) -> None:
     job = swell.submit(tmp_path, *JOB)
     first = swell.await_training(job, 4, tmp_path).pids
     leader = read_diary(tmp_path)[-1].pid
@@ -74,16 +61,16 @@ def test_killed_workers_cost_no_step(
     kill(first[2])
     swell.await_steps(tmp_path, 5)
     assert [is_alive(pid) for pid in first] == [False, True, False, True]
-    done = swell.await_end(job)
+    done = swell.finish(job, tmp_path)
     assert done.pids[:4] == first
     codes = [told["code"] for told in swell.json("explain", job)]
     assert codes.count("workers_lost") == 2
     assert "started" not in codes[codes.index("workers_lost") :], "no worker was started anew"
-    check_learned(tmp_path, weights_after(EPOCHS))
+    assert check_learned(tmp_path) == done.steps
 
 
 def test_what_was_saved_outlives_everything(
-    swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
+    swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:
     job = swell.submit(tmp_path, *JOB)
     swell.await_training(job, 4, tmp_path)
@@ -111,8 +98,7 @@ def test_what_was_saved_outlives_everything(
     begin = len(read_diary(tmp_path))
     swell.up()
     check_goes_on(tmp_path, saved, begin)
-    swell.await_end(job)
-    check_learned(tmp_path, weights_after(EPOCHS))
+    assert swell.finish(job, tmp_path).steps == check_learned(tmp_path)
     check_replay(swell)
 
 

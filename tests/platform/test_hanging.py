@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.platform.program import Program, eventually, kill
+from tests.platform.program import ENDLESS, Program, eventually, kill
 
 from swell.executors.local.processes.listing import is_alive
 from swell.store.folder import StateFolder
@@ -35,7 +35,7 @@ def check_nothing_is_left(swell: Program) -> None:
 
 @pytest.mark.soak
 def test_a_stopped_daemon_is_named_and_its_jobs_are_saved_by_force(swell: Program, tmp_path: Path) -> None:
-    job = swell.submit(tmp_path, "--epochs", 100, "--workers", "2")
+    job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", "2")
     swell.await_training(job, 2, tmp_path)
     daemon = swell.daemon_pid
     assert daemon is not None
@@ -58,7 +58,7 @@ def test_a_stopped_daemon_is_named_and_its_jobs_are_saved_by_force(swell: Progra
 
 @pytest.mark.soak
 def test_a_stopped_agent_is_named_and_goes_on_by_force(swell: Program, tmp_path: Path) -> None:
-    job = swell.submit(tmp_path, "--epochs", 100, "--workers", "2")
+    job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", "2")
     swell.await_training(job, 2, tmp_path)
     agent, daemon = swell.agent_pid, swell.daemon_pid
     assert daemon is not None
@@ -79,7 +79,7 @@ def test_what_a_script_has_left_does_not_keep_a_platform_from_coming_up_again(
     swell: Program, tmp_path: Path
 ) -> None:
     (tmp_path / "daemon").write_text("setsid sleep 150 & echo $! > pid")
-    job = swell.submit(tmp_path, "--epochs", 100, "--workers", "2")
+    job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", "2")
     swell.await_training(job, 2, tmp_path)
     left = await_left_process(tmp_path)
     assert swell.daemon_pid is not None

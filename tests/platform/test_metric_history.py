@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.platform.program import EPOCHS, STEPS_PER_EPOCH, Program, eventually, kill, read_diary
+from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, eventually, kill, read_diary
 
 import swell as library
 from swell.model.view import MetricSeries
-
-NUM_STEPS = EPOCHS * STEPS_PER_EPOCH
 
 
 def history(swell: Program, job: str) -> dict[str, MetricSeries]:
@@ -17,7 +15,7 @@ def history(swell: Program, job: str) -> dict[str, MetricSeries]:
         return {series.name: series for series in client.metrics(job).series}
 
 
-def check_loss(loss: MetricSeries, num_steps: int = NUM_STEPS) -> None:
+def check_loss(loss: MetricSeries, num_steps: int) -> None:
     """Each step has one loss."""
     assert sum(loss.count) == num_steps
     assert (loss.first_step[0], loss.last_step[-1]) == (1, num_steps)
@@ -30,7 +28,7 @@ def test_a_job_that_loses_its_leader_and_its_daemon_has_each_step_once(
     swell: Program, tmp_path: Path
 ) -> None:
     """Without its leader it goes on with three workers, from the step at which it was."""
-    job = swell.submit(tmp_path, "--epochs", EPOCHS, "--workers", "1:4")
+    job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", "1:4")
     swell.await_training(job, 4, tmp_path)
     leader = read_diary(tmp_path)[-1].pid
     kill(leader)
@@ -39,20 +37,20 @@ def test_a_job_that_loses_its_leader_and_its_daemon_has_each_step_once(
     assert daemon is not None
     kill(daemon)
     swell.up()
-    done = swell.await_end(job)
-    assert done.steps == NUM_STEPS
+    done = swell.finish(job, tmp_path)
     loss = history(swell, job)["loss"]
-    check_loss(loss)
+    check_loss(loss, done.steps)
     assert {3, 4} <= set(loss.num_workers)
 
 
 def test_a_job_that_goes_on_from_its_checkpoint_has_each_step_once(swell: Program, tmp_path: Path) -> None:
-    job = swell.submit(tmp_path, "--epochs", EPOCHS, "--workers", "4")
+    job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", "4")
     swell.await_training(job, 4, tmp_path)
     swell.await_steps(tmp_path, STEPS_PER_EPOCH)
     for pid in swell.job(job).pids:
         kill(pid)
-    swell.await_end(job)
+    swell.await_steps(tmp_path, 1)
+    done = swell.finish(job, tmp_path)
     steps = [entry.step for entry in read_diary(tmp_path)]
-    assert len(steps) > NUM_STEPS == len(set(steps)), "some steps were made twice"
-    check_loss(history(swell, job)["loss"])
+    assert len(steps) > done.steps == len(set(steps)), "some steps were made twice"
+    check_loss(history(swell, job)["loss"], done.steps)

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from tests.platform.program import (
     DEVICES,
-    STEPS_PER_EPOCH,
+    ENDLESS,
+    CheckLearned,
     Program,
     eventually,
     is_alive,
     kill,
     read_diary,
-    read_weights,
 )
 
 from swell.store.folder import StateFolder
-
-EPOCHS = 26
 
 
 def copy_journal(swell: Program, target: Path) -> None:
@@ -51,32 +46,27 @@ def up_without_jobs(swell: Program, aside: Path) -> None:
     raise AssertionError(done)
 
 
-def check_learned(folder: Path, expected: Any) -> None:
-    found = read_weights(folder)
-    assert found["steps"] == EPOCHS * STEPS_PER_EPOCH
-    np.testing.assert_allclose(found["weight"], expected, rtol=1e-9)
-
-
 @pytest.mark.soak
 def test_with_an_older_journal_its_job_goes_on_from_where_it_was(
-    swell: Program, tmp_path: Path, weights_after: Callable[[int], Any]
+    swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:
     folders = [tmp_path / name for name in ("known", "unknown")]
     for folder in folders:
         folder.mkdir()
-    known = swell.submit(folders[0], "--epochs", EPOCHS, "--workers", "1:4")
+    known = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", "1:4")
     swell.await_training(known, 4, folders[0])
     copy_journal(swell, tmp_path / "older.db")
-    unknown = swell.submit(folders[1], "--epochs", EPOCHS, "--workers", "2")
+    unknown = swell.submit(folders[1], "--epochs", ENDLESS, "--workers", "2")
     before = swell.await_training(unknown, 2, folders[1])
     num_steps = len(read_diary(folders[0]))
     kill_daemon_and_replace_journal(swell, tmp_path / "older.db")
 
     swell.up()
-    done = swell.await_end(known)
+    swell.await_steps(folders[0], 1)
+    done = swell.finish(known, folders[0])
     stories = swell.json("explain", known)
     assert "found" in [story["code"] for story in stories], stories
-    check_learned(folders[0], weights_after(EPOCHS))
+    assert check_learned(folders[0]) == done.steps
     steps = [entry.step for entry in read_diary(folders[0])]
     assert len(steps) >= num_steps and len(steps) == len(set(steps)), "it was saved before it was ended"
     assert not any(is_alive(pid) for pid in (*before.live_pids, *done.pids))
@@ -89,7 +79,7 @@ def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
     folders = [tmp_path / name for name in ("lost", "new")]
     for folder in folders:
         folder.mkdir()
-    lost = swell.submit(folders[0], "--epochs", 10 * EPOCHS, "--workers", "4")
+    lost = swell.submit(folders[0], "--epochs", ENDLESS, "--workers", "4")
     pids = swell.await_training(lost, 4, folders[0]).live_pids
     assert len(pids) == 4
     kill_daemon_and_replace_journal(swell, None)

@@ -6,10 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
-from tests.platform.program import STEPS_PER_EPOCH, Program, job_id, read_diary, submission
-
-#: They last longer than the strict job beside is to take.
-FILLER_EPOCHS = 44
+from tests.platform.program import ENDLESS, Program, job_id, read_diary, submission
 
 
 def folder(tmp_path: Path, name: str) -> Path:
@@ -20,16 +17,13 @@ def folder(tmp_path: Path, name: str) -> Path:
 
 def test_jobs_of_every_class_share_the_devices(swell: Program, tmp_path: Path) -> None:
     filler_dir, strict_dir, soft_dir = (folder(tmp_path, name) for name in ("filler", "strict", "soft"))
-    filler = swell.submit(filler_dir, "--epochs", FILLER_EPOCHS)
+    filler = swell.submit(filler_dir, "--epochs", ENDLESS)
     swell.await_training(filler, 4, filler_dir)
     first_pids = swell.json("show", filler)["pids"]
     assert len(set(first_pids)) == 4
 
     # Its latest start is less than the minimum hold away, so others make room at once.
-    promise = swell(*submission(strict_dir, "--steps", 40, "--workers", 2, "--deadline", "now+9s"))
-    assert promise.returncode == 0
-    assert "promised to finish by" in promise.stdout
-    strict = job_id(promise.stdout)
+    strict = swell.promise(strict_dir, "--steps", 40, "--workers", 2, within_s=9)
     late = ("--steps", 20, "--workers", 1, "--deadline", "now+40s", "--class", "soft")
     soft = swell.submit(soft_dir, *late)
     assert {job["id"] for job in swell.json("jobs")} >= {filler, strict, soft}
@@ -42,7 +36,10 @@ def test_jobs_of_every_class_share_the_devices(swell: Program, tmp_path: Path) -
         assert ended.kept
         assert ended.steps == ended.total_steps
         assert [workers for _, workers in ended.sizes] == [size, 0]
-    assert swell.await_end(filler).kept is None
+    assert "met its end condition" in swell.ok("explain", strict)
+    swell.await_training(filler, 4, filler_dir)
+    swell.await_job(filler, lambda job: job.loss is not None and job.loss < 0.2, "what it is to learn")
+    assert swell.finish(filler, filler_dir).kept is None
     check_resized(swell, filler, first_pids, filler_dir)
 
 
@@ -59,7 +56,7 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
     assert shown["resize_pause_s"] > 0
     assert shown["pids"][:4] == first_pids
     entries = read_diary(at)
-    assert [entry.step for entry in entries] == list(range(1, FILLER_EPOCHS * STEPS_PER_EPOCH + 1))
+    assert [entry.step for entry in entries] == list(range(1, shown["steps"] + 1))
     assert {entry.pid for entry in entries} <= set(first_pids), "the leader was there from the start"
     assert shown["metrics"]["accuracy"] > 0.95
     assert shown["loss"] < 0.2
@@ -69,7 +66,7 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
     explained = swell.ok("explain", job)
     assert re.search(r"resized +went from 4 to [12] workers? at step \d+", explained)
     assert re.search(r"decided +is to go from 4 to [12] workers?: \w+", explained)
-    assert "met its end condition" in explained
+    assert "the script ended by itself" in explained
     every = swell.ok("logs", job, "--all")
     assert every.count("in the loop") == len(shown["pids"])
     assert every.count("the end") == 1

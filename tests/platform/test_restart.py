@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.platform.program import SCRIPTS, Program, submission
+from tests.platform.program import SCRIPTS, Program
 
 COUNTS = SCRIPTS / "counts.py"
-
-
-#: It takes long enough for another job to be submitted in between, on a busy machine too.
-NUM_STEPS = 500
 
 
 def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) -> None:
@@ -19,24 +15,21 @@ def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) ->
     for path in (counts_dir, strict_dir):
         path.mkdir()
     options = ("--workers", "1:4", "--elasticity", "restart", "--estimate", "60s")
-    done = swell(*submission(counts_dir, *options, script=COUNTS), "--", NUM_STEPS)
-    assert done.returncode == 0, done
-    counts = done.stdout.split(":")[0]
+    counts = swell.submit(counts_dir, *options, script=COUNTS)
     swell.await_job(counts, lambda job: job.workers == 4, "it runs with 4 workers")
     first = swell.job(counts).pids
     # Its latest start is less than the minimum hold away, so it starts at once.
-    swell.submit(strict_dir, "--steps", 40, "--workers", 2, "--deadline", "now+9s")
+    swell.promise(strict_dir, "--steps", 40, "--workers", 2, within_s=9)
     swell.await_job(counts, lambda job: job.workers in (1, 2), "it runs with fewer workers")
-    shown = swell.await_end(counts)
+    shown = swell.finish(counts, counts_dir)
     assert shown.resizes >= 1
     assert not set(first).intersection(shown.pids[len(first) :])
     found = json.loads((counts_dir / "counts.json").read_text())
-    assert found["steps"] == NUM_STEPS
     assert found["sizes"][:2] == [1, 4], "it grows once its script has formed a group"
     assert len(found["sizes"]) >= 3
     assert min(found["sizes"][2:]) < 4
     # One that is stopped as it ends is started again, and says so again: on a busy machine that happens.
-    assert swell.ok("logs", counts).splitlines()[-1] == f"after {NUM_STEPS} steps"
+    assert swell.ok("logs", counts).splitlines()[-1] == f"after {found['steps']} steps"
 
 
 def test_a_script_without_a_group_stays_one_process_and_never_runs_as_copies(
@@ -48,23 +41,25 @@ def test_a_script_without_a_group_stays_one_process_and_never_runs_as_copies(
     job = swell.submit(tmp_path, *options, "--workers", "1:4", script=plain)
     warned = swell.await_job(job, lambda view: "size" in view.warnings, "a warning")
     assert "forms no process group" in warned.warnings["size"]
-    assert swell.await_end(job).sizes[0][1] == 1
+    assert swell.finish(job, tmp_path).sizes[0][1] == 1
     pids = (tmp_path / "pids").read_text().split()
     assert len(pids) == 1
 
+    (tmp_path / "enough").unlink()
     copies = swell.submit(tmp_path, *options, "--workers", 2, script=plain)
     assert "Call torch.distributed.init_process_group" in swell.await_end(copies, "failed").message
 
 
 PLAIN = """
 import os
+from pathlib import Path
 import torch
 
 with open("pids", "a") as pids:
     print(os.getpid(), file=pids)
 weight = torch.nn.Parameter(torch.ones(3))
 optimizer = torch.optim.SGD([weight], lr=0.1)
-for _ in range(300):
+while not Path("enough").exists():
     weight.grad = torch.ones(3)
     optimizer.step()
     torch.randn(100_000).sort()

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.live.tracing.collector import Collector, collecting
-from tests.platform.program import DEVICES, EPOCHS, Program, eventually, kill
+from tests.platform.program import DEVICES, ENDLESS, Program, eventually, kill
 
 from swell.executors.local.agent.address import read_address
 from swell.live.tracing.span import trace_id_of
@@ -28,7 +28,7 @@ def test_a_job_is_one_trace_although_its_daemon_is_killed(tmp_path: Path, collec
     program = Program(tmp_path / "state", environ)
     try:
         program.ok("up", "--devices", DEVICES, "--set", "slow_turn_s=0")
-        job = program.submit(tmp_path, "--epochs", EPOCHS, "--workers", "4")
+        job = program.submit(tmp_path, "--epochs", ENDLESS, "--workers", "4")
         program.await_training(job, 4, tmp_path)
         eventually(lambda: "launch" in collector.names, "the launch is told")
         daemon = program.daemon_pid
@@ -36,7 +36,7 @@ def test_a_job_is_one_trace_although_its_daemon_is_killed(tmp_path: Path, collec
         check_no_job_has_the_token(program.state)
         kill(daemon)
         program.ok("up")
-        view = program.await_end(job)
+        view = program.finish(job, tmp_path)
     finally:
         program("down")
     spans = [span for span in collector.spans if span.trace_id == trace_id_of(job).to_bytes(16)]

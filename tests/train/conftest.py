@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.train.fake_agent import FakeAgent, fork_script
@@ -15,10 +16,10 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 @pytest.fixture
 def start_agent(tmp_path: Path) -> Iterator[Callable[..., FakeAgent]]:
-    """Make an agent for one job; keyword arguments are fields of its Welcome."""
+    """Make an agent for one job; keyword arguments are its own, or fields of its Welcome."""
     agents: list[FakeAgent] = []
 
-    def start(**fields: object) -> FakeAgent:
+    def start(**fields: Any) -> FakeAgent:
         agent = FakeAgent(tmp_path / f"agent-{len(agents)}", **fields)
         agents.append(agent)
         return agent

@@ -1,6 +1,10 @@
 """An agent for tests: real loopback sockets and real worker processes, and orders given by hand.
 
 Time limits here are for tests that fail; nothing waits them out.
+
+With `ends_when_told` a job ends when its test waits for that: it makes the last quarter of its steps a few at
+a time, while the test waits for one of its workers. So a test that acts while a job trains is not too late
+where the test's own process is slow.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import patch
 
 import msgspec
 
@@ -22,6 +27,14 @@ from swell.wire import environ, messages
 
 TOKEN = "open sesame"
 LIMIT_S = 30.0
+#: Names a file in the environment of a worker: how many steps its job may make.
+STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
+#: That a job makes in its last quarter for a test that waits, and again each second that it goes on waiting.
+STEPS_A_WAIT = 4
+UNLIMITED = 2**62
+
+if TYPE_CHECKING:
+    import torch
 
 M = TypeVar("M", bound=messages.Message)
 
@@ -57,15 +70,38 @@ def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> N
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.environ.update(env)
+    if STEPS_ALLOWED in env:
+        _hold(Path(env[STEPS_ALLOWED]))
     run_entry(entry, args)
+
+
+def _hold(path: Path) -> None:
+    """Let no run of this process make more steps than the file says."""
+    from swell.train.runtime.run import Run
+
+    make_step, allowed = Run.step, 0
+
+    def step(run: Run, loss: torch.Tensor) -> torch.Tensor:
+        nonlocal allowed
+        while run.steps >= allowed and run.steps >= (allowed := int(path.read_text())):
+            time.sleep(0.005)
+        return make_step(run, loss)
+
+    patch.object(Run, "step", step).start()
 
 
 class FakeAgent:
     """Knows its workers by number; keeps what they say, in order."""
 
-    def __init__(self, folder: Path, **fields: Any) -> None:
+    def __init__(self, folder: Path, *, ends_when_told: bool = False, **fields: Any) -> None:
+        """
+        Args:
+            ends_when_told: see above.
+            fields: of its Welcome.
+        """
         folder.mkdir()
         self.folder = folder
+        self._steps_allowed: int | None = 3 * fields["total_steps"] // 4 if ends_when_told else None
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         known: dict[str, Any] = {
             "job_id": "job",
@@ -91,6 +127,9 @@ class FakeAgent:
     # ---------------------------------------------------------------- what a test does
     def start(self, worker: int, entry: object, *args: str, token: str = TOKEN) -> ForkServerProcess:
         names = {environ.AGENT: self.address, environ.TOKEN: token, environ.WORKER: str(worker)}
+        if self._steps_allowed is not None:
+            self._allow(0)
+            names[STEPS_ALLOWED] = str(self._allowance)
         self.processes[worker] = fork_script(entry, args, self.log(worker), names)
         return self.processes[worker]
 
@@ -163,16 +202,36 @@ class FakeAgent:
             return next(matching, None)
 
         with self._news:
-            if (
-                not self._news.wait_for(lambda: found() or self._has_failed(worker, kind), LIMIT_S)
-                or not found()
-            ):
+            if kind is messages.Finished:
+                self._allow(UNLIMITED)
+            if not self._wait_for(lambda: found() or self._has_failed(worker, kind)) or not found():
                 raise AssertionError(
                     f"worker {worker} never said {kind.__name__}: {self._story()}\n{self.logs()}"
                 )
             message = found()
         assert message is not None
         return message
+
+    def _wait_for(self, is_so: Callable[[], object]) -> object:
+        """Until the limit; the job may make some steps meanwhile."""
+        limit_s = time.monotonic() + LIMIT_S
+        while not (answer := is_so()) and time.monotonic() < limit_s:
+            self._allow(STEPS_A_WAIT)
+            self._news.wait_for(is_so, 1.0)
+        return answer
+
+    @property
+    def _allowance(self) -> Path:
+        return self.folder / "steps-allowed"
+
+    def _allow(self, num_steps: int) -> None:
+        """So many more than before, if it is for this agent to say."""
+        if self._steps_allowed is None:
+            return
+        self._steps_allowed += num_steps
+        draft = self.folder / "draft"
+        draft.write_text(str(self._steps_allowed))
+        draft.rename(self._allowance)
 
     def wait_steps(self, worker: int, steps: int) -> messages.Progress:
         return self.wait(worker, messages.Progress, lambda message: message.steps >= steps)
@@ -182,6 +241,8 @@ class FakeAgent:
             return [(worker, said) for worker, said in self.said if isinstance(said, kind)]
 
     def exit_status(self, worker: int) -> int | None:
+        if not any(isinstance(said, messages.Left) for by, said in self.said if by == worker):
+            self._allow(UNLIMITED)
         process = self.processes[worker]
         process.join(LIMIT_S)
         return process.exitcode

@@ -22,7 +22,13 @@ SOON_S = 5.0
 
 @pytest.fixture
 def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
-    return start_agent(total_steps=EPOCHS * 8, pace_per_s=600.0, checkpoint_interval_s=1e9, heartbeat_s=0.05)
+    return start_agent(
+        total_steps=EPOCHS * 8,
+        pace_per_s=600.0,
+        checkpoint_interval_s=1e9,
+        heartbeat_s=0.05,
+        ends_when_told=True,
+    )
 
 
 def signal_to(agent: FakeAgent, worker: int, number: int) -> None:

@@ -32,7 +32,13 @@ def test_all_workers_agree_on_overflows_at_any_size(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, precision: str
 ) -> None:
     plain = read(run_plain("scaled.py", str(EPOCHS), "-", precision))
-    agent = start_agent(total_steps=STEPS, global_batch=24, pace_per_s=2400.0, checkpoint_interval_s=1e9)
+    agent = start_agent(
+        total_steps=STEPS,
+        global_batch=24,
+        pace_per_s=2400.0,
+        checkpoint_interval_s=1e9,
+        ends_when_told=True,
+    )
     args = (str(tmp_path / "result.json"), str(EPOCHS), "-", precision)
     agent.start_ready([0, 1, 2, 3], SCALED, *args)
     agent.join([0, 1], source=None)

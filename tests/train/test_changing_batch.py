@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.train.fake_agent import FakeAgent
@@ -58,7 +59,12 @@ def test_workers_agree_on_what_their_gradients_say_of_noise(
 def test_a_checkpoint_carries_the_place_and_is_gone_on_from_with_any_batch(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:
-    fields = {"total_steps": 12 * STEPS_PER_EPOCH, "global_batch": BATCH, "pace_per_s": 400.0}
+    fields: dict[str, Any] = {
+        "total_steps": 12 * STEPS_PER_EPOCH,
+        "global_batch": BATCH,
+        "pace_per_s": 400.0,
+        "ends_when_told": True,
+    }
     first = start_agent(**fields)
     folder = tmp_path / "run"
     folder.mkdir()

@@ -32,7 +32,13 @@ def test_it_is_resized_suspended_and_read_under_its_own_names(
 ) -> None:
     monkeypatch.setattr(fake_agent, "LIMIT_S", COMPILING_S)
     plain = json.loads(run_plain("compiled.py", str(EPOCHS), "eager").read_text())
-    agent = start_agent(total_steps=4 * EPOCHS, global_batch=24, pace_per_s=1200.0, checkpoint_interval_s=1e9)
+    agent = start_agent(
+        total_steps=4 * EPOCHS,
+        global_batch=24,
+        pace_per_s=1200.0,
+        checkpoint_interval_s=1e9,
+        ends_when_told=True,
+    )
     args = (str(tmp_path / "result.json"), str(EPOCHS), "dynamic", "ahead")
     agent.start_ready([0, 1], COMPILED, *args)
     agent.join([0], source=None)

@@ -27,7 +27,7 @@ HEAD = "the parameters (2.weight and 1 more, in no parameter group of elastic()'
 
 @pytest.fixture
 def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
-    made = start_agent(total_steps=NUM_STEPS, pace_per_s=1000.0)
+    made = start_agent(total_steps=NUM_STEPS, pace_per_s=1000.0, ends_when_told=True)
     made.may_drift = True
     return made
 

@@ -49,7 +49,7 @@ def test_each_step_has_its_loss_and_any_worker_may_report_while_others_do_not(
     start_agent: Callable[..., FakeAgent],
 ) -> None:
     """Rank 1 leaves, and rank 0 dies: the last one tells the rest."""
-    agent = start_agent(total_steps=60)
+    agent = start_agent(total_steps=60, ends_when_told=True)
     agent.start_ready([0, 1, 2], SCRIPTS / "counts.py")
     agent.join([0, 1, 2], source=None)
     agent.wait(1, messages.Reported, lambda said: "odd" in said.shares)

@@ -31,7 +31,9 @@ def assert_same_learning(result: Path, plain: Path) -> None:
 
 @pytest.fixture
 def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
-    return start_agent(total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9)
+    return start_agent(
+        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
+    )
 
 
 @pytest.fixture
@@ -128,7 +130,12 @@ def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
 def test_suspend_that_cannot_save_is_off(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
-    agent = start_agent(total_steps=60, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked / "checkpoints"))
+    agent = start_agent(
+        total_steps=60,
+        pace_per_s=PACE_PER_S,
+        checkpoint_dir=str(blocked / "checkpoints"),
+        ends_when_told=True,
+    )
     agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "10")
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
@@ -193,7 +200,9 @@ def test_all_stop_at_the_step_after_the_target_is_met(
 
 
 def test_the_environment_names_the_group_as_torchrun_would(start_agent: Callable[..., FakeAgent]) -> None:
-    agent = start_agent(total_steps=200, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9)
+    agent = start_agent(
+        total_steps=200, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
+    )
     agent.start_ready([0, 1], CURVE.with_name("names.py"))
     agent.join([0], source=None)
     agent.wait_steps(0, 1)

@@ -25,7 +25,13 @@ def test_each_part_is_what_it_would_be_in_one_process(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path
 ) -> None:
     plain = json.loads(run_plain("travels.py", str(EPOCHS)).read_text())
-    agent = start_agent(total_steps=4 * EPOCHS, global_batch=12, pace_per_s=1200.0, checkpoint_interval_s=1e9)
+    agent = start_agent(
+        total_steps=4 * EPOCHS,
+        global_batch=12,
+        pace_per_s=1200.0,
+        checkpoint_interval_s=1e9,
+        ends_when_told=True,
+    )
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1], TRAVELS, *args)
     agent.join([0], source=None)

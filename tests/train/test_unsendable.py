@@ -16,7 +16,7 @@ STEPS = 300
 def test_who_has_the_state_and_cannot_send_it_trains_on(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:
-    agent = start_agent(total_steps=STEPS, pace_per_s=600.0, checkpoint_interval_s=1e9)
+    agent = start_agent(total_steps=STEPS, pace_per_s=600.0, checkpoint_interval_s=1e9, ends_when_told=True)
     gate = tmp_path / "gate"
     agent.start_ready([0, 1, 2], SCRIPT, str(gate))
     agent.join([0, 1], source=None)

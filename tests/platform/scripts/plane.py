@@ -1,8 +1,10 @@
 """Learns in float64 which side of a plane a point is on. Keeps a diary, a line a step, in the current folder.
 
-Argument: epochs outside of Swell, default 1. Files in the current folder change its ways (arguments would ask
-for a trial run of their own): `daemon`: a command that each worker's shell runs first; `dies`: raise after 5
-steps; `leaves`: end the loop after 5 steps; `diverges`: the loss is NaN from step 6 on.
+Argument: epochs outside of Swell, default 1; the weights after each of them go to `weights-of-epochs`.
+
+Files in the current folder change its ways (arguments would ask for a trial run of their own): `daemon`: a
+command that each worker's shell runs first; `dies`: raise after 5 steps; `leaves`: end the loop after 5;
+`diverges`: the loss is NaN from step 6 on; `enough`: end with an epoch that has not begun yet.
 """
 
 import json
@@ -30,7 +32,10 @@ print("in the loop", flush=True)
 Path("token").write_text(os.environ.get("SWELL_TOKEN", ""))
 dies, leaves, diverges = (Path(way).exists() for way in ("dies", "leaves", "diverges"))
 with open("diary", "a") as diary:
-    for _ in run.epochs():
+    for epoch in run.epochs():
+        if run.is_leader and Path("enough").exists():  # all others end a step of this epoch after this
+            Path("last-draft").write_text(str(epoch))
+            Path("last-draft").rename("last")
         for a, b in run.batches():
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(a), b)
@@ -48,7 +53,10 @@ with open("diary", "a") as diary:
                 break
         with torch.no_grad():
             run.report(accuracy=float((model(x).argmax(1) == y).double().mean()))
-        if leaves:
+        if sys.argv[1:] and run.is_leader:
+            with open("weights-of-epochs", "a") as history:
+                print(json.dumps(model.weight.tolist()), file=history)
+        if leaves or (Path("last").exists() and epoch >= int(Path("last").read_text())):
             break
 if run.is_leader:
     Path("weights.json").write_text(json.dumps({"steps": run.steps, "weight": model.weight.tolist()}))
