@@ -66,7 +66,7 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
     explained = swell.ok("explain", job)
     assert re.search(r"resized +went from 4 to [12] workers? at step \d+", explained)
     assert re.search(r"decided +is to go from 4 to [12] workers?: \w+", explained)
-    assert "the script ended by itself" in explained
+    assert "met its end condition" in explained
     every = swell.ok("logs", job, "--all")
     assert every.count("in the loop") == len(shown["pids"])
     assert every.count("the end") == 1
