@@ -103,7 +103,7 @@ class OptionTable:
 
     def costs_at(self, places: IntArray) -> FloatArray:
         """(2, O) of `Packed.places`."""
-        costs: FloatArray = self._costs[:, places]
+        costs: FloatArray = self._costs.take(places, axis=1)  # in C order, as loops take it
         return costs
 
     def _forget(self, row: int) -> None:
