@@ -147,18 +147,37 @@ def written(
     snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, went_to: IntArray = NONE
 ) -> WrittenPlans:
     """The plans of these rows."""
-    level = plans.levels[rows]
+    starts_s = np.zeros((len(rows), MOST_SEGMENTS))
+    workers = np.zeros((len(rows), MOST_SEGMENTS), dtype=np.int64)
+    suited(_write, len(rows))(snapshot.now_s, rows, plans, levels.workers, starts_s, workers)
     return WrittenPlans(
         ids=snapshot.job_ids,
         rows=rows,
         index=snapshot.index,
         grade=plans.grade[rows],
         segments=plans.num[rows],
-        starts_s=plans.starts_s[rows] + snapshot.now_s,
-        workers=np.where(level > 0, levels.workers[rows[:, None], np.maximum(level, 1) - 1], 0),
+        starts_s=starts_s,
+        workers=workers,
         ends_s=plans.end_s[rows] + snapshot.now_s,
         went_to=went_to,
     )
+
+
+def _write(
+    now_s: float,
+    rows: IntArray,
+    plans: Plans,
+    workers: IntArray,
+    starts_s: FloatArray,
+    sizes: IntArray,
+) -> None:
+    """Write when each segment begins, and the workers in it."""
+    for job in range(len(rows)):
+        row = rows[job]
+        for segment in range(plans.num[row]):
+            level = plans.levels[row, segment]
+            starts_s[job, segment] = plans.starts_s[row, segment] + now_s
+            sizes[job, segment] = workers[row, level - 1] if level > 0 else 0
 
 
 def _read(

@@ -103,20 +103,22 @@ def spare_of(takers: Takers, row: int) -> float:
 @part
 def holds(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
     """Whether its plan does so much in time; if so, the plan ends when that and what is to spare is done."""
-    end_s = min(plans.end_s[row], takers.until_s[row])
-    if done_s(takers, plans, row, work, end_s) == np.inf:
-        return False
-    plans.end_s[row] = min(done_s(takers, plans, row, work + spare, end_s), end_s)
-    return True
+    return _ends_by(takers, plans, row, work, spare, min(plans.end_s[row], takers.until_s[row]))
 
 
 @part
 def end_later(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
     """Whether its plan does so much in time if its last level lasts longer; if so, that is its plan."""
-    until_s = takers.until_s[row]
-    if done_s(takers, plans, row, work, until_s) == np.inf:
+    return _ends_by(takers, plans, row, work, spare, takers.until_s[row])
+
+
+@part
+def _ends_by(takers: Takers, plans: Plans, row: int, work: float, spare: float, until_s: float) -> bool:
+    """Whether its plan does so much by then; if so, it ends when that and what is to spare is done."""
+    end_s = done_s(takers, plans, row, work + spare, until_s)
+    if end_s == np.inf and done_s(takers, plans, row, work, until_s) == np.inf:
         return False
-    plans.end_s[row] = min(done_s(takers, plans, row, work + spare, until_s), until_s)
+    plans.end_s[row] = min(end_s, until_s)
     return True
 
 
