@@ -15,7 +15,7 @@ from tests.live.test_platform import until
 from swell.api import job_calls
 from swell.api.client import ApiError, Client, InvalidJob, NoPlatform, Unavailable
 from swell.api.transport import Transport
-from swell.api.unix_http import Answer, Headers
+from swell.api.unix_http import Headers, HttpAnswer
 from swell.model.event import Outcome
 from swell.model.job import AfterRefusal, Phase
 
@@ -71,7 +71,9 @@ def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> Clie
     line = Transport(stage.folder, stage.client.endpoint, stage.folder.read_token())
     whole, breaks = line._http.request, iter(range(times))
 
-    def request(method: str, target: str, headers: Headers, content: bytes | None, within_s: float) -> Answer:
+    def request(
+        method: str, target: str, headers: Headers, content: bytes | None, within_s: float
+    ) -> HttpAnswer:
         answer = whole(method, target, headers, content, within_s)
         if next(breaks, None) is not None:
             raise ConnectionError("the line broke")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.api.unix_http import Answer, UnixHttp
+from swell.api.unix_http import HttpAnswer, UnixHttp
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 CHUNKED = b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n3\r\nne!\r\n0\r\n\r\n"
@@ -51,7 +51,7 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def ask(http: UnixHttp, within_s: float = 10.0) -> Answer:
+def ask(http: UnixHttp, within_s: float = 10.0) -> HttpAnswer:
     return http.request("GET", "/v1/jobs?limit=1", {"Idempotency-Key": "k"}, None, within_s)
 
 

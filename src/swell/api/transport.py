@@ -15,7 +15,7 @@ import msgspec
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
 from swell.api.silence import silent
 from swell.api.token_file import read_token_file
-from swell.api.unix_http import Answer, UnixHttp
+from swell.api.unix_http import HttpAnswer, UnixHttp
 from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.coding import decoder
@@ -145,7 +145,7 @@ class Transport:
             )
 
 
-def _error_text(answer: Answer) -> str:
+def _error_text(answer: HttpAnswer) -> str:
     try:
         return str(msgspec.json.decode(answer.content)["error"])
     except (ValueError, KeyError, TypeError):

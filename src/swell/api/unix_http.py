@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 16
 Headers = Mapping[str, str]
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What came back, whole."""
 
     status: int
@@ -44,7 +44,7 @@ class UnixHttp:
 
     def request(
         self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Raises TimeoutError: it has not gone on for that time; OSError: there was no whole answer."""
         connection = self._usable(within_s)
         try:
@@ -95,7 +95,7 @@ class _Connection:
         self.socket = connected
         self._http = h11.Connection(h11.CLIENT)
 
-    def ask(self, method: str, target: str, headers: Headers, content: bytes | None) -> Answer:
+    def ask(self, method: str, target: str, headers: Headers, content: bytes | None) -> HttpAnswer:
         """Raises OSError, h11.ProtocolError."""
         lines = list(headers.items())
         if content is not None:
@@ -107,7 +107,7 @@ class _Connection:
             self.socket.sendall(b"".join(filter(None, parts)))
         return self._answer()
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> HttpAnswer:
         status, parts = 0, list[bytes]()
         while not isinstance(event := self._next(), h11.EndOfMessage):
             if isinstance(event, h11.Response):
@@ -116,7 +116,7 @@ class _Connection:
                 parts.append(bytes(event.data))
             elif not isinstance(event, h11.InformationalResponse):
                 raise ConnectionError("the connection was closed")
-        return Answer(status, b"".join(parts))
+        return HttpAnswer(status, b"".join(parts))
 
     def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:

@@ -17,6 +17,6 @@ def require(modules: Sequence[str], what: str, extra: str) -> None:
     missing = [PACKAGES.get(module, module) for module in modules if not is_installed(module)]
     if missing:
         raise InvalidInput(
-            f"{what} needs {', '.join(missing)} for {sys.executable}; "
+            f"{what} needs {' and '.join(missing)} for {sys.executable}; "
             f"`{sys.executable} -m pip install 'swell[{extra}]'`"
         )

@@ -19,7 +19,7 @@ class CannotBuild(Exception):
 
 
 @dataclass(slots=True)
-class Entry:
+class LoopEntry:
     """Of one loop: the types of its arguments and results, and Python source that takes a buffer apart."""
 
     arguments: str = ""  #: as `shim.c` reads them
@@ -29,13 +29,13 @@ class Entry:
     names: dict[str, object] = field(default_factory=dict)  #: that the source has, the loop itself apart
 
 
-def entry_of(kernel: Callable[..., Any], arguments: Sequence[object]) -> Entry:
+def entry_of(kernel: Callable[..., Any], arguments: Sequence[object]) -> LoopEntry:
     """For calls with arguments of the same types.
 
     Raises:
         CannotBuild: an array is not contiguous or has another type of numbers, or the result is no number.
     """
-    entry = Entry()
+    entry = LoopEntry()
     annotations = {name: str(value) for name, value in kernel.__annotations__.items()}
     result = annotations.pop("return", "None")
     words = re.findall(r"\w+", result.removeprefix("tuple"))
@@ -59,7 +59,7 @@ def _named(kernel: Callable[..., Any], arguments: Sequence[object]) -> list[tupl
     return list(zip(names, arguments, strict=True))
 
 
-def _take(entry: Entry, value: object, annotation: str) -> str:
+def _take(entry: LoopEntry, value: object, annotation: str) -> str:
     """The Python expression for a value, which is added to the types."""
     if isinstance(value, np.ndarray):
         return _take_array(entry, value)
@@ -79,7 +79,7 @@ def _kind(value: object) -> str:
     raise CannotBuild(f"a {type(value).__name__} among its arguments; loops take numbers, arrays and tuples")
 
 
-def _take_array(entry: Entry, array: np.ndarray[Any, Any]) -> str:
+def _take_array(entry: LoopEntry, array: np.ndarray[Any, Any]) -> str:
     code = array.dtype.kind
     if DTYPES.get(code) != array.dtype or not array.flags.c_contiguous:
         raise CannotBuild(
@@ -93,7 +93,7 @@ def _take_array(entry: Entry, array: np.ndarray[Any, Any]) -> str:
     return f"carray(address(ints[{first}]), ({shape},), dtype_{code})"
 
 
-def _take_tuple(entry: Entry, values: tuple[object, ...]) -> str:
+def _take_tuple(entry: LoopEntry, values: tuple[object, ...]) -> str:
     kind = type(values)
     entry.arguments += "("
     columns = ", ".join(_take(entry, value, "") for value in values)
@@ -104,7 +104,7 @@ def _take_tuple(entry: Entry, values: tuple[object, ...]) -> str:
     return f"{kind.__name__}({columns})"
 
 
-def _source(entry: Entry, given: Sequence[str]) -> str:
+def _source(entry: LoopEntry, given: Sequence[str]) -> str:
     kept = [
         f"    {'floats' if code == 'F' else 'ints'}[{place}] = " for place, code in enumerate(entry.returns)
     ]

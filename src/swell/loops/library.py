@@ -26,7 +26,7 @@ from numba.core.runtime import nrtdynmod
 from numba.extending import intrinsic
 
 from swell.compiled import linked_with, name_of
-from swell.loops.entry import CannotBuild, Entry, entry_of
+from swell.loops.entry import CannotBuild, LoopEntry, entry_of
 
 HERE = Path(__file__).parent
 LIBRARY = HERE.parent / "_loops.abi3.so"
@@ -53,7 +53,7 @@ def build(calls: Mapping[Callable[..., Any], Sequence[object]], library: Path = 
 
 
 @global_compiler_lock  # type: ignore[untyped-decorator]
-def _translate(entries: Mapping[Callable[..., Any], Entry]) -> bytes:
+def _translate(entries: Mapping[Callable[..., Any], LoopEntry]) -> bytes:
     """An object file with a function `loop_N` for each."""
     context = _ahead_of_time()
     libraries = [(_compile(kernel, entry)) for kernel, entry in entries.items()]
@@ -94,7 +94,7 @@ def _no_executable(library: Any, function: Any, environment: Any) -> Any:
     return _dynfunc.make_function(function.lookup_module(), name, "", 0, environment, (library,))
 
 
-def _compile(kernel: Callable[..., Any], entry: Entry) -> tuple[Any, str]:
+def _compile(kernel: Callable[..., Any], entry: LoopEntry) -> tuple[Any, str]:
     names = {**entry.names, "carray": carray, "address": _address, "kernel": _part(kernel)}
     exec(entry.source, names)  # noqa: S102 - written by `entry`
     enter = cast(FunctionType, names["enter"])
@@ -124,7 +124,7 @@ def _address(typing_context: Any, number: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
-def _table(entries: Mapping[Callable[..., Any], Entry]) -> str:
+def _table(entries: Mapping[Callable[..., Any], LoopEntry]) -> str:
     """`loops.h` for `shim.c`."""
     lines = [f"#define MOST_NUMBERS {max(entry.num_numbers for entry in entries.values())}"]
     lines.append(f"#define NUM_LOOPS {len(entries)}")

@@ -24,7 +24,7 @@ NO_LEVEL = -1
 NO_LATER_S = 1e-6
 
 
-class Beginning(NamedTuple):
+class EarliestPlans(NamedTuple):
     """Plans of the first so many promises, made without those that come after them."""
 
     num: int  #: of the promises
@@ -42,7 +42,7 @@ class Promises:
     profile: GroupedProfile  #: what they leave
     exempt: BoolArray  #: (J,) promises that would be broken within their tenant's quota
     #: by the way of planning: plans made anew of so many of the earliest, and what these leave
-    beginnings: dict[int, list[Beginning]] = field(default_factory=dict)
+    beginnings: dict[int, list[EarliestPlans]] = field(default_factory=dict)
 
     @property
     def grade(self) -> IntArray:
@@ -244,18 +244,18 @@ class PromisePlanner:
                 return trial
         return None
 
-    def _beginning(self, kept: Promises, how: int, num: int) -> Beginning:
+    def _beginning(self, kept: Promises, how: int, num: int) -> EarliestPlans:
         """The first `num` promises planned anew; fewer if one of them would be weaker than it was.
 
         What is tried for one newcomer, and for each deadline that it is offered, is worked out once.
         """
-        known = kept.beginnings.setdefault(how, [Beginning(0, kept.plans, self.free, True)])
+        known = kept.beginnings.setdefault(how, [EarliestPlans(0, kept.plans, self.free, True)])
         nearest = max((one for one in known if one.num <= num), key=lambda one: one.num)
         if nearest.num == num or not nearest.is_whole:
             return nearest
         plans, profile, rows = copy_of(nearest.plans), nearest.profile.copy(), kept.rows[nearest.num : num]
         num_served = profile.fill(self.takers, plans, rows, how, True, kept.grade, kept.exempt)
-        known.append(Beginning(nearest.num + num_served, plans, profile, num_served == len(rows)))
+        known.append(EarliestPlans(nearest.num + num_served, plans, profile, num_served == len(rows)))
         return known[-1]
 
     def _is_possible(self, newcomer: int) -> bool:
