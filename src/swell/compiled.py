@@ -135,7 +135,9 @@ def _compile(kernel: Kernel, **options: bool) -> Kernel:
     from numba import njit
 
     linked = linked_with(cast(FunctionType, kernel), _compile_part)
-    linked.__qualname__ = name_of(kernel).removeprefix(f"{kernel.__module__}.")
+    # numba's cache tells code apart by name alone: code that Python cannot call has another one.
+    ending = "_part" if options else ""
+    linked.__qualname__ = name_of(kernel).removeprefix(f"{kernel.__module__}.") + ending
     try:
         return cast(Kernel, njit(cache=True, **options)(linked))
     except RuntimeError:  # numba found no folder that it may keep machine code in

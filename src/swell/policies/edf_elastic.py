@@ -10,8 +10,8 @@ from swell.arrays import IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
-from swell.policies.elasticflow.shares import NONE, Queue, share
-from swell.policies.elasticflow.standing import remembered, to_remember
+from swell.policies.elasticflow.shares import Queue, share
+from swell.policies.elasticflow.standing import NONE, remembered, to_remember
 from swell.policies.levels import useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.policy import Policy

@@ -17,8 +17,8 @@ from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import ManyJobs, Objective
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
-from swell.policies.elasticflow.shares import NONE, Queue, Shares, share
-from swell.policies.elasticflow.standing import remembered_soft, to_remember, written
+from swell.policies.elasticflow.shares import Queue, Shares, share
+from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy

@@ -42,7 +42,7 @@ class Promises:
     profile: GroupedProfile  #: what they leave
     exempt: BoolArray  #: (J,) promises that would be broken within their tenant's quota
     #: by the way of planning: plans made anew of so many of the earliest, and what these leave
-    beginnings: dict[int, list[EarliestPlans]] = field(default_factory=dict)
+    earliest: dict[int, list[EarliestPlans]] = field(default_factory=dict)
 
     @property
     def grade(self) -> IntArray:
@@ -232,7 +232,7 @@ class PromisePlanner:
         if not self._is_possible(newcomer) or self._is_over_quota(kept, newcomer):
             return None
         for how in (AS_PLANNED, LATE, EARLY):
-            before = self._beginning(kept, how, place)
+            before = self._earliest(kept, how, place)
             if before.num < place:
                 continue
             plans, profile = copy_of(before.plans), before.profile.copy()
@@ -244,12 +244,12 @@ class PromisePlanner:
                 return trial
         return None
 
-    def _beginning(self, kept: Promises, how: int, num: int) -> EarliestPlans:
+    def _earliest(self, kept: Promises, how: int, num: int) -> EarliestPlans:
         """The first `num` promises planned anew; fewer if one of them would be weaker than it was.
 
         What is tried for one newcomer, and for each deadline that it is offered, is worked out once.
         """
-        known = kept.beginnings.setdefault(how, [EarliestPlans(0, kept.plans, self.free, True)])
+        known = kept.earliest.setdefault(how, [EarliestPlans(0, kept.plans, self.free, True)])
         nearest = max((one for one in known if one.num <= num), key=lambda one: one.num)
         if nearest.num == num or not nearest.is_whole:
             return nearest

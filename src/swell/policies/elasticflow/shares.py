@@ -10,13 +10,12 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
+from swell.policies.elasticflow.standing import NONE
 from swell.policies.levels import Levels
 from swell.solvers.filling import no_plans
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import Own, TakerGroups, boost, raise_within
 from swell.solvers.profile.plans import BROKEN, Plans
-
-NONE: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
