@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from swell.arrays import each
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, Profile
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.job import SimJob, TrueSpeed
@@ -73,7 +74,7 @@ class Draw:
         return self._uniform(0.0, 1.0) < share
 
     def _factors(self, spread: float, num: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.exp(spread * self._random.standard_normal(num))
+        return each(math.exp, spread * self._random.standard_normal(num))
 
     def job(self) -> SimJob:
         mix, name = self._mix, f"job{self._place:03d}"

@@ -8,6 +8,7 @@ jobs of which nothing was measured. Where few jobs of a kind were measured, it c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 from swell.core.cost_table import (
     CROWDED_WORKERS,
     CROWDING_SHARE,
@@ -293,7 +294,6 @@ def _known(is_known: Mapping[int, bool]) -> list[bool]:
 @lru_cache(maxsize=NUM_CELLS + 1)
 def _places(num_bits: int) -> FloatArray:
     """Where each number of devices of so many bits stands among the cells."""
-    places: FloatArray = np.log2(np.maximum(np.arange(1 << num_bits), 1)).astype(np.float64)
-    places = np.minimum(places, NUM_CELLS - 1)
+    places = np.minimum(each(math.log2, np.maximum(np.arange(1 << num_bits), 1)), NUM_CELLS - 1)
     places.setflags(write=False)
     return places

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
@@ -107,5 +107,5 @@ def _gain_per_device(snapshot: Snapshot, levels: Levels, lease_s: float) -> Floa
     """
     rates = np.where(levels.num > 0, levels.rates[:, 0], 1.0)
     ends_s = snapshot.now_s - snapshot.submitted_s + snapshot.remaining_steps / rates
-    gain: FloatArray = np.log1p(lease_s / ends_s) / np.maximum(levels.devices[:, 0], 1)
+    gain: FloatArray = each(math.log1p, lease_s / ends_s) / np.maximum(levels.devices[:, 0], 1)
     return gain

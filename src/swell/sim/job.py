@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
 from swell.sim.epoch_ends import EpochEnds
@@ -84,12 +84,12 @@ class TrueSpeed:
     ) -> None:
         self._crossing = crossing
         rates = rate_per_s.astype(np.float64)
-        self._log_sizes = np.log(sizes)
+        self._log_sizes = each(math.log, sizes)
         self._log_factors: FloatArray | None = None
         if noise_share > 0 and generator is not None:
             self._log_factors = noise_share * generator.standard_normal(len(rates))
-            rates = rates * np.exp(self._log_factors)
-        self._log_rates = np.log(rates)
+            rates = rates * each(math.exp, self._log_factors)
+        self._log_rates = each(math.log, rates)
         self._known: dict[int, float] = dict(zip(sizes.tolist(), rates.tolist(), strict=True))
         self._one_device_rate_per_s = float(rates[0]) / int(sizes[0])
 

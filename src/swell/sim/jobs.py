@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import msgspec
 import numpy as np
 
+from swell.arrays import each
 from swell.model.job import (
     LOSS,
     MOST_BETWEEN_S,
@@ -152,7 +154,7 @@ def _rises(job: WorkloadJob) -> bool:
 def _misread(profile: Profile, error_share: float, generator: np.random.Generator) -> Profile:
     if error_share == 0.0:
         return profile
-    factors = np.exp(error_share * generator.standard_normal(len(profile.compute_s)))
+    factors = each(math.exp, error_share * generator.standard_normal(len(profile.compute_s)))
     compute_s = {
         batch: time_s * float(factor)
         for (batch, time_s), factor in zip(profile.compute_s.items(), factors, strict=True)
@@ -161,7 +163,9 @@ def _misread(profile: Profile, error_share: float, generator: np.random.Generato
     if profile.batches is None:
         return misread
     sizes = sorted({size for times in profile.batches.step_s.values() for size in times})
-    by_size = dict(zip(sizes, np.exp(error_share * generator.standard_normal(len(sizes))), strict=True))
+    by_size = dict(
+        zip(sizes, each(math.exp, error_share * generator.standard_normal(len(sizes))), strict=True)
+    )
     step_s = {
         batch: {size: time_s * float(by_size[size]) for size, time_s in times.items()}
         for batch, times in profile.batches.step_s.items()

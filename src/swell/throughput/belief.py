@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
@@ -189,7 +189,7 @@ class FittedBelief:
         counted in seconds on one worker, of which `w` workers do `w ** 0.8` a second.
         """
         if job_id not in self._state.jobs:
-            return sizes.astype(np.float64) ** SCALING_EXPONENT
+            return each(lambda size: size**SCALING_EXPONENT, sizes)
         return self._state.jobs[job_id].rates_per_s(sizes, hosts)
 
     @property

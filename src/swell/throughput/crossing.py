@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 
 #: Hosts -> workers -> seconds more than on one host.
 Crossing = Mapping[int, Mapping[int, float]]
@@ -24,10 +25,10 @@ def crossing_s(workers: IntArray, hosts: IntArray, measured: Crossing) -> FloatA
     extra_s = np.zeros(workers.shape)
     for num_hosts in np.unique(hosts[hosts > 1]).tolist():
         if points := _nearest(measured, num_hosts):
-            levels = np.log2(np.array(sorted(points), dtype=np.float64))
+            levels = each(math.log2, np.array(sorted(points)))
             times_s = np.array([points[size] for size in sorted(points)])
             is_here = hosts == num_hosts
-            extra_s[is_here] = np.interp(np.log2(workers[is_here].astype(np.float64)), levels, times_s)
+            extra_s[is_here] = np.interp(each(math.log2, workers[is_here]), levels, times_s)
     return extra_s
 
 

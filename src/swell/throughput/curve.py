@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray, each
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.crossing import crossing_s
 
@@ -214,12 +214,12 @@ def _slope(batches: FloatArray, times_s: FloatArray, through_origin: float) -> f
 def _allreduce_s(workers: IntArray, measured: dict[int, float]) -> FloatArray:
     """Linear in log2(workers): 0 for one worker, between measured sizes, and a + b log2(w) beyond, b >= 0."""
     points = {1: 0.0} | {size: time_s for size, time_s in measured.items() if size > 1}
-    levels = np.log2(np.array(sorted(points), dtype=np.float64))
+    levels = each(math.log2, np.array(sorted(points)))
     times_s = np.array([points[size] for size in sorted(points)])
     if len(points) == 1:
         return np.zeros(workers.shape)
     slope = max(0.0, float((times_s[-1] - times_s[-2]) / (levels[-1] - levels[-2])))
-    wanted = np.log2(workers.astype(np.float64))
+    wanted = each(math.log2, workers)
     between_s = np.interp(wanted, levels, times_s)
     time_s: FloatArray = between_s + slope * np.maximum(wanted - levels[-1], 0.0)
     return time_s

@@ -7,7 +7,7 @@ import math
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import BatchProfile, BetweenSteps
 from swell.throughput import open_batches
 from swell.throughput.batch_table import worth
@@ -313,4 +313,4 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
 def _geometric_mean(ratios: FloatArray) -> float:
     """`np.mean` would take longer than all the rest, and there are few."""
-    return float(np.exp(np.add.reduce(np.log(ratios)) / len(ratios)))
+    return math.exp(np.add.reduce(each(math.log, ratios)) / len(ratios))

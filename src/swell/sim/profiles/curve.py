@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import Profile
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.throughput.crossing import Crossing
@@ -44,9 +45,13 @@ class ThroughputCurve:
 
     def rates_at(self, workers: IntArray) -> FloatArray:
         """Steps/s at each (any shape): on a line in logarithms between sizes, 0 below and beyond them."""
-        log_rate = np.interp(np.log(np.maximum(workers, 1)), np.log(self.sizes), np.log(self.rate_per_s))
+        log_rate = np.interp(
+            each(math.log, np.maximum(workers, 1)),
+            each(math.log, self.sizes),
+            each(math.log, self.rate_per_s),
+        )
         is_allowed = (workers >= self.sizes[0]) & (workers <= self.sizes[-1])
-        return np.where(is_allowed, np.exp(log_rate), 0.0)
+        return np.where(is_allowed, each(math.exp, log_rate), 0.0)
 
     def rate_at(self, workers: int) -> float:
         """Steps/s; exactly the table's at its sizes."""

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from swell.arrays import each
 from swell.sim.profiles.curve import ThroughputCurve
 
 #: Sizes go up to this many workers.
@@ -40,7 +41,7 @@ class PowerLaw:
         """Of any model and any global batch >= 1."""
         num_sizes = int(math.log2(min(MAX_WORKERS, global_batch))) + 1
         sizes = 2 ** np.arange(num_sizes, dtype=np.int64)
-        return ThroughputCurve(model, global_batch, sizes, sizes.astype(np.float64) ** self.exponent)
+        return ThroughputCurve(model, global_batch, sizes, each(lambda size: size**self.exponent, sizes))
 
 
 def hu() -> PowerLaw:

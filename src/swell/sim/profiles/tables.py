@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from swell.arrays import each
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import ProfileError
 from swell.sim.profiles.profile_set import Curves
@@ -170,8 +171,12 @@ def _rate(table: ThroughputTable, line: int, size: int, cell: str) -> float | No
 def _filled(table: ThroughputTable, global_batch: int, measured: dict[int, float]) -> ThroughputCurve:
     sizes = [size for size in table.sizes if min(measured) <= size <= max(measured)]
     known = np.array(sorted(measured), dtype=np.float64)
-    logs = np.interp(np.log(sizes), np.log(known), np.log([measured[int(size)] for size in known]))
-    rates = [measured.get(size, float(np.exp(log))) for size, log in zip(sizes, logs, strict=True)]
+    logs = np.interp(
+        each(math.log, np.array(sizes)),
+        each(math.log, known),
+        each(math.log, np.array([measured[int(size)] for size in known])),
+    )
+    rates = [measured.get(size, math.exp(log)) for size, log in zip(sizes, logs, strict=True)]
     return ThroughputCurve(
         model=table.path.stem,
         global_batch=global_batch,

@@ -7,6 +7,7 @@ import math
 import msgspec
 import numpy as np
 
+from swell.arrays import each
 from swell.sim.traces.arrivals import Arrivals, arrival_times
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.errors import TraceError
@@ -44,7 +45,7 @@ def generate(arrivals: Arrivals, num_jobs: int, demand: Demand | None = None, se
     sizes = np.array(list(demand.device_weights), dtype=np.int64)
     weights = np.array(list(demand.device_weights.values()))
     devices = generator.choice(sizes, size=num_jobs, p=weights / weights.sum())
-    duration_s = demand.median_s * np.exp(demand.spread * generator.standard_normal(num_jobs))
+    duration_s = demand.median_s * each(math.exp, demand.spread * generator.standard_normal(num_jobs))
     width = len(str(num_jobs))
     rows = zip((submit_s - submit_s[0]).tolist(), devices.tolist(), duration_s.tolist(), strict=True)
     return Trace(
