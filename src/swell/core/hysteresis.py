@@ -46,7 +46,7 @@ def steady(
         needs_owned: (J,) jobs that may not have borrowed devices; None: none.
     """
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
-    pools = _pools(snapshot, floor, is_pinned, needs_owned)
+    pools = _pools(snapshot, floor, is_pinned, needs_owned, held)
     if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
         return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s, final = gain_s(snapshot, want), np.empty_like(want)
@@ -65,7 +65,7 @@ def steady(
         snapshot.resize_cost_s,
         (final, is_free, is_running, is_fresh, is_shrink, is_ending),
     )
-    for pool in pools:
+    for pool in _pools(snapshot, floor, is_pinned, needs_owned, final):
         fit = _Fit(snapshot, final, pool)
         if fit.is_over:
             wished, is_start, none = final.copy(), is_free & (held == 0), np.zeros_like(want)
@@ -98,7 +98,7 @@ def as_wished(
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
     final = np.where(is_pinned, held, want)
     is_start, is_growth, none = ~is_pinned & (held == 0), ~is_pinned & (want > held), np.zeros_like(want)
-    for pool in _pools(snapshot, floor, is_pinned, needs_owned):
+    for pool in _pools(snapshot, floor, is_pinned, needs_owned, final):
         fit, wished = _Fit(snapshot, final, pool), final.copy()
         fit.lower(is_start & (floor == 0), none)
         fit.lower(is_growth, np.maximum(held, floor))
@@ -116,26 +116,23 @@ class _Pool(NamedTuple):
 
 
 def _pools(
-    snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray, needs_owned: BoolArray | None
+    snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray, needs_owned: BoolArray | None, sizes: IntArray
 ) -> list[_Pool]:
-    """Quotas first; then owned devices, for those that need them; then all."""
-    pools = _quotas(snapshot, floor, is_pinned)
+    """Quotas first that these sizes (J,) exceed; then owned devices, for those that need them; then all."""
+    pools = _quotas(snapshot, floor, is_pinned, sizes)
     if snapshot.num_borrowed and needs_owned is not None and needs_owned.any():
         pools.append(_Pool(snapshot.num_owned, needs_owned))
     return [*pools, _Pool(snapshot.num_devices, None)]
 
 
-def _quotas(snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray) -> list[_Pool]:
-    """What the jobs of each tenant may have: its quota, or what they must have if that is more."""
+def _quotas(snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray, sizes: IntArray) -> list[_Pool]:
+    """What the jobs of a tenant may have that would have more: its quota, or what they must have, if more."""
     if snapshot.quota_devices is None:
         return []
-    must = np.where(is_pinned, snapshot.held_workers, floor) * snapshot.devices_per_worker
-    pools = []
-    for tenant, quota in enumerate(snapshot.quota_devices.tolist()):
-        if quota < snapshot.num_devices:
-            is_own = snapshot.tenant == tenant
-            pools.append(_Pool(max(quota, int(must[is_own].sum())), is_own))
-    return pools
+    must = snapshot.devices_of_tenants(np.where(is_pinned, snapshot.held_workers, floor))
+    most = np.maximum(snapshot.quota_devices, must)
+    is_over = snapshot.devices_of_tenants(sizes) > most
+    return [_Pool(int(most[one]), snapshot.tenant == one) for one in np.flatnonzero(is_over).tolist()]
 
 
 class _Fit:
