@@ -67,6 +67,7 @@ class Mix:
     strict_share: float = 0.5
     soft_share: float = 0.2
     load_share: float = 0.95  #: of the devices, that the first jobs were drawn with
+    num_tenants: int = 0  #: to whom jobs belong in turn; 0: to none
 
 
 @dataclass
@@ -189,7 +190,8 @@ class Crowd:
         return self._submission(self._random.choice(list(self.members.values())).workers, SLACK_ASKED)
 
     def _submission(self, workers: int, slack: tuple[float, float]) -> JobSubmitted:
-        job_id = f"job{next(self._numbers):06d}"
+        number = next(self._numbers)
+        job_id, num_tenants = f"job{number:06d}", self._mix.num_tenants
         curve, job_class = self._random.randrange(len(CURVES)), self._job_class()
         lasts_s = SHORTEST_S + self._random.lognormvariate(math.log(MEDIAN_S), SPREAD)
         deadline_s = self.now_s + 3 * START_S + lasts_s * self._random.uniform(*slack)
@@ -201,6 +203,7 @@ class Crowd:
             end=EndCondition(steps=int(lasts_s * _rate_per_s(curve, workers))),
             job_class=job_class,
             deadline_s=None if job_class is JobClass.BEST_EFFORT else deadline_s,
+            tenant=tenant_name(number % num_tenants) if num_tenants else "",
         )
         self.members[job_id] = Member(spec, curve, workers)
         return JobSubmitted(at_s=self.now_s, job_id=job_id, spec=spec)
@@ -283,6 +286,10 @@ class Crowd:
         if isinstance(command, SuspendGang):
             return GangSuspended(**facts), 0
         return GangEnded(**facts, outcome=Outcome.STOPPED), 0
+
+
+def tenant_name(number: int) -> str:
+    return f"tenant{number}"
 
 
 def nodes(num_devices: int) -> list[Node]:

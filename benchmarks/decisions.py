@@ -23,12 +23,22 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.crowd import Crowd, Member, Mix, TableBelief, nodes
+from benchmarks.crowd import Crowd, Member, Mix, TableBelief, nodes, tenant_name
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
-from swell.model.event import AnyEvent, GangEnded, JobProfiled, JobSubmitted, NodeJoined, Opened, Woke
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    JobProfiled,
+    JobSubmitted,
+    NodeJoined,
+    Opened,
+    QuotasSet,
+    Woke,
+)
 from swell.model.job import JobClass, Phase
 from swell.model.plan import Allocation, Placement
+from swell.model.quota import Quota
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo
@@ -38,6 +48,8 @@ from swell.policies.registry import new_policy
 CASES = "100/256 300/1024 1000/2783 5000/10000"  #: active jobs/devices
 #: Turns before the first that counts: machine code is fetched, and what the first plan changed is done.
 NUM_WARM_UP = 40
+#: Of an equal part of the devices, that each tenant may have.
+QUOTA_SHARE = 1.2
 KINDS = ("submission", "arrival", "refusal", "completion", "answer", "timer")
 
 
@@ -117,7 +129,7 @@ class Trial:
             TimedPlacer(BestFitPlacer(), self._placer_watch),
             {"as_drawn": AsDrawn(members=self._crowd.members)},
         )
-        self._policy = policy
+        self._policy, self._num_tenants = policy, mix.num_tenants
         self._core = Core(planner, TableBelief(self._crowd.members), CoreSettings())
 
     def gather(self) -> None:
@@ -129,6 +141,10 @@ class Trial:
         while crowd.has_answers:
             self._turn(crowd.next_events())
         self._turn([Opened(at_s=crowd.now_s, policy=self._policy)])
+        if self._num_tenants:
+            quota = Quota(share=min(QUOTA_SHARE / self._num_tenants, 1.0))
+            tenants = [tenant_name(number) for number in range(self._num_tenants)]
+            self._turn([QuotasSet(at_s=crowd.now_s, quotas=dict.fromkeys(tenants, quota))])
         for _ in range(NUM_WARM_UP):
             self._follow(crowd.next_events())
         self.turns = {kind: Turns() for kind in KINDS}
@@ -206,7 +222,7 @@ def table_of(found: Iterable[dict[str, Any]]) -> Table:
 
 
 def measure(case: tuple[int, int], options: argparse.Namespace) -> dict[str, Any]:
-    mix = Mix(strict_share=options.strict, soft_share=options.soft)
+    mix = Mix(strict_share=options.strict, soft_share=options.soft, num_tenants=options.tenants)
     trial = Trial(*case, mix, options.seed, options.policy)
     trial.gather()
     gc.collect()
@@ -227,6 +243,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--policy", default="elasticflow")
     parser.add_argument("--strict", type=float, default=0.5, help="share of strict jobs")
     parser.add_argument("--soft", type=float, default=0.2, help="share of soft jobs; the rest is best-effort")
+    parser.add_argument("--tenants", type=int, default=0, help="so many, each with a quota; 0: none")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--profile", type=int, default=0, help="print so many functions that took longest")

@@ -286,6 +286,8 @@ def measure_listing(folder: Path, num_ended: int, num_open: int, repeats: int) -
 
 def _of_users(users: Users, num_open: int) -> list[Figure]:
     users.work(NUM_USERS, ROUNDS)
+    for failure in sorted(set(users.failures)):
+        print(f"bench-service: {users.failures.count(failure)} times {failure}", file=sys.stderr)
     waits_ms = [1000 * wait_s for wait_s in users.waits_s]
     return [
         Figure(

@@ -8,7 +8,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.profile.fill import fill_in_order
+from swell.solvers.profile.fill import GroupedSegments, fill_in_order
 from swell.solvers.profile.pay import PAY_ROOM, pay_in_order, take_beyond
 from swell.solvers.profile.plans import MOST_SEGMENTS, TAKE_ROOM, Plans, Takers
 from swell.solvers.profile.segments import (
@@ -125,14 +125,7 @@ class FreeProfile:
 
         Returns: how many of `rows` were served: fewer than all only if the next one's grade is too bad.
         """
-        run, ways = suited(fill_in_order, self.num_takers), each_way(how, rows)
-        bad = ANY if worst is None else worst
-        return serve(
-            len(rows),
-            lambda rest: run(self.columns, takers, plans, rows[rest], ways[rest], bad, is_late_served),
-            [self],
-            TAKE_ROOM,
-        )
+        return fill([self], lambda: NO_GROUPS, takers, plans, rows, how, is_late_served, worst, TAKE_ROOM)
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
         """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `pay_in_order`."""
@@ -198,22 +191,48 @@ def serve(num: int, run: Callable[[slice], int], profiles: Sequence[FreeProfile]
     return num_served
 
 
-def each_way(how: IntArray | int, rows: IntArray) -> IntArray:
-    """(n,) how each of `rows` is planned, where there may be one way for all."""
-    return np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
+def fill(
+    profiles: Sequence[FreeProfile],
+    groups: Callable[[], GroupedSegments],
+    takers: Takers,
+    plans: Plans,
+    rows: IntArray,
+    how: IntArray | int,
+    is_late_served: bool,
+    worst: IntArray | None,
+    room: int,
+) -> int:
+    """`fill_in_order` of the first profile, with more room in all of them as often as one lacks it.
+
+    Args:
+        groups: of the others, as they are then.
+        room: see `serve`.
+    """
+    run, bad = suited(fill_in_order, profiles[0].num_takers), ANY if worst is None else worst
+    ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
+
+    def fill_more(rest: slice) -> int:
+        free = profiles[0].columns
+        return run(free, groups(), takers, plans, rows[rest], ways[rest], bad, is_late_served)
+
+    return serve(len(rows), fill_more, profiles, room)
 
 
-def no_segments(num_blocks: int) -> FreeSegments:
-    """Empty blocks."""
+def no_segments(num_blocks: int, *groups: int) -> FreeSegments:
+    """Empty blocks; of each group, if there are any."""
+    blocks = *groups, num_blocks
     return FreeSegments(
-        starts_s=np.zeros((num_blocks, WIDTH)),
-        free=np.zeros((num_blocks, WIDTH), dtype=np.int64),
-        used=np.zeros(num_blocks, dtype=np.int64),
-        least=np.zeros(num_blocks, dtype=np.int64),
-        most=np.zeros(num_blocks, dtype=np.int64),
-        order=np.zeros(num_blocks, dtype=np.int64),
-        num_blocks=np.zeros(1, dtype=np.int64),
+        starts_s=np.zeros((*blocks, WIDTH)),
+        free=np.zeros((*blocks, WIDTH), dtype=np.int64),
+        used=np.zeros(blocks, dtype=np.int64),
+        least=np.zeros(blocks, dtype=np.int64),
+        most=np.zeros(blocks, dtype=np.int64),
+        order=np.zeros(blocks, dtype=np.int64),
+        num_blocks=np.zeros((*groups, 1), dtype=np.int64),
     )
+
+
+NO_GROUPS = GroupedSegments(no_segments(0, 0), ANY, np.zeros(0, dtype=bool), no_segments(0))
 
 
 def no_plans(num_takers: int) -> Plans:

@@ -7,14 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import suited
-from swell.solvers.filling import ANY, FreeProfile, each_way, no_segments, serve
-from swell.solvers.profile.fill import GROUP_ROOM, fill_in_groups
+from swell.solvers.filling import FreeProfile, fill, no_segments
+from swell.solvers.profile.fill import GROUP_ROOM, NO_GROUP, GroupedSegments
 from swell.solvers.profile.plans import Plans, Takers
 from swell.solvers.profile.segments import FreeSegments
 
-#: In a column of groups: of none.
-NO_GROUP = -1
 #: None is exempt.
 NONE_EXEMPT: BoolArray = np.zeros(0, dtype=bool)
 
@@ -100,20 +97,15 @@ class GroupedProfile:
         """
         if self._group is None:
             return self.everything.fill(takers, plans, rows, how, is_late_served, worst)
-        group, run, ways = (
-            self._group,
-            suited(fill_in_groups, self.everything.num_takers),
-            each_way(how, rows),
-        )
-        bad, free = ANY if worst is None else worst, NONE_EXEMPT if exempt is None else exempt
+        group, free = self._group, NONE_EXEMPT if exempt is None else exempt
 
-        def fill_more(rest: slice) -> int:
-            everything, groups = self.everything.columns, self._stacked()
-            least = no_segments(2 * (len(everything.order) + groups.order.shape[1]) + GROUP_ROOM)
-            them = takers, plans, rows[rest], ways[rest]
-            return run(everything, groups, group, least, *them, bad, is_late_served, free)
+        def groups() -> GroupedSegments:
+            stacked, everything = self._stacked(), self.everything.columns
+            num_blocks = 2 * (len(everything.order) + stacked.order.shape[1]) + GROUP_ROOM
+            return GroupedSegments(stacked, group, free, no_segments(num_blocks))
 
-        return serve(len(rows), fill_more, [self.everything, *self._of_group], GROUP_ROOM)
+        profiles = [self.everything, *self._of_group]
+        return fill(profiles, groups, takers, plans, rows, how, is_late_served, worst, GROUP_ROOM)
 
     def _stacked(self) -> FreeSegments:
         """The columns of all groups in one, of which those of each group are a part from now on."""

@@ -14,8 +14,9 @@ from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
 from swell.solvers.filling import FreeProfile, copy_of
-from swell.solvers.grouped import NO_GROUP, GroupedProfile
+from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import ENDLESS
+from swell.solvers.profile.fill import NO_GROUP
 from swell.solvers.profile.plans import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
 
 #: In place of a held level: a number of workers that is none.
@@ -102,8 +103,8 @@ def _groups(snapshot: Snapshot) -> tuple[IntArray | None, list[FreeProfile]]:
     tenants, num_jobs = np.unique(snapshot.tenant[is_planned], return_counts=True)
     is_in_group = is_limited & np.isin(snapshot.tenant, tenants)
     group = np.where(is_in_group, tenants.searchsorted(snapshot.tenant), NO_GROUP)
-    sizes = zip(quota[tenants].tolist(), num_jobs.tolist(), strict=True)
-    return group, [FreeProfile(num_devices, num) for num_devices, num in sizes]
+    most = int(num_jobs.max(initial=0))
+    return group, [FreeProfile(num_devices, most) for num_devices in quota[tenants].tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,18 @@ def _is_sound(takers: Takers, plans: Plans, row: int) -> bool:
 
 @part
 def write_changes(
-    takers: Takers, plans: Plans, rows: IntArray, at_s: FloatArray, net: IntArray, gross: IntArray
+    takers: Takers,
+    plans: Plans,
+    rows: IntArray,
+    sign: int,
+    at_s: FloatArray,
+    net: IntArray,
+    gross: IntArray,
 ) -> int:
     """Write when how many devices more are taken by plans that are sound.
 
     Args:
+        sign: -1: they give it back.
         at_s: times; unsorted.
         net: what is taken beyond what bound takers have already.
         gross: what is taken.
@@ -92,10 +99,10 @@ def write_changes(
             need = takers.devices[row, level - 1] if level > 0 else 0
             if need != taken:
                 at_s[num] = plans.starts_s[row, segment] if segment < plans.num[row] else plans.end_s[row]
-                net[num] = gross[num] = need - taken
+                net[num] = gross[num] = sign * (need - taken)
                 num, taken = num + 1, need
         if takers.is_bound[row] and takers.idle_s[row] > 0.0:
-            held = takers.devices[row, takers.held[row] - 1]
+            held = sign * takers.devices[row, takers.held[row] - 1]
             at_s[num], net[num], gross[num] = 0.0, -held, 0
             at_s[num + 1], net[num + 1], gross[num + 1] = takers.idle_s[row], held, 0
             num += 2
@@ -173,11 +180,14 @@ def write_segments(profile: FreeSegments, starts_s: FloatArray, free: IntArray, 
 
 
 @part
-def take_together(profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray) -> bool:
-    """Take what sound plans need, if all of that is free and there is room for it; whether it was."""
+def take_together(profile: FreeSegments, takers: Takers, plans: Plans, rows: IntArray, sign: int) -> bool:
+    """Take what sound plans need, if all of that is free and there is room for it; whether it was.
+
+    With a sign of -1 they give back what they took together last; that always succeeds.
+    """
     most = len(rows) * (MOST_SEGMENTS + 3)
     at_s, net, gross = np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    num = write_changes(takers, plans, rows, at_s, net, gross)
+    num = write_changes(takers, plans, rows, sign, at_s, net, gross)
     order = np.argsort(at_s[:num])
     num_segments = num + 1
     for position in range(profile.num_blocks[0]):
@@ -187,6 +197,4 @@ def take_together(profile: FreeSegments, takers: Takers, plans: Plans, rows: Int
     if num == 0 or num_blocks_of(num) > len(profile.order):
         return False
     write_segments(profile, starts_s, free, num)
-    for row in rows:
-        plans.grade[row] = MARGIN
     return True
