@@ -14,8 +14,9 @@ from swell.arrays import IntArray
 from swell.compiled import NUM_ROWS_WORTH_IT
 from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, no_plans
-from swell.solvers.grouped import NO_GROUP, GroupedProfile
+from swell.solvers.grouped import GroupedProfile
 from swell.solvers.profile import segments
+from swell.solvers.profile.fill import NO_GROUP
 from swell.solvers.profile.plans import AS_PLANNED, EARLY, LATE, Plans
 
 ways = st.sampled_from([AS_PLANNED, LATE, EARLY])
