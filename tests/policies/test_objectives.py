@@ -26,7 +26,7 @@ from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
 from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
-from swell.policies.elasticflow.objective import Bid, FairShares, ManyJobs, Objective
+from swell.policies.elasticflow.objective import Bid, Due, FairShares, ManyJobs, Objective
 from swell.policies.levels import useful_levels
 
 LINEAR = CURVES[1]
@@ -148,16 +148,14 @@ def bids(draw: st.DrawFn) -> Bid:
     num_devices, num_tenants = draw(st.integers(1, 64)), draw(st.integers(1, 8))
     own = np.array(draw(shares)) * num_devices * until_s
     others = np.array(draw(shares)) * num_devices * until_s
+    due = Due(until_s, own, own + others)
     return Bid(
-        free=1.0,
-        taken=0.0,
+        until_s=float(until_s[0]),
         free_in_time=1.0,
         num_free=1.0,
         need=0.0,
-        demand=RecentDemand(np.zeros(0), np.zeros(0), np.zeros(0), 0.0, num_devices),
-        until_s=until_s,
-        own=own,
-        everybody=own + others,
+        demand=RecentDemand([], [], [], 0.0, num_devices),
+        due=lambda: due,
         num_devices=num_devices,
         num_tenants=num_tenants,
     )
@@ -165,22 +163,27 @@ def bids(draw: st.DrawFn) -> Bid:
 
 @given(bid=bids())
 def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: Bid) -> None:
-    equal = bid.num_devices * bid.until_s / bid.num_tenants
-    within = replace(bid, own=np.minimum(bid.own, equal), everybody=np.maximum(bid.everybody, bid.own))
+    due = bid.due()
+    equal = bid.num_devices * due.until_s / bid.num_tenants
+    less = Due(due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own))
+    within = replace(bid, due=lambda: less)
     assert FairShares().objection(within) == ""
 
 
 @given(bid=bids())
 def test_whoever_is_promised_more_leaves_others_as_much(bid: Bid) -> None:
-    all_s = bid.num_devices * bid.until_s
+    due = bid.due()
+    all_s = bid.num_devices * due.until_s
     if FairShares().objection(bid) == "" and bid.num_tenants > 1:
-        is_more = bid.own > all_s / bid.num_tenants * (1 + 1e-6)
-        assert (bid.own <= (all_s - bid.everybody) * (1 + 1e-6))[is_more].all()
+        is_more = due.own > all_s / bid.num_tenants * (1 + 1e-6)
+        assert (due.own <= (all_s - due.everybody) * (1 + 1e-6))[is_more].all()
 
 
 @given(bid=bids())
 def test_what_others_are_promised_never_makes_a_tenants_lot_better(bid: Bid) -> None:
-    fuller = replace(bid, everybody=bid.everybody + 1.0)
+    due = bid.due()
+    more = due._replace(everybody=due.everybody + 1.0)
+    fuller = replace(bid, due=lambda: more)
     assert FairShares().objection(fuller) or not FairShares().objection(bid)
 
 

@@ -57,9 +57,16 @@ class _Gate:
     objective: Objective | None
     demand: RecentDemand
 
-    def weigh(self, kept: Promises, row: int, place: int, until_s: float) -> tuple[Promises | None, str]:
-        """The promises with the newcomer's among them; or None, and the objection if that alone is why."""
-        trial = self.planner.with_newcomer(kept, row, place)
+    def weigh(
+        self, kept: Promises, row: int, place: int, until_s: float, is_in_gaps: bool = False
+    ) -> tuple[Promises | None, str]:
+        """The promises with the newcomer's among them; or None, and the objection if that alone is why.
+
+        Args:
+            is_in_gaps: no other plan may change.
+        """
+        try_it = self.planner.in_gaps if is_in_gaps else self.planner.with_newcomer
+        trial = try_it(kept, row, place)
         if trial is None or self.objective is None:
             return trial, ""
         bid = bid_of(self.planner.snapshot, self.levels, kept, trial, row, until_s, self.demand)
@@ -97,8 +104,9 @@ def _refuse(gate: _Gate, kept: Promises, row: int, objection: str) -> Refusal:
 def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
     """The fewest whole seconds from now for which a deadline would be promised at this instant.
 
-    Found by bisection, and the answer is tried by the admission itself. (Progressive filling is not
-    quite monotone in the deadline: a still earlier one that fits by luck may be missed.)
+    Found by bisection, first of those that fit in the gaps that others leave, which are soon told; and the
+    answer is tried by the admission itself. (Progressive filling is not quite monotone in the deadline: a
+    still earlier one that fits by luck may be missed.)
 
     Returns None if the job has no size that fits on the cluster.
     """
@@ -107,20 +115,30 @@ def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
     trial_gate, snapshot = gate.with_own_deadlines(), gate.planner.snapshot
     now_s = snapshot.now_s
 
-    def is_accepted(offer_s: int) -> bool:
+    def is_accepted(offer_s: int, is_in_gaps: bool = False) -> bool:
         """Submitted again now, it stands behind older jobs of the same deadline."""
         trial_gate.planner.takers.until_s[row] = offer_s
         place = _place(snapshot, row, kept.rows, now_s + offer_s, now_s)
-        return trial_gate.weigh(kept, row, place, offer_s)[0] is not None
+        return trial_gate.weigh(kept, row, place, offer_s, is_in_gaps)[0] is not None
 
-    return _bisect(is_accepted, 0, _last_resort_s(gate.planner, gate.levels, kept, row))
+    refused, accepted = 0, max(_last_resort_s(gate.planner, gate.levels, kept, row), 1)
+    while not is_accepted(accepted):
+        refused, accepted = accepted, 2 * accepted + 1
+    if is_accepted(accepted, is_in_gaps=True):
+        accepted = _bisect(partial(is_accepted, is_in_gaps=True), refused, accepted)
+    return _bisect(is_accepted, *_bracket(is_accepted, refused, accepted))
+
+
+def _bracket(accepts: Callable[[int], bool], refused: int, accepted: int) -> tuple[int, int]:
+    """A refused and an accepted one near `accepted`, if there are such: sought further and further below."""
+    step = 1
+    while accepted - step > refused and accepts(accepted - step):
+        accepted, step = accepted - step, 2 * step
+    return max(accepted - step, refused), accepted
 
 
 def _bisect(accepts: Callable[[int], bool], refused: int, accepted: int) -> int:
-    """One that is accepted while its neighbour below is not; looks beyond `accepted` if need be."""
-    accepted = max(accepted, refused + 1)
-    while not accepts(accepted):
-        refused, accepted = accepted, 2 * accepted + 1
+    """One that is accepted while its neighbour below is not."""
     while accepted - refused > 1:
         middle = (accepted + refused) // 2
         if accepts(middle):

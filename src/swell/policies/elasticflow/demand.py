@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -21,9 +23,9 @@ LEAST_NUM = 20
 class RecentDemand:
     """The latest newcomers, oldest first, those of now among them."""
 
-    submitted_s: FloatArray  #: (n,)
-    device_s: FloatArray  #: (n,) device-seconds that each needed when it came; see `least_device_s`
-    window_s: FloatArray  #: (n,) time from then to its deadline
+    submitted_s: list[float]
+    device_s: list[float]  #: device-seconds that each needed when it came; see `least_device_s`
+    window_s: list[float]  #: time from then to its deadline
     now_s: float
     num_devices: int
 
@@ -31,30 +33,31 @@ class RecentDemand:
     def of(cls, snapshot: Snapshot, levels: Levels, newcomers: IntArray) -> RecentDemand:
         """What is remembered, and these newcomers (n,)."""
         known = snapshot.memory.get("demand", {"submitted_s": [], "device_s": [], "window_s": []})
+        now_s, num_devices = snapshot.now_s, snapshot.num_owned
+        if not len(newcomers):
+            return cls(**known, now_s=now_s, num_devices=num_devices)
         device_s = least_device_s(snapshot, levels, newcomers)
         is_possible = np.isfinite(device_s)
+
+        def latest(name: str, new: FloatArray) -> list[float]:
+            return [*known[name], *new[is_possible].tolist()][-NUM_REMEMBERED:]
+
         return cls(
-            np.append(known["submitted_s"], snapshot.submitted_s[newcomers][is_possible])[-NUM_REMEMBERED:],
-            np.append(known["device_s"], device_s[is_possible])[-NUM_REMEMBERED:],
-            np.append(known["window_s"], (snapshot.deadline_s - snapshot.now_s)[newcomers][is_possible])[
-                -NUM_REMEMBERED:
-            ],
-            snapshot.now_s,
-            snapshot.num_owned,
+            latest("submitted_s", snapshot.submitted_s[newcomers]),
+            latest("device_s", device_s),
+            latest("window_s", snapshot.deadline_s[newcomers] - now_s),
+            now_s,
+            num_devices,
         )
 
     @property
     def memory(self) -> Memory:
         """For the next snapshot."""
-        return {
-            "submitted_s": self.submitted_s.tolist(),
-            "device_s": self.device_s.tolist(),
-            "window_s": self.window_s.tolist(),
-        }
+        return {"submitted_s": self.submitted_s, "device_s": self.device_s, "window_s": self.window_s}
 
     def within_s(self, until_s: float) -> float:
         """Time in which a job competes with others: until its deadline, or a usual one if that is sooner."""
-        return min(until_s, float(np.median(self.window_s))) if len(self.window_s) else until_s
+        return min(until_s, median(self.window_s)) if self.window_s else until_s
 
     def largest_that_fit(self, share: float) -> float:
         """Device-seconds of the largest jobs, if newcomers go on like this and the smallest fill this share.
@@ -63,11 +66,14 @@ class RecentDemand:
         depends on what else is to come, and nothing is known of that but what came.
         """
         if len(self.device_s) < LEAST_NUM:
-            return np.inf
-        room = share * self.num_devices * (self.now_s - float(self.submitted_s.min()))
-        sizes = np.sort(self.device_s)
-        num_fit = int(np.searchsorted(np.cumsum(sizes), room, side="right"))
-        return np.inf if num_fit == len(sizes) else float(sizes[num_fit])
+            return math.inf
+        room = share * self.num_devices * (self.now_s - min(self.submitted_s))
+        taken = 0.0
+        for size in sorted(self.device_s):
+            taken += size
+            if taken > room:
+                return size
+        return math.inf
 
 
 def least_device_s(

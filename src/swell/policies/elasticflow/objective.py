@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,23 +22,28 @@ TOLERANCE_SHARE = 1e-9
 LATER_SHARE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Bid:
-    """A deadline that could be kept, and what that would take, in device-seconds from now on.
+class Due(NamedTuple):
+    """What is promised until some deadlines, in device-seconds from now on, the newcomer's job among it.
 
     Of a few hours everything may be promised, and there is room for a job in a hurry all the same: plans of
     later deadlines make way. So amounts are counted until later deadlines too.
     """
 
-    free: float  #: what the promises made before leave until the last deadline, or its own if that is later
-    taken: float  #: of that, by the job, and by promises that are planned anew to make room for it
     until_s: FloatArray  #: (D,) its deadline and the promised ones after it, ascending
-    own: FloatArray  #: (D,) what jobs of its tenant need that are due by then, itself among them
+    own: FloatArray  #: (D,) what jobs of its tenant need that are due by then
     everybody: FloatArray  #: (D,) the same of all jobs
-    free_in_time: float  #: the same until its own deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Bid:
+    """A deadline that could be kept, and what that would take, in device-seconds from now on."""
+
+    until_s: float  #: its deadline
+    free_in_time: float  #: what the promises made before leave until then
     num_free: float  #: devices that are free, on average, while the job competes with others
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
+    due: Callable[[], Due]
     num_devices: int
     num_tenants: int  #: that have jobs, or had one lately, its own among them
 
@@ -65,28 +72,27 @@ def bid_of(
     Args:
         kept, trial: the promises without it, and with it.
     """
+    within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
+    return Bid(
+        until_s=until_s,
+        free_in_time=kept.profile.free_device_s(until_s),
+        num_free=kept.profile.free_device_s(within_s) / within_s,
+        need=float(least_device_s(snapshot, levels, np.array([newcomer]), until_s)[0]),
+        demand=demand,
+        due=partial(_due, snapshot, levels, trial, newcomer, until_s),
+        num_devices=snapshot.num_owned,
+        num_tenants=snapshot.num_tenants,
+    )
+
+
+def _due(snapshot: Snapshot, levels: Levels, trial: Promises, newcomer: int, until_s: float) -> Due:
     rows = trial.rows
-    last_s = float((snapshot.deadline_s[kept.rows] - snapshot.now_s).max(initial=until_s))
-    free = kept.profile.free_device_s(last_s)
     place = int(np.flatnonzero(rows == newcomer)[0])
     due_s = np.maximum(snapshot.deadline_s[rows[place:]] - snapshot.now_s, until_s)
     due_s[0] = until_s
     need = _need_device_s(snapshot, levels, trial)
     is_own = snapshot.tenant[rows] == snapshot.tenant[newcomer]
-    within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
-    return Bid(
-        free=free,
-        taken=free - trial.profile.free_device_s(last_s),
-        until_s=due_s,
-        own=np.cumsum(need * is_own)[place:],
-        everybody=np.cumsum(need)[place:],
-        need=float(least_device_s(snapshot, levels, rows[place : place + 1], until_s)[0]),
-        demand=demand,
-        free_in_time=kept.profile.free_device_s(until_s),
-        num_free=kept.profile.free_device_s(within_s) / within_s,
-        num_devices=snapshot.num_owned,
-        num_tenants=snapshot.num_tenants,
-    )
+    return Due(until_s=due_s, own=np.cumsum(need * is_own)[place:], everybody=np.cumsum(need)[place:])
 
 
 def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> FloatArray:
@@ -117,7 +123,7 @@ class ManyJobs:
     def objection(self, bid: Bid) -> str:
         """Reason to refuse a job that is larger than those that would fit; else empty."""
         most = bid.demand.largest_that_fit(self.crowded_share)
-        small = max(self.small_share * bid.num_free * bid.until_s[0], LATER_SHARE * bid.free_in_time)
+        small = max(self.small_share * bid.num_free * bid.until_s, LATER_SHARE * bid.free_in_time)
         if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), small):
             return ""
         return (
@@ -139,16 +145,17 @@ class FairShares:
         """Reason to refuse a job beyond its tenant's equal share and beyond what stays free; else empty."""
         if bid.num_tenants <= 1:
             return ""
-        all_s = bid.num_devices * bid.until_s
-        left = np.maximum(all_s - bid.everybody, 0.0)
+        due = bid.due()
+        all_s = bid.num_devices * due.until_s
+        left = np.maximum(all_s - due.everybody, 0.0)
         limit = np.maximum(all_s / bid.num_tenants, left)
-        worst = int(np.argmax((bid.own - limit) / all_s))
-        if bid.own[worst] <= limit[worst] * (1.0 + TOLERANCE_SHARE):
+        worst = int(np.argmax((due.own - limit) / all_s))
+        if due.own[worst] <= limit[worst] * (1.0 + TOLERANCE_SHARE):
             return ""
-        own, rest = bid.own[worst] / all_s[worst], left[worst] / all_s[worst]
+        own, rest = due.own[worst] / all_s[worst], left[worst] / all_s[worst]
         return (
             f"its tenant would be promised {own:.0%} of all device time of the next "
-            f"{bid.until_s[worst]:.0f} s, more than its equal share among {bid.num_tenants} "
+            f"{due.until_s[worst]:.0f} s, more than its equal share among {bid.num_tenants} "
             f"tenants ({1 / bid.num_tenants:.0%}) and more than would stay free for the "
             f"others ({rest:.0%})"
         )

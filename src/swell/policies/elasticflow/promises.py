@@ -13,7 +13,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
-from swell.solvers.filling import FreeProfile, copy_of
+from swell.solvers.filling import FreeProfile, copy_of, no_plans
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import ENDLESS
 from swell.solvers.profile.fill import NO_GROUP
@@ -224,14 +224,12 @@ class PromisePlanner:
 
         References: ElasticFlow, section 4.1, Algorithm 1, lines 2-7.
         """
-        rows = np.concatenate([kept.rows[:place], [newcomer], kept.rows[place:]])
-        worst = kept.grade.copy()
-        worst[newcomer] = MARGIN
-        plans, profile = copy_of(kept.plans), kept.profile.copy()
-        if profile.fill(self.takers, plans, rows[place : place + 1], LATE, worst=worst):
-            return Promises(rows, plans, profile, kept.exempt)
+        if in_gaps := self.in_gaps(kept, newcomer, place):
+            return in_gaps
         if not self._is_possible(newcomer) or self._is_over_quota(kept, newcomer):
             return None
+        rows, worst = _with(newcomer, place, kept.rows), kept.grade.copy()
+        worst[newcomer] = MARGIN
         for how in (AS_PLANNED, LATE, EARLY):
             before = self._earliest(kept, how, place)
             if before.num < place:
@@ -244,6 +242,17 @@ class PromisePlanner:
             if not self._is_any_later(trial, kept):
                 return trial
         return None
+
+    def in_gaps(self, kept: Promises, newcomer: int, place: int) -> Promises | None:
+        """`with_newcomer`, where no other plan changes."""
+        plans, profile = no_plans(self.snapshot.num_jobs), kept.profile.copy()
+        worst, row = np.full(self.snapshot.num_jobs, MARGIN), np.array([newcomer])
+        if not profile.fill(self.takers, plans, row, LATE, worst=worst):
+            return None
+        together = copy_of(kept.plans)
+        for column, own in zip(together, plans, strict=True):
+            column[newcomer] = own[newcomer]
+        return Promises(_with(newcomer, place, kept.rows), together, profile, kept.exempt)
 
     def _earliest(self, kept: Promises, how: int, num: int) -> EarliestPlans:
         """The first `num` promises planned anew; fewer if one of them would be weaker than it was.
@@ -277,6 +286,11 @@ class PromisePlanner:
     def _is_any_later(self, trial: Promises, kept: Promises) -> bool:
         late = kept.rows[(kept.grade[kept.rows] == BROKEN) & (kept.plans.top[kept.rows] > 0)]
         return bool((trial.plans.end_s[late] > kept.plans.end_s[late] + NO_LATER_S).any())
+
+
+def _with(newcomer: int, place: int, rows: IntArray) -> IntArray:
+    """These rows with the newcomer's behind so many of them."""
+    return np.concatenate([rows[:place], [newcomer], rows[place:]])
 
 
 def _is_other(plans: Plans, standing: Plans) -> BoolArray:
