@@ -27,6 +27,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 NUM_ROWS_WORTH_IT = 64
 
 _parts: set[Callable[..., Any]] = set()
+_small_parts: set[Callable[..., Any]] = set()
 _machine_code: dict[Callable[..., Any], Callable[..., Any]] = {}  #: of each loop for which there is some
 _least_rows: float = NUM_ROWS_WORTH_IT if library is None else 0  #: for which machine code is looked for
 _least_compiled: float = NUM_ROWS_WORTH_IT  #: for which a loop that was not built is compiled
@@ -37,6 +38,21 @@ def part(kernel: Kernel) -> Kernel:
     """Mark a loop that other loops may call, and that is compiled with them."""
     _parts.add(kernel)
     return kernel
+
+
+def small_part(kernel: Kernel) -> Kernel:
+    """Mark a part that is copied into the loops that call it.
+
+    A call hands over every column of a named tuple, which takes longer than a few lines do.
+    """
+    _small_parts.add(kernel)
+    return part(kernel)
+
+
+def part_options(kernel: Callable[..., Any]) -> dict[str, Any]:
+    """How numba is to compile a part: without what Python would need to call it, half of the work."""
+    inline = "always" if kernel in _small_parts else "never"
+    return {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "inline": inline}
 
 
 def suited(kernel: Kernel, num_rows: int) -> Kernel:
@@ -131,7 +147,7 @@ def _has_compiler() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def _compile(kernel: Kernel, **options: bool) -> Kernel:
+def _compile(kernel: Kernel, **options: Any) -> Kernel:
     from numba import njit
 
     linked = linked_with(cast(FunctionType, kernel), _compile_part)
@@ -146,8 +162,7 @@ def _compile(kernel: Kernel, **options: bool) -> Kernel:
 
 @cache
 def _compile_part(kernel: FunctionType) -> Callable[..., Any]:
-    """Without what Python would need to call it, which is half of the work."""
-    return _compile(kernel, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _compile(kernel, **part_options(kernel))
 
 
 def linked_with(

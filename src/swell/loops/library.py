@@ -25,7 +25,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import nrtdynmod
 from numba.extending import intrinsic
 
-from swell.compiled import linked_with, name_of
+from swell.compiled import linked_with, name_of, part_options
 from swell.loops.entry import CannotBuild, LoopEntry, entry_of
 
 HERE = Path(__file__).parent
@@ -99,7 +99,7 @@ def _compile(kernel: Callable[..., Any], entry: LoopEntry) -> tuple[Any, str]:
     exec(entry.source, names)  # noqa: S102 - written by `entry`
     enter = cast(FunctionType, names["enter"])
     enter.__qualname__ = name_of(kernel).replace(".", "_")
-    dispatcher = _jit(enter)
+    dispatcher = njit(**part_options(enter))(enter)
     dispatcher.compile((types.voidptr,))
     made = dispatcher.overloads[(types.voidptr,)]
     return made.library, made.fndesc.llvm_func_name
@@ -107,11 +107,7 @@ def _compile(kernel: Callable[..., Any], entry: LoopEntry) -> tuple[Any, str]:
 
 @cache
 def _part(kernel: FunctionType) -> Any:
-    return _jit(linked_with(kernel, _part))
-
-
-def _jit(function: FunctionType) -> Any:
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return njit(**part_options(kernel))(linked_with(kernel, _part))
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.compiled import part
+from swell.compiled import part, small_part
 from swell.solvers.profile.segments import FreeSegments, are_free, take_between
 
 #: Work smaller than this share of the whole counts as done: sums of segments are not exact.
@@ -57,7 +57,7 @@ class Plans(NamedTuple):
     change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
 
 
-@part
+@small_part
 def cost_s(takers: Takers, row: int, before: int, level: int) -> float:
     """Time without work when going from one level to another."""
     if level == 0 or level == before:
@@ -65,7 +65,7 @@ def cost_s(takers: Takers, row: int, before: int, level: int) -> float:
     return takers.start_s[row, level - 1] if before == 0 else takers.resize_s[row, level - 1]  # type: ignore[no-any-return]
 
 
-@part
+@small_part
 def lost(before: int, level: int) -> float:
     """Work that is under way when a level is left, and may not count."""
     return 1.0 if before > 0 and level != before else 0.0
@@ -93,26 +93,26 @@ def done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float) 
     return np.inf
 
 
-@part
+@small_part
 def spare_of(takers: Takers, row: int) -> float:
     """Work that a plan is made for beyond what there is."""
     num_levels = takers.num_levels[row]
     return SPARE_S * takers.rates[row, num_levels - 1] if num_levels > 0 else 0.0
 
 
-@part
+@small_part
 def holds(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
     """Whether its plan does so much in time; if so, the plan ends when that and what is to spare is done."""
     return _ends_by(takers, plans, row, work, spare, min(plans.end_s[row], takers.until_s[row]))
 
 
-@part
+@small_part
 def end_later(takers: Takers, plans: Plans, row: int, work: float, spare: float) -> bool:
     """Whether its plan does so much in time if its last level lasts longer; if so, that is its plan."""
     return _ends_by(takers, plans, row, work, spare, takers.until_s[row])
 
 
-@part
+@small_part
 def _ends_by(takers: Takers, plans: Plans, row: int, work: float, spare: float, until_s: float) -> bool:
     """Whether its plan does so much by then; if so, it ends when that and what is to spare is done."""
     end_s = done_s(takers, plans, row, work + spare, until_s)
