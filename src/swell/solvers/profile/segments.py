@@ -121,7 +121,7 @@ def write_least(first: FreeSegments, second: FreeSegments, least: FreeSegments) 
         least.starts_s[block, used], least.free[block, used] = at_s, free
         used += 1
         least.used[block] = used
-        ends_s = _end_s(first, places[0]), _end_s(second, places[1])
+        ends_s = end_of(first, places[0, 0], places[0, 1]), end_of(second, places[1, 0], places[1, 1])
         at_s = min(ends_s[0], ends_s[1])
         if at_s < np.inf and ends_s[0] == at_s:
             _go_on(first, places[0])
@@ -132,13 +132,13 @@ def write_least(first: FreeSegments, second: FreeSegments, least: FreeSegments) 
 
 
 @part
-def _end_s(profile: FreeSegments, place: IntArray) -> float:
-    """Of the segment at this (position of its block, segment in it)."""
-    block = profile.order[place[0]]
-    if place[1] + 1 < profile.used[block]:
-        return profile.starts_s[block, place[1] + 1]  # type: ignore[no-any-return]
-    if place[0] + 1 < profile.num_blocks[0]:
-        return profile.starts_s[profile.order[place[0] + 1], 0]  # type: ignore[no-any-return]
+def end_of(profile: FreeSegments, position: int, segment: int) -> float:
+    """When a segment of the block at this position ends."""
+    block = profile.order[position]
+    if segment + 1 < profile.used[block]:
+        return profile.starts_s[block, segment + 1]  # type: ignore[no-any-return]
+    if position + 1 < profile.num_blocks[0]:
+        return profile.starts_s[profile.order[position + 1], 0]  # type: ignore[no-any-return]
     return np.inf
 
 

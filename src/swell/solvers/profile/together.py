@@ -23,7 +23,7 @@ from swell.solvers.profile.plans import (
     spare_of,
     step_sooner,
 )
-from swell.solvers.profile.segments import WIDTH, FreeSegments
+from swell.solvers.profile.segments import WIDTH, FreeSegments, end_of
 
 #: Fewer are served one by one: a pass visits all segments.
 FEWEST_TOGETHER = 8
@@ -127,7 +127,7 @@ def take_changes(
         block = profile.order[position]
         for segment in range(profile.used[block]):
             start_s, here = profile.starts_s[block, segment], profile.free[block, segment]
-            end_s = _end_s(profile, position, segment)
+            end_s = end_of(profile, position, segment)
             while True:
                 while change < len(at_s) and at_s[change] <= start_s:
                     taken += gross[change]
@@ -142,17 +142,6 @@ def take_changes(
                     break
                 start_s = at_s[change]
     return num
-
-
-@part
-def _end_s(profile: FreeSegments, position: int, segment: int) -> float:
-    """When a segment ends."""
-    block = profile.order[position]
-    if segment + 1 < profile.used[block]:
-        return profile.starts_s[block, segment + 1]  # type: ignore[no-any-return]
-    if position + 1 < profile.num_blocks[0]:
-        return profile.starts_s[profile.order[position + 1], 0]  # type: ignore[no-any-return]
-    return np.inf
 
 
 @part
