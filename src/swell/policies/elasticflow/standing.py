@@ -13,7 +13,7 @@ from swell.compiled import suited
 from swell.model.snapshot import Memory, RowIndex, Snapshot
 from swell.policies.levels import Levels
 from swell.solvers.filling import copy_of, no_plans
-from swell.solvers.profile.plans import MOST_SEGMENTS, Plans
+from swell.solvers.profile.plans import Plans
 
 NONE: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -36,8 +36,8 @@ class WrittenPlans:
     index: RowIndex | None  #: of that snapshot
     grade: IntArray  #: (n,)
     segments: IntArray  #: (n,) how many there are of each plan
-    starts_s: FloatArray  #: (n, MOST_SEGMENTS)
-    workers: IntArray  #: (n, MOST_SEGMENTS)
+    starts_s: FloatArray  #: (n, S) S: as many as the longest has
+    workers: IntArray  #: (n, S)
     ends_s: FloatArray  #: (n,)
     went_to: IntArray  #: (n,) workers that each was to have then; empty where that is not needed
 
@@ -48,7 +48,7 @@ class WrittenPlans:
 
     def plain(self) -> dict[str, Any]:
         """As plain values; the segments of all plans one after the other."""
-        is_segment = np.arange(MOST_SEGMENTS) < self.segments[:, None]
+        is_segment = _is_segment(self.segments)
         return {
             "jobs": self.jobs,
             "grade": self.grade.tolist(),
@@ -65,7 +65,7 @@ class WrittenPlans:
         if isinstance(told, WrittenPlans):
             return told
         segments = np.array(told["segments"], dtype=np.int64)
-        is_segment = np.arange(MOST_SEGMENTS) < segments[:, None]
+        is_segment = _is_segment(segments)
         starts_s, workers = np.zeros(is_segment.shape), np.zeros(is_segment.shape, dtype=np.int64)
         starts_s[is_segment], workers[is_segment] = told["starts_s"], told["workers"]
         grade, ends_s = np.array(told["grade"], dtype=np.int64), np.array(told["ends_s"], dtype=np.float64)
@@ -147,20 +147,27 @@ def written(
     snapshot: Snapshot, levels: Levels, plans: Plans, rows: IntArray, went_to: IntArray = NONE
 ) -> WrittenPlans:
     """The plans of these rows."""
-    starts_s = np.zeros((len(rows), MOST_SEGMENTS))
-    workers = np.zeros((len(rows), MOST_SEGMENTS), dtype=np.int64)
+    segments = plans.num[rows]
+    shape = len(rows), int(segments.max(initial=0))
+    starts_s, workers = np.zeros(shape), np.zeros(shape, dtype=np.int64)
     suited(_write, len(rows))(snapshot.now_s, rows, plans, levels.workers, starts_s, workers)
     return WrittenPlans(
         ids=snapshot.job_ids,
         rows=rows,
         index=snapshot.index,
         grade=plans.grade[rows],
-        segments=plans.num[rows],
+        segments=segments,
         starts_s=starts_s,
         workers=workers,
         ends_s=plans.end_s[rows] + snapshot.now_s,
         went_to=went_to,
     )
+
+
+def _is_segment(segments: IntArray) -> BoolArray:
+    """(n, S) which of the S places of each plan are in use."""
+    is_segment: BoolArray = np.arange(segments.max(initial=0)) < segments[:, None]
+    return is_segment
 
 
 def _write(
