@@ -209,13 +209,20 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def measure_submissions(folder: Path, num_jobs: int, num_clients: int) -> list[Figure]:
-    state, script = folder / "submissions", folder / "tiny.py"
+def written_script(folder: Path) -> Path:
+    """In a folder of its own: what lies beside it is the code of each job."""
+    script = folder / "work" / "tiny.py"
+    script.parent.mkdir(exist_ok=True)
     script.write_text(SCRIPT)
+    return script
+
+
+def measure_submissions(folder: Path, num_jobs: int, num_clients: int) -> list[Figure]:
+    state, script = folder / "submissions", written_script(folder)
     swell(state, "up", "--devices", DEVICES)
     try:
         with connect(state) as client:  # its trial run is over before the clock starts
-            first = client.submit(script=script, global_batch=16, steps=10**6, workdir=folder)
+            first = client.submit(script=script, global_batch=16, steps=10**6, workdir=script.parent)
             client.wait_for_verdict(first, 120.0)
         submitters, daemon = Submitters(state, script), daemon_of(state)
         figures = []
@@ -256,8 +263,7 @@ def _api_waits(state: Path) -> list[float]:
 
 
 def measure_listing(folder: Path, num_ended: int, num_open: int, repeats: int) -> list[Figure]:
-    state, script = folder / "listing", folder / "tiny.py"
-    script.write_text(SCRIPT)
+    state, script = folder / "listing", written_script(folder)
     write_crowded_state(state, script, DEVICES, num_ended, num_open)
     starts_s = []
     try:
@@ -299,8 +305,7 @@ def _of_users(users: Users, num_open: int) -> list[Figure]:
 
 def measure_idle(folder: Path, num_open: int) -> list[Figure]:
     """What a daemon costs that nobody asks for anything."""
-    state, script = folder / "idle", folder / "tiny.py"
-    script.write_text(SCRIPT)
+    state, script = folder / "idle", written_script(folder)
     write_crowded_state(state, script, DEVICES, 0, num_open)
     swell(state, "up", "--devices", DEVICES)
     try:

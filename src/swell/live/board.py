@@ -222,14 +222,20 @@ class ViewBoard:
             ids.update(touched)
         return ids
 
-    def open_jobs(self) -> tuple[float, list[tuple[JobView, float | None]]]:
-        """The time of the latest turn, and each open job with its end by the plan.
+    def open_jobs(
+        self, is_wanted: Callable[[JobView], bool] = lambda view: True
+    ) -> tuple[float, list[tuple[JobView, float | None]]]:
+        """The time of the latest turn, and open jobs, each with its end by the plan.
 
         The views are without what the plan says; that takes a tenth of the time of `jobs`.
+
+        Args:
+            is_wanted: may look at anything but a reason or an estimate.
         """
         with self._lock:
             now_s = self._posted.now_s
-            told = [(view, self._plan_of[view.id].of(view.id)) for view in self._open.values()]
+            views = [view for view in self._open.values() if is_wanted(view)]
+            told = [(view, self._plan_of[view.id].of(view.id)) for view in views]
         return now_s, [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
 
     def count(self) -> Counter[Phase]:
