@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -75,6 +76,7 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         server = ApiServer(app, *listeners, *shared, shared_addresses=names)
         server.start()
         door.open(server, port is not None)
+        _keep_what_is_there()
         try:
             with _stopped_at_once():
                 platform.start()
@@ -101,6 +103,14 @@ def _use_built_loops() -> None:
             "the loops of the scheduler run as plain Python, which is slow with hundreds of open jobs: they "
             "were not built at installation; pip install 'swell[loops]' and python -m swell.loops build them"
         )
+
+
+def _keep_what_is_there() -> None:
+    """Python does not look through modules and jobs again and again for what nobody refers to: with 10,000
+    jobs each such look stops the head for .1 s.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager

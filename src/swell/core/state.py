@@ -12,6 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.costs import ChangeCosts
+from swell.core.equal_values import EqualValues
 from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
@@ -112,6 +113,8 @@ class HeadState(KeptState, kw_only=True):
         """No job is known."""
         self.records: dict[str, JobRecord] = {}
         self.unknown = UnknownGangs()
+        self.specs: EqualValues[JobSpec] = EqualValues()
+        self.profiles: EqualValues[Profile] = EqualValues()
         # Worked out from what is kept.
         self.table = JobTable()
         self.holdings = Holdings()
@@ -440,6 +443,9 @@ class HeadState(KeptState, kw_only=True):
             self.tenants = _tenants_of(saved.records)  # kept by a version that knew none
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
+        for record in saved.records:
+            record.spec = self.specs.one_for(record.spec)
+            record.profile = record.profile and self.profiles.one_for(record.profile)
         self.unknown = UnknownGangs(saved.unknown_gangs)
         self.measure_cluster()
         for job_id in saved.rows:

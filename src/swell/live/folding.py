@@ -40,7 +40,11 @@ class JournalFolds:
     ) -> None:
         self._core, self._store, self._journal = core, store, journal
         self._board, self._feed, self._questions = board, feed, questions
-        self._fold_at_seq = store.last_seq + FOLD_AFTER
+        self._fold_at_seq = 0
+
+    def begin(self, folded_seq: int) -> None:
+        """The head is where the journal ends, which was folded last after that batch."""
+        self._note_fold(folded_seq)
 
     def end_turn(self) -> None:
         """Fold, or archive stories, where it is time."""
@@ -67,8 +71,11 @@ class JournalFolds:
             log.warning("the journal is not folded: %s", error)
             self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
             return
-        self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
+        self._note_fold(folded_seq)
         self._board.folded(ended)
+
+    def _note_fold(self, folded_seq: int) -> None:
+        self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
 
     def _archive_stories(self) -> None:
         """Those that cannot be kept now wait for the next turn; a replay would tell them again."""

@@ -103,6 +103,7 @@ class HeadThread:
                 self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
         self._post()
         self._note_open_jobs()
+        self._folds.begin(history.seq)
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()

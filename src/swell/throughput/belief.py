@@ -224,7 +224,7 @@ class FittedBelief:
         """Raises msgspec.ValidationError if this is no state of a belief."""
         self._state = msgspec.convert(state, BeliefState, strict=False)
         for job in self._state.jobs.values():
-            job.curve = self._shared(job.curve)
+            job.share(self._shared(job.curve))
         self._tables, self._best = {}, {}
         self._margin_share = None
 
