@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -64,7 +63,7 @@ class Saved(KeptState, kw_only=True):
 
     records: list[JobRecord]
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
-    belief: dict[str, Any]
+    belief: msgspec.Raw  #: see `Belief.state`
     unknown_gangs: dict[str, UnknownGang] = {}
     form: int = 1  #: of the records; see `old_folds`
 
@@ -92,7 +91,7 @@ def read_saved(data: bytes) -> Saved:
         return _decode(data)
     old = msgspec.json.decode(data)
     new = {**old, "records": [record_of(record) for record in old["records"]], "form": FORM}
-    return msgspec.convert(new, Saved, strict=False)
+    return _decode(msgspec.json.encode(new))
 
 
 class HeadState(KeptState, kw_only=True):
@@ -428,7 +427,7 @@ class HeadState(KeptState, kw_only=True):
             **{**kept, "policy_state": self.policy_state.written()},
             records=list(self.records.values()),
             rows=self.table.ids,
-            belief=self.belief.state(),
+            belief=msgspec.Raw(self.belief.state()),
             unknown_gangs=self.unknown.gangs,
             form=FORM,
         )

@@ -246,7 +246,7 @@ class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
+class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
     """What a short trial run measured of one job on one kind of device (ElasticFlow, section 5)."""
 
     device_kind: str
