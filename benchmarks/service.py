@@ -41,6 +41,8 @@ NUM_USERS, ROUNDS = 50, 5
 SHOWN_JOBS = 100
 #: Seconds until the first jobs run, and for which an idle daemon is looked at.
 SETTLE_S, IDLE_S = 20.0, 60.0
+#: Submissions before a daemon is killed.
+KILLED_AFTER = 700
 #: The rate that is to be sustained.
 PACE_PER_S = 100.0
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
@@ -306,6 +308,28 @@ def _of_users(users: Users, num_open: int) -> list[Figure]:
     ]
 
 
+def measure_kills(folder: Path, num_open: int, repeats: int) -> list[Figure]:
+    """`up` after a kill, while jobs were being submitted for so long that the journal had no room for more
+    batches than it ever holds.
+    """
+    state, script = folder / "killed", written_script(folder)
+    write_crowded_state(state, script, DEVICES, 0, num_open)
+    swell(state, "up", "--devices", DEVICES)
+    starts_s = []
+    try:
+        for number in range(repeats):
+            submitters = Submitters(state, script)
+            submitters.submit(KILLED_AFTER + 100 * number, NUM_CLIENTS, 0.0)
+            daemon = daemon_of(state)
+            daemon.kill()
+            daemon.wait()
+            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES)))
+        what = f"up after a kill under load, {num_open} open jobs (longest of {repeats})"
+        return [Figure(what, max(starts_s), "s", "<= 5")]
+    finally:
+        subprocess.run([*PROGRAM, "down", "--state", str(state)], check=False, capture_output=True)
+
+
 def measure_idle(folder: Path, num_open: int) -> list[Figure]:
     """What a daemon costs that nobody asks for anything."""
     state, script = folder / "idle", written_script(folder)
@@ -338,7 +362,7 @@ def main() -> None:
     parser.add_argument("--open", type=int, default=5_000)
     parser.add_argument("--waiting", type=int, default=1_200, help="open jobs of the idle daemon")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", choices=("submissions", "listing", "idle"))
+    parser.add_argument("--only", choices=("submissions", "listing", "kills", "idle"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     under, figures = conditions(), []
@@ -349,6 +373,8 @@ def main() -> None:
             figures += measure_submissions(folder, options.submissions, options.clients)
         if options.only in (None, "listing"):
             figures += measure_listing(folder, options.ended, options.open, options.repeats)
+        if options.only in (None, "kills"):
+            figures += measure_kills(folder, options.open, options.repeats)
         if options.only in (None, "idle"):
             figures += measure_idle(folder, options.waiting)
     show(figures)
