@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
@@ -43,6 +44,9 @@ from swell.store.folder import Endpoint, LastOptions, StateFolder
 
 log = logging.getLogger("swell.daemon")
 
+#: Of `mallopt` (malloc.h): blocks of so many bytes are asked of the system, and go back to it.
+MALLOPT_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 20
+
 
 def serve(options: PlatformOptions, port: int | None = None, metrics_port: int | None = None) -> None:
     """Run a platform with its API until it is told to stop, by request or by SIGTERM or SIGINT.
@@ -60,6 +64,7 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
     webhooks = load_webhooks(folder.webhooks_file)
     _log_with_dates()
     _use_built_loops()
+    _give_back_large_blocks()
     with (
         _opened(options, webhooks) as platform,
         _traced(platform, options.settings.slow_turn_s),
@@ -103,6 +108,14 @@ def _use_built_loops() -> None:
             "the loops of the scheduler run as plain Python, which is slow with hundreds of open jobs: they "
             "were not built at installation; pip install 'swell[loops]' and python -m swell.loops build them"
         )
+
+
+def _give_back_large_blocks() -> None:
+    """What a fold of the journal takes is the system's again after it. Otherwise glibc, once it has freed
+    such a block, takes the next ones from its heap, which then never shrinks.
+    """
+    with suppress(OSError, AttributeError):  # of another C library
+        ctypes.CDLL(None).mallopt(MALLOPT_MMAP_THRESHOLD, LARGE_BYTES)
 
 
 def _keep_what_is_there() -> None:
