@@ -31,6 +31,9 @@ from benchmarks.crowded_state import write_crowded_state
 from swell.api.client import Client, connect
 
 DEVICES = "paced:8@200"
+#: Of the idle daemon: faster than the profiles of its jobs say. Where a job turns out slower than that, the
+#: next one, of which it is not known, takes its place, and nothing is idle.
+IDLE_DEVICES = "paced:8@220"
 NUM_CLIENTS = 8
 #: Clients that read and write at the same time, and how often each does all that it does.
 NUM_USERS, ROUNDS = 50, 5
@@ -38,6 +41,8 @@ NUM_USERS, ROUNDS = 50, 5
 SHOWN_JOBS = 100
 #: Seconds until the first jobs run, and for which an idle daemon is looked at.
 SETTLE_S, IDLE_S = 20.0, 60.0
+#: Submissions before a daemon is killed.
+KILLED_AFTER = 700
 #: The rate that is to be sustained.
 PACE_PER_S = 100.0
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
@@ -209,13 +214,20 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def measure_submissions(folder: Path, num_jobs: int, num_clients: int) -> list[Figure]:
-    state, script = folder / "submissions", folder / "tiny.py"
+def written_script(folder: Path) -> Path:
+    """In a folder of its own: what lies beside it is the code of each job."""
+    script = folder / "work" / "tiny.py"
+    script.parent.mkdir(exist_ok=True)
     script.write_text(SCRIPT)
+    return script
+
+
+def measure_submissions(folder: Path, num_jobs: int, num_clients: int) -> list[Figure]:
+    state, script = folder / "submissions", written_script(folder)
     swell(state, "up", "--devices", DEVICES)
     try:
         with connect(state) as client:  # its trial run is over before the clock starts
-            first = client.submit(script=script, global_batch=16, steps=10**6, workdir=folder)
+            first = client.submit(script=script, global_batch=16, steps=10**6, workdir=script.parent)
             client.wait_for_verdict(first, 120.0)
         submitters, daemon = Submitters(state, script), daemon_of(state)
         figures = []
@@ -256,8 +268,7 @@ def _api_waits(state: Path) -> list[float]:
 
 
 def measure_listing(folder: Path, num_ended: int, num_open: int, repeats: int) -> list[Figure]:
-    state, script = folder / "listing", folder / "tiny.py"
-    script.write_text(SCRIPT)
+    state, script = folder / "listing", written_script(folder)
     write_crowded_state(state, script, DEVICES, num_ended, num_open)
     starts_s = []
     try:
@@ -299,12 +310,33 @@ def _of_users(users: Users, num_open: int) -> list[Figure]:
     ]
 
 
-def measure_idle(folder: Path, num_open: int) -> list[Figure]:
-    """What a daemon costs that nobody asks for anything."""
-    state, script = folder / "idle", folder / "tiny.py"
-    script.write_text(SCRIPT)
+def measure_kills(folder: Path, num_open: int, repeats: int) -> list[Figure]:
+    """`up` after a kill, while jobs were being submitted for so long that the journal had no room for more
+    batches than it ever holds.
+    """
+    state, script = folder / "killed", written_script(folder)
     write_crowded_state(state, script, DEVICES, 0, num_open)
     swell(state, "up", "--devices", DEVICES)
+    starts_s = []
+    try:
+        for number in range(repeats):
+            submitters = Submitters(state, script)
+            submitters.submit(KILLED_AFTER + 100 * number, NUM_CLIENTS, 0.0)
+            daemon = daemon_of(state)
+            daemon.kill()
+            daemon.wait()
+            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES)))
+        what = f"up after a kill under load, {num_open} open jobs (longest of {repeats})"
+        return [Figure(what, max(starts_s), "s", "<= 5")]
+    finally:
+        subprocess.run([*PROGRAM, "down", "--state", str(state)], check=False, capture_output=True)
+
+
+def measure_idle(folder: Path, num_open: int) -> list[Figure]:
+    """What a daemon costs that nobody asks for anything."""
+    state, script = folder / "idle", written_script(folder)
+    write_crowded_state(state, script, IDLE_DEVICES, 0, num_open)
+    swell(state, "up", "--devices", IDLE_DEVICES)
     try:
         idle_share(state, SETTLE_S)
         share = idle_share(state, IDLE_S)
@@ -332,7 +364,7 @@ def main() -> None:
     parser.add_argument("--open", type=int, default=5_000)
     parser.add_argument("--waiting", type=int, default=1_200, help="open jobs of the idle daemon")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", choices=("submissions", "listing", "idle"))
+    parser.add_argument("--only", choices=("submissions", "listing", "kills", "idle"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     under, figures = conditions(), []
@@ -343,6 +375,8 @@ def main() -> None:
             figures += measure_submissions(folder, options.submissions, options.clients)
         if options.only in (None, "listing"):
             figures += measure_listing(folder, options.ended, options.open, options.repeats)
+        if options.only in (None, "kills"):
+            figures += measure_kills(folder, options.open, options.repeats)
         if options.only in (None, "idle"):
             figures += measure_idle(folder, options.waiting)
     show(figures)

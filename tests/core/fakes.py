@@ -78,11 +78,11 @@ class PowerBelief:
     def forget(self, job_id: str) -> None:
         self._factors.pop(job_id, None)
 
-    def state(self) -> dict[str, Any]:
-        return dict(self._factors)
+    def state(self) -> bytes:
+        return msgspec.json.encode(self._factors)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._factors = dict(state)
+    def restore(self, state: bytes) -> None:
+        self._factors = msgspec.json.decode(state)
 
 
 class InTurns(Policy):

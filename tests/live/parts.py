@@ -125,7 +125,7 @@ class Linear:
     def between(self, job_id: str) -> None: ...
     def learn_noise(self, job_id: str, noise_scale: float) -> None: ...
     def forget(self, job_id: str) -> None: ...
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def restore(self, state: bytes) -> None: ...
 
     def depends_on_hosts(self, job_id: str) -> bool:
         return False
@@ -144,8 +144,8 @@ class Linear:
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         raise AssertionError("only jobs whose batch may change are asked about")
 
-    def state(self) -> dict[str, Any]:
-        return {}
+    def state(self) -> bytes:
+        return b"{}"
 
 
 class Hands:

@@ -116,6 +116,22 @@ def test_stories_are_told_once_wherever_they_are_kept_and_after_a_crash(
     journal.close()
 
 
+def test_batches_that_would_take_long_to_be_handled_again_are_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "TIMES_A_FOLD", 0)
+    for limit_s, is_folded in ((1e6, False), (0.0, True)):
+        monkeypatch.setattr(folding, "FOLD_AFTER_S", limit_s)
+        folder = tmp_path / str(limit_s)
+        folder.mkdir()
+        with running(folder, Hands()) as platform:
+            platform.submit(spec())
+            platform.head_state()  # the turn is over
+            reader = SqlJournal(folder / "journal.db")
+            assert (reader.history().seq > 0) is is_folded
+            reader.close()
+
+
 def test_an_answer_to_submit_means_that_the_job_is_in_the_journal(tmp_path: Path) -> None:
     with running(tmp_path, Hands()) as platform:
         job_id = platform.submit(spec()).id

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,8 @@ from hypothesis import strategies as st
 from swell.executors.local.agent.job_code import drop_code, place_code, written_beside
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
-from swell.store.code_files import CodeLimits, TooMuchCode
-from swell.store.code_store import GRACE_S, CodeStore
+from swell.store.code_files import CodeFiles, CodeLimits, TooMuchCode
+from swell.store.code_store import GRACE_S, LOOKS_AT_ONCE, CodeStore
 
 LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
 LARGE = b"x" * 2000
@@ -158,6 +160,37 @@ def test_too_much_is_refused_and_the_largest_are_named(store: CodeStore, project
         store.take(str(project), None)
     for text in (*named, ".swellignore", "code: live", "code_total_mib"):
         assert text in str(error.value)
+
+
+def test_a_folder_with_far_too_much_is_left_early(
+    store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {f"images/{number}": "x" for number in range(500)})
+    seen, lstat = [], os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: (seen.append(path), lstat(path))[1])
+    with pytest.raises(TooMuchCode, match=f"more than 41 files .* most files: {project}/images"):
+        store.take(str(project), None)
+    assert len([path for path in seen if "/images/" in str(path)]) <= 41
+
+
+def test_few_folders_are_looked_through_at_the_same_time(
+    store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, most, lock = [0], [0], threading.Lock()
+
+    def looked_through(*_: object) -> CodeFiles:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.01)
+        with lock:
+            now[0] -= 1
+        return CodeFiles()
+
+    monkeypatch.setattr("swell.store.code_store.find_code", looked_through)
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda _: store.take(str(project), None), range(20)))
+    assert most[0] == LOOKS_AT_ONCE
 
 
 # ---------------------------------------------------------------- what comes out

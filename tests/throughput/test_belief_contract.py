@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,7 +31,7 @@ def test_a_belief_keeps_its_contract(make: type[Belief], reports: list[tuple[int
     assert belief.rate_at_batch("a", 2, 64) == pytest.approx(belief.rates_per_s("a", SIZES[1:2])[0])
     assert 0.0 <= belief.margin_share <= 0.5
     again = make()
-    again.restore(json.loads(json.dumps(belief.state())))
+    again.restore(belief.state())
     assert again.rates_per_s("a", SIZES).tolist() == rates.tolist()
     belief.forget("a")
     belief.learn_profile("a", spec(100), profile())

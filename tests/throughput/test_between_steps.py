@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 import numpy as np
 import pytest
@@ -61,7 +59,7 @@ def test_what_a_run_shows_takes_the_place_of_the_trials(
     belief.learn_profile("j", spec(), msgspec.structs.replace(MEASURED, between=again))
     assert step_s(belief) == pytest.approx(STEP_S + run.per_step_s, rel=1e-6)
     saved = FittedBelief()
-    saved.restore(json.loads(json.dumps(belief.state())))
+    saved.restore(belief.state())
     assert step_s(saved).tolist() == step_s(belief).tolist()
 
 

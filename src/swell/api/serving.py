@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 import threading
@@ -21,6 +22,8 @@ HOST = "127.0.0.1"  # never a name and never an option: the API is for this mach
 GRACE_S = 2
 #: The server's loop never waits for anything as long as this.
 LISTENING_S = 10.0
+#: The header with the time is brought up to date so often.
+TICK_S = 1.0
 
 
 class PortTaken(InvalidOption):
@@ -107,7 +110,7 @@ class ApiServer:
 
     def stop(self) -> None:
         """Answer what is under way, then end; returns when it has ended."""
-        self._server.should_exit = True
+        self._server.end()
         self._thread.join()
         for listener in self._listeners:
             listener.close()
@@ -122,12 +125,25 @@ class ApiServer:
 
 
 class _Announcing(uvicorn.Server):
-    """Sets an event where uvicorn offers only a flag to look at."""
+    """Sets events where uvicorn offers only flags to look at, ten times a second."""
 
     def __init__(self, config: uvicorn.Config, event: threading.Event) -> None:
         super().__init__(config)
         self._event = event
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Any thread but the server's own."""
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._ending.set)
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), TICK_S)
 
     def add(self, listener: socket.socket) -> None:
         if self._loop is None:

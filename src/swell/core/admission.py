@@ -20,7 +20,7 @@ class AskedDeadline(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     is_offer: bool = False
 
 
-class Admission(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Admission(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """What became of the job's wish for a promise, and what is agreed upon since it was submitted."""
 
     job_class: JobClass | None = None  #: None: that of the specification

@@ -85,7 +85,7 @@ def _apply(event: Event, state: HeadState) -> None:
 def _(event: JobSubmitted, state: HeadState) -> None:
     record = JobRecord(
         id=event.job_id,
-        spec=event.spec,
+        spec=state.specs.one_for(event.spec),
         submitted_s=event.at_s,
         progress=JobProgress(as_of_s=event.at_s),
         calendar_offset_s=state.calendar.offset_s,
@@ -222,7 +222,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.is_profiling = False
     record.backoff.num_setbacks, record.backoff.num_races, record.backoff.until_s = 0, 0, 0.0
     record.backoff.go_on()
-    record.learn_length(event.profile)
+    record.learn_length(state.profiles.one_for(event.profile))
     if record.progress.total_steps is None:
         record.status.message = _endless(record)
         state.end(record, Phase.FAILED, "failed", f"failed: how long it is cannot be known; {_where(record)}")

@@ -16,7 +16,7 @@ LONGEST_BACK_OFF_S = 60.0
 NO_DIGITS = dict.fromkeys(map(ord, "0123456789"))
 
 
-class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The failures of one job, each kind counted in a row, and until when nothing is tried again."""
 
     until_s: float = 0.0

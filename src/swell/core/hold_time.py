@@ -10,7 +10,7 @@ MEMORY_SHARE = 0.8
 PRIOR_S = 600.0
 
 
-class Tenure(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Tenure(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Time of training, and how often workers were taken in it, the more recent the more it counts.
 
     Their ratio is the most likely mean of times that end by chance, those that have not ended included.

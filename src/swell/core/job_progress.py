@@ -20,7 +20,7 @@ class LastReport(msgspec.Struct, frozen=True, kw_only=True):
         return (self.generation, self.num_workers) == (other.generation, other.num_workers)
 
 
-class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True):
+class JobProgress(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """`done_steps` were finished at `as_of_s`; since then the job goes at `rate_per_s`, unless it pauses."""
 
     total_steps: float | None = None  #: None: not known yet

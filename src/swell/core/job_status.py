@@ -8,7 +8,7 @@ import msgspec
 OF_GANG = ("checkpoint", "output")
 
 
-class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True):
+class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Times are head time."""
 
     started_s: float | None = None

@@ -9,7 +9,7 @@ import msgspec
 from swell.model.usage import GangUsage
 
 
-class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class JobUsage(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Mutable, a part of a job's record. Times are head time."""
 
     latest: GangUsage | None = None  #: of the gang that there is, or was last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.cluster import Cluster
@@ -154,7 +154,7 @@ class Belief(Protocol):
 
     def forget(self, job_id: str) -> None: ...
 
-    def state(self) -> dict[str, Any]:
-        """All that was learnt, as JSON can hold it."""
+    def state(self) -> bytes:
+        """All that was learnt, as JSON."""
 
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def restore(self, state: bytes) -> None: ...

@@ -25,7 +25,7 @@ from swell.model.view import JobView
 DEFAULT_ESTIMATE_S = 3600.0
 
 
-class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """When the head last said what about the gang."""
 
     launched_s: float = 0.0
@@ -35,8 +35,11 @@ class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True):
     waits_since_s: float | None = None
 
 
-class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Mutable, owned by the core, and a plain value: it travels to the journal's folds as JSON."""
+class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """Mutable, owned by the core, and a plain value: it travels to the journal's folds as JSON.
+
+    It and its parts never refer to themselves, so Python need not look for that (`gc=False`).
+    """
 
     id: str
     spec: JobSpec

@@ -96,7 +96,7 @@ class Change(msgspec.Struct, kw_only=True):
         return Verdict.PAID if self.gain_s > 0 else Verdict.UNPAID
 
 
-class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """At most one resize is under way, and one size held; the latest of those before are kept."""
 
     under_way: Change | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class SizeHistory(msgspec.Struct, kw_only=True, omit_defaults=True):
+class SizeHistory(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     changes: tuple[tuple[float, int], ...] = ()  #: (from when in head time, workers)
     most_workers: int = 0
     num_changes: int = 0  #: to another number of workers, since the first

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.costs import ChangeCosts
+from swell.core.equal_values import EqualValues
 from swell.core.explanations import Latest
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
@@ -63,7 +63,7 @@ class Saved(KeptState, kw_only=True):
 
     records: list[JobRecord]
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
-    belief: dict[str, Any]
+    belief: msgspec.Raw  #: see `Belief.state`
     unknown_gangs: dict[str, UnknownGang] = {}
     form: int = 1  #: of the records; see `old_folds`
 
@@ -91,7 +91,7 @@ def read_saved(data: bytes) -> Saved:
         return _decode(data)
     old = msgspec.json.decode(data)
     new = {**old, "records": [record_of(record) for record in old["records"]], "form": FORM}
-    return msgspec.convert(new, Saved, strict=False)
+    return _decode(msgspec.json.encode(new))
 
 
 class HeadState(KeptState, kw_only=True):
@@ -112,6 +112,8 @@ class HeadState(KeptState, kw_only=True):
         """No job is known."""
         self.records: dict[str, JobRecord] = {}
         self.unknown = UnknownGangs()
+        self.specs: EqualValues[JobSpec] = EqualValues()
+        self.profiles: EqualValues[Profile] = EqualValues()
         # Worked out from what is kept.
         self.table = JobTable()
         self.holdings = Holdings()
@@ -425,7 +427,7 @@ class HeadState(KeptState, kw_only=True):
             **{**kept, "policy_state": self.policy_state.written()},
             records=list(self.records.values()),
             rows=self.table.ids,
-            belief=self.belief.state(),
+            belief=msgspec.Raw(self.belief.state()),
             unknown_gangs=self.unknown.gangs,
             form=FORM,
         )
@@ -440,6 +442,9 @@ class HeadState(KeptState, kw_only=True):
             self.tenants = _tenants_of(saved.records)  # kept by a version that knew none
         self.belief.restore(saved.belief)
         self.records = {record.id: record for record in saved.records}
+        for record in saved.records:
+            record.spec = self.specs.one_for(record.spec)
+            record.profile = record.profile and self.profiles.one_for(record.profile)
         self.unknown = UnknownGangs(saved.unknown_gangs)
         self.measure_cluster()
         for job_id in saved.rows:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
@@ -88,7 +90,8 @@ class ViewBoard:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)  #: there is another turn
         self._posted = Posted()
-        self._open: dict[str, JobView] = {}  # in order of submission
+        self._open: dict[str, JobView] = {}
+        self._places: list[tuple[float, str]] = []  # of these in lists, in order
         self._plans: list[PostedPlan] = []  # by core
         self._plan_of: dict[str, PostedPlan] = {}  # by open job
         self._ended: dict[str, JobView] = {}
@@ -108,7 +111,8 @@ class ViewBoard:
             touched += (view.id for of_core in changes for view in of_core.views)
             self._touched.append((self._turn, tuple(touched)))
             for view in ended:
-                self._open.pop(view.id, None)
+                if self._open.pop(view.id, None) is not None:
+                    del self._places[bisect_left(self._places, _place(view))]
                 self._plan_of.pop(view.id, None)
                 self._ended[view.id] = view
             for place, of_core in enumerate(changes):
@@ -141,7 +145,10 @@ class ViewBoard:
         if place == len(self._plans):
             self._plans.append(PostedPlan())
         plan = self._plans[place]
-        self._open.update((view.id, view) for view in changes.views)
+        for view in changes.views:
+            if view.id not in self._open:
+                insort(self._places, _place(view))
+            self._open[view.id] = view
         self._plan_of.update((view.id, plan) for view in changes.views)
         if changes.outlook is not plan.outlook:
             self._planned_turn = self._turn
@@ -181,10 +188,16 @@ class ViewBoard:
         """
         with self._lock:
             now_s = self._posted.now_s
-            views = [view for view in (*self._ended.values(), *self._open.values()) if is_wanted(view)]
+            views = [*filter(is_wanted, self._ended.values()), *self._newest_open(is_wanted, limit)]
             views = newest(views, limit)
             told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
         return [_complete(view, now_s, told[view.id]) if view.id in told else view for view in views]
+
+    def _newest_open(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[JobView]:
+        """Looks at no more jobs than it takes to find so many."""
+        places = reversed(self._places)
+        found = list(islice(filter(is_wanted, (self._open[job_id] for _, job_id in places)), limit or None))
+        return found[::-1]
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         """What became of jobs after turn `since`; 0: all.
@@ -222,14 +235,20 @@ class ViewBoard:
             ids.update(touched)
         return ids
 
-    def open_jobs(self) -> tuple[float, list[tuple[JobView, float | None]]]:
-        """The time of the latest turn, and each open job with its end by the plan.
+    def open_jobs(
+        self, is_wanted: Callable[[JobView], bool] = lambda view: True
+    ) -> tuple[float, list[tuple[JobView, float | None]]]:
+        """The time of the latest turn, and open jobs, each with its end by the plan.
 
         The views are without what the plan says; that takes a tenth of the time of `jobs`.
+
+        Args:
+            is_wanted: may look at anything but a reason or an estimate.
         """
         with self._lock:
             now_s = self._posted.now_s
-            told = [(view, self._plan_of[view.id].of(view.id)) for view in self._open.values()]
+            views = [view for view in self._open.values() if is_wanted(view)]
+            told = [(view, self._plan_of[view.id].of(view.id)) for view in views]
         return now_s, [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
 
     def count(self) -> Counter[Phase]:
@@ -244,7 +263,7 @@ class ViewBoard:
     def open_ids(self) -> list[str]:
         """Ids of all jobs that have not ended, in order of submission."""
         with self._lock:
-            return list(self._open)
+            return [job_id for _, job_id in self._places]
 
     def open_of(self, tenant: str) -> list[str]:
         """Ids of the tenant's jobs that have not ended."""
@@ -345,6 +364,11 @@ def _leaving(warned: NodeWarned | None) -> NodeLeaving | None:
     if warned is None:
         return None
     return NodeLeaving(since_s=warned.at_s, until_s=warned.until_s, why=warned.why)
+
+
+def _place(view: JobView) -> tuple[float, str]:
+    """As `job_query.place` has it, in less room."""
+    return view.submitted_s, view.id
 
 
 def _complete(view: JobView, now_s: float, told: JobOutlook) -> JobView:

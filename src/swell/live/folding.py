@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.head_questions import HeadQuestions
 from swell.live.ports import Store
 from swell.live.retrying_journal import RetryingJournal
-from swell.live.turn_feed import TurnFeed
+from swell.live.turn_feed import TurnDurations, TurnFeed
 from swell.model.errors import Unavailable, Unwritable
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
+#: A platform that is killed handles its batches again: sooner, therefore, if they have taken so many seconds,
+#: and so many times as long as a fold computes.
 FOLD_AFTER = 500
+FOLD_AFTER_S, TIMES_A_FOLD = 2.5, 30
 FOLD_AGAIN_AFTER = 50
 #: So many stories go to the archive together: those of a whole fold would hold the head up.
 STORIES_TOGETHER = 500
@@ -40,10 +44,23 @@ class JournalFolds:
     ) -> None:
         self._core, self._store, self._journal = core, store, journal
         self._board, self._feed, self._questions = board, feed, questions
-        self._fold_at_seq = store.last_seq + FOLD_AFTER
+        self._fold_at_seq = 0
+        self._handled_s, self._most_handled_s = 0.0, FOLD_AFTER_S  #: since the last fold, and until the next
 
-    def end_turn(self) -> None:
+    def begin(self, folded_seq: int, replayed_s: float) -> None:
+        """The head is where the journal ends, which was folded last after that batch.
+
+        Args:
+            replayed_s: that it took to handle the batches since then again.
+        """
+        self._note_fold(folded_seq)
+        self._handled_s = replayed_s
+
+    def end_turn(self, took: TurnDurations) -> None:
         """Fold, or archive stories, where it is time."""
+        self._handled_s += took.turn_s - took.journal_s
+        if self._handled_s >= self._most_handled_s:
+            self._handled_s, self._fold_at_seq = 0.0, self._store.last_seq
         if self._store.last_seq >= self._fold_at_seq:
             self._fold_if_heard()
         elif self._board.num_stories >= STORIES_TOGETHER:
@@ -60,6 +77,7 @@ class JournalFolds:
 
     def fold(self) -> None:
         """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
+        began_s = time.thread_time()  # how long the disk takes says nothing of a replay
         ended, stories = self._board.drain()
         try:
             folded_seq = self._store.fold(self._core.save(), ended, stories)
@@ -67,8 +85,13 @@ class JournalFolds:
             log.warning("the journal is not folded: %s", error)
             self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
             return
-        self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
+        self._note_fold(folded_seq)
         self._board.folded(ended)
+        self._handled_s = 0.0
+        self._most_handled_s = max(FOLD_AFTER_S, TIMES_A_FOLD * (time.thread_time() - began_s))
+
+    def _note_fold(self, folded_seq: int) -> None:
+        self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
 
     def _archive_stories(self) -> None:
         """Those that cannot be kept now wait for the next turn; a replay would tell them again."""

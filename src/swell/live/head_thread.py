@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,7 @@ class HeadThread:
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         load(self._core, history.state)
+        began_s = time.perf_counter()
         told_seq = self._store.last_seq
         if self._webhooks is not None:
             told_seq = self._webhooks.begin(
@@ -103,6 +105,7 @@ class HeadThread:
                 self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
         self._post()
         self._note_open_jobs()
+        self._folds.begin(history.seq, time.perf_counter() - began_s)
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()
@@ -184,7 +187,7 @@ class HeadThread:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
         seq, took = self._store.last_seq, self._turns.took()
         self._feed.put(Turn(seq=seq, batch=self._turns.batch, news=news, took=took))
-        self._folds.end_turn()
+        self._folds.end_turn(took)
 
     def _post(self) -> TurnNews:
         news = self._board.post(self._core)

@@ -45,6 +45,8 @@ class Inbox:
                 self._is_urgent = True
             elif self._reports_due_s is None:
                 self._reports_due_s = self._clock.now_s() + REPORTS_WAIT_S
+            else:
+                return  # it is waited for already
             self._changed.notify()
 
     def request(self, event: AnyEvent) -> Future[bool]:

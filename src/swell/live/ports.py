@@ -27,6 +27,10 @@ class History(Protocol):
         """The state of the last fold, as JSON; None before the first fold."""
 
     @property
+    def seq(self) -> int:
+        """Of the last batch in that state; 0 before the first fold."""
+
+    @property
     def entries(self) -> Iterable[Entry]:
         """The batches since the last fold, oldest first."""
 

@@ -129,7 +129,7 @@ class EndCondition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return max(1, round(self.epochs * steps_per_epoch))
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, weakref=True):
     """A request, complete and checked: what ElasticFlow (section 3.1) calls a function."""
 
     name: str
@@ -246,7 +246,7 @@ class BetweenSteps(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
     """What a short trial run measured of one job on one kind of device (ElasticFlow, section 5)."""
 
     device_kind: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 
 from swell.model.job import JobClass, Phase
@@ -55,6 +57,8 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERY_JOB = JobQuery()
+#: As `place` has it, in less time.
+_in_order = attrgetter("submitted_s", "id")
 
 
 def place(view: JobView) -> Cursor:
@@ -64,4 +68,4 @@ def place(view: JobView) -> Cursor:
 
 def newest(views: list[JobView], limit: int) -> list[JobView]:
     """Oldest first, the last `limit` of them; 0: all."""
-    return sorted(views, key=place)[-limit:]
+    return sorted(views, key=_in_order)[-limit:]

@@ -43,7 +43,7 @@ class MetricHistory(msgspec.Struct, frozen=True, kw_only=True):
     series: list[MetricSeries]  #: sorted by name
 
 
-class JobView(msgspec.Struct, frozen=True, kw_only=True):
+class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A job as it stands. Times are seconds since 1970, in head time; the API shows calendar time."""
 
     id: str

@@ -18,8 +18,9 @@ SKIPPED = frozenset({"__pycache__", "node_modules"})
 #: In this file's folder lies a virtual environment.
 ENVIRONMENT_MARK = "pyvenv.cfg"
 GIT_TIMEOUT_S = 30.0
-#: A folder with so many times the permitted number of files is not looked at any further.
-LOOK_AT_TIMES = 20
+#: A folder with so many times the permitted number of files is not looked at any further: enough to tell
+#: where most of them lie.
+LOOK_AT_TIMES = 2
 NUM_NAMED = 5
 
 
@@ -64,7 +65,7 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFil
     for root in roots:
         patterns = _read_patterns(Path(root, IGNORE_FILE))
         for path, is_tracked in _listed(root, but_not):
-            if _is_below(path, but_not) or _is_ignored(os.path.relpath(path, root), patterns):
+            if _is_below(path, but_not) or (patterns and _is_ignored(os.path.relpath(path, root), patterns)):
                 continue
             _take(found, path, is_tracked, limits)
             if len(found.files) > most:
@@ -172,8 +173,6 @@ def _read_patterns(file: Path) -> tuple[str, ...]:
 
 def _is_ignored(relative: str, patterns: tuple[str, ...]) -> bool:
     """By the rules of .gitignore, without `!` and `**`: a pattern with a slash inside starts at the root."""
-    if not patterns:
-        return False
     path = PurePosixPath(relative)
     paths = [path, *path.parents][:-1]
     for pattern in patterns:

@@ -25,6 +25,8 @@ SETTLED_NS = 2 * 10**9
 #: With the first snapshot, and after so many, those that no job uses are looked for.
 COLLECT_EVERY = 500
 NUM_REMEMBERED = 100_000
+#: Folders that are looked through at the same time: each look holds the state of all files that it finds.
+LOOKS_AT_ONCE = 2
 #: Stands beside the manifest of a snapshot that has users without a link to it.
 KEPT = ".kept"
 #: Files of these kinds decide how fast a job is, besides its script.
@@ -40,6 +42,7 @@ class CodeStore:
         self._state_dir = state_dir
         self._limits = limits or CodeLimits()
         self._lock = threading.Lock()
+        self._looking = threading.Semaphore(LOOKS_AT_ONCE)
         self._known: dict[str, tuple[Fingerprint, CodeFile]] = {}
         self._num_taken = 0
 
@@ -59,7 +62,8 @@ class CodeStore:
         roots = [real]
         if main is not None and not f"{os.path.dirname(main)}{os.sep}".startswith(f"{real}{os.sep}"):
             roots.append(os.path.dirname(main))
-        found = find_code(roots, self._limits, os.path.realpath(self._state_dir))
+        with self._looking:
+            found = find_code(roots, self._limits, os.path.realpath(self._state_dir))
         if main is not None:
             found.files[main] = os.stat(main)
         tree = self._keep(tuple(roots), found, main)

@@ -32,6 +32,9 @@ LEAST_ROWS = 4
 #: Metrics of which it is remembered where their pieces end.
 MOST_STATES = 20_000
 
+_WRITE_TOLD = schema.tallies.insert().prefix_with("OR REPLACE")
+_DROP_TOLD = schema.tallies.delete().where(schema.tallies.c.seq < sa.bindparam("oldest"))
+
 #: Job and name.
 MetricKey = tuple[str, str]
 
@@ -134,7 +137,7 @@ class CurveBook:
         if told:
             content = _encode(told)
             row = {"seq": seq, "told": content, "crc": _crc(content, seq)}
-            connection.execute(schema.tallies.insert().prefix_with("OR REPLACE"), row)
+            connection.execute(_WRITE_TOLD, row)
         with self._changing:
             waiting = {key: list(self._waiting[key]) for key in self._due(seq)}
             rest = (found[0][0] for key, found in self._waiting.items() if key not in waiting)
@@ -142,7 +145,7 @@ class CurveBook:
         self._written = {}
         if waiting:
             self._write(connection, seq - 1, waiting)
-            connection.execute(schema.tallies.delete().where(schema.tallies.c.seq < oldest_seq))
+            connection.execute(_DROP_TOLD, {"oldest": oldest_seq})
 
     def was_put(self, seq: int, told: Sequence[ToldCurves]) -> None:
         """The transaction has been committed."""

@@ -35,6 +35,7 @@ class Database:
         self.path = path
         self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know
         self._lock = threading.RLock()
+        self._files = (path, *sqlite.companions(path))
         self._open()
 
     @contextmanager
@@ -90,7 +91,7 @@ class Database:
 
     # ------------------------------------------------------------ the path
     def _find(self) -> Identity:
-        return tuple(_inode(file) for file in (self.path, *sqlite.companions(self.path)))
+        return tuple(map(_inode, self._files))
 
     def _stay(self) -> None:
         if self._find() != self._identity:

@@ -34,6 +34,14 @@ from swell.store.schema import (
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
 
+#: Each statement of a turn is put together once: that takes longer than to execute it.
+#: Again, after a call that failed: the batch may have been written, and not where the path leads.
+_WRITE_BATCH = batches.insert().prefix_with("OR REPLACE")
+_ADD_SUBMISSIONS = submissions.insert().prefix_with("OR IGNORE")
+_WRITE_DIGESTS = (
+    batches.update().where(batches.c.seq == sa.bindparam("row")).values(digest=sa.bindparam("commands"))
+)
+
 _decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
 _decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
 
@@ -92,11 +100,10 @@ class SqlJournal:
         new_jobs = [event for event in batch if isinstance(event, JobSubmitted)]
         with self._database.writing() as connection:
             row = {"seq": seq, "events": events, "crc": checksum(seq, events)}
-            # again, after a call that failed: it may have been written, and not where the path leads
-            connection.execute(batches.insert().prefix_with("OR REPLACE"), row)
+            connection.execute(_WRITE_BATCH, row)
             if new_jobs:  # a second one with the same id is stale, and the head drops it
                 rows = [submission_row(event) for event in new_jobs]
-                connection.execute(submissions.insert().prefix_with("OR IGNORE"), rows)
+                connection.execute(_ADD_SUBMISSIONS, rows)
             self._curves.put(connection, seq, told)
             self._write_digests(connection)
         self._curves.was_put(seq, told)
@@ -187,7 +194,7 @@ class SqlJournal:
         rows = [submission_row(event) for event in events]
         if rows:
             with self._database.writing() as connection:
-                connection.execute(submissions.insert().prefix_with("OR IGNORE"), rows)
+                connection.execute(_ADD_SUBMISSIONS, rows)
             with self._giving:
                 self._given = None
 
@@ -273,9 +280,8 @@ class SqlJournal:
 
     def _write_digests(self, connection: sa.Connection) -> None:
         if self._unwritten:
-            of_row = batches.c.seq == sa.bindparam("row")
             connection.execute(
-                batches.update().where(of_row).values(digest=sa.bindparam("commands")),
+                _WRITE_DIGESTS,
                 [{"row": seq, "commands": digest} for seq, digest in self._unwritten.items()],
             )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
+from swell.model.coding import decoder, encode
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
@@ -39,6 +39,9 @@ class BeliefState(msgspec.Struct, kw_only=True):
 
     jobs: dict[str, Learnt] = {}
     errors: list[SizeError] = []  #: oldest first, one for each job and size
+
+
+_decode: Callable[[bytes], BeliefState] = decoder(BeliefState).decode
 
 
 class FittedBelief:
@@ -215,16 +218,15 @@ class FittedBelief:
         self._tables.pop(job_id, None)
         self._best.pop(job_id, None)
 
-    def state(self) -> dict[str, Any]:
-        """The state as JSON values; `restore` reads it back."""
-        state: dict[str, Any] = msgspec.to_builtins(self._state, str_keys=True)
-        return state
+    def state(self) -> bytes:
+        """The state as JSON; `restore` reads it back."""
+        return encode(self._state)
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: bytes) -> None:
         """Raises msgspec.ValidationError if this is no state of a belief."""
-        self._state = msgspec.convert(state, BeliefState, strict=False)
+        self._state = _decode(state)
         for job in self._state.jobs.values():
-            job.curve = self._shared(job.curve)
+            job.share(self._shared(job.curve))
         self._tables, self._best = {}, {}
         self._margin_share = None
 

@@ -102,6 +102,11 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         return parts
 
     @cached_property
+    def rates(self) -> dict[tuple[bytes, bytes], FloatArray]:
+        """See `Learnt.rates_per_s`: what was asked of jobs of which no more is known."""
+        return {}
+
+    @cached_property
     def _answers(self) -> dict[tuple[bytes | int | None, ...], FloatArray]:
         return {}
 

@@ -99,7 +99,18 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     def _forget_answers(self) -> None:
         self._known_ratio: float | None = None
         self._known_crossing_ratio: float | None = None
-        self._rates: dict[tuple[bytes, bytes], FloatArray] = {}
+        self._rates: dict[tuple[bytes, bytes], FloatArray] = self.curve.rates if self._is_untaught else {}
+
+    def share(self, curve: Curve) -> None:
+        """The one of all jobs with an equal curve."""
+        self.curve = curve
+        self._forget_answers()
+
+    @property
+    def _is_untaught(self) -> bool:
+        """Nothing but the curve is known: all jobs with this curve have the same rates."""
+        taught = self.measured or self.at_batch or self.crossing or self.batches or self.seen_between
+        return not taught and math.isinf(self.noise_scale)
 
     @property
     def depends_on_hosts(self) -> bool:

@@ -153,8 +153,17 @@ def test_an_address_that_is_named_twice_is_told_once() -> None:
 def look(found: NewsFinder, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
     return [
         event
-        for _, event in told(found.of_open_jobs(now_s, lambda: (now_s, [(view, expected_s)]), Calendar()))
+        for _, event in told(found.of_open_jobs(now_s, lambda _: (now_s, [(view, expected_s)]), Calendar()))
     ]
+
+
+@pytest.mark.parametrize(("urls", "wanted"), [((), [3]), (("http://all",), [1, 3])])
+def test_only_jobs_are_looked_at_of_whose_deadlines_somebody_is_to_be_told(
+    urls: Sequence[str], wanted: list[int]
+) -> None:
+    views = [job_view(deadline_s=at_s, webhook=own) for own in (False, True) for at_s in (None, 9.0)]
+    choice = WebhookChoice([hook(url) for url in urls], lambda job_id: None)
+    assert [number for number, view in enumerate(views) if choice.may_have_news(view)] == wanted
 
 
 def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_missed() -> None:
@@ -505,7 +514,7 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
 def test_a_look_before_the_first_turn_tells_times_of_the_calendar(tmp_path: Path) -> None:
     webhooks = Webhooks(tmp_path, key_of(SECRET), [hook("http://127.0.0.1:1/")], lambda job_id: None)
     late, calendar = job_view(deadline_s=100.0), Calendar(offsets=((0.0, 1e9),))
-    webhooks.begin(lambda: (200.0, [(late, None)]), lambda: 200.0, lambda: calendar, 0)
+    webhooks.begin(lambda _: (200.0, [(late, None)]), lambda: 200.0, lambda: calendar, 0)
     webhooks.look()
     (message,) = Spool(tmp_path).messages()
     assert msgspec.json.decode(message.body)["data"]["deadline_s"] == 1e9 + 100.0

@@ -18,8 +18,8 @@ from swell.model.webhook import Webhook, WebhookEvent
 #: Between two looks at open jobs.
 LOOK_EVERY_S = 5.0
 
-#: Time of the latest turn, and open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
-OpenJobs = Callable[[], tuple[float, list[tuple[JobView, float | None]]]]
+#: Time of the latest turn, and wanted open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
+OpenJobs = Callable[[Callable[[JobView], bool]], tuple[float, list[tuple[JobView, float | None]]]]
 EVENTS = {DeadlineState.AT_RISK: WebhookEvent.AT_RISK, DeadlineState.LATE: WebhookEvent.MISSED}
 
 
@@ -31,6 +31,10 @@ class WebhookChoice:
     of_job: Callable[
         [str], Webhook | None
     ]  #: of a job that has one; may take a millisecond, and never raises
+
+    def may_have_news(self, view: JobView) -> bool:
+        """An open job with a deadline of which somebody is to be told."""
+        return view.deadline_s is not None and (view.webhook or bool(self.everywhere))
 
     def urls(self, view: JobView, event: WebhookEvent) -> dict[str, bool]:
         """Each with whether the job's owner has named it."""
@@ -71,13 +75,15 @@ class NewsFinder:
             yield from self._messages(WebhookEvent.MISSED, view, key, calendar, at_s)
 
     def of_open_jobs(self, now_s: float, open_jobs: OpenJobs, calendar: Calendar) -> list[WebhookMessage]:
-        """News of jobs with a deadline; none if the last look was less than `LOOK_EVERY_S` ago."""
+        """News of deadlines that somebody is to be told of; none if the last look was less than
+        `LOOK_EVERY_S` ago.
+        """
         if self._looked_s is not None and now_s < self._looked_s + LOOK_EVERY_S:
             return []
         self._looked_s = now_s
         return [
             message
-            for view, expected_s in open_jobs()[1]
+            for view, expected_s in open_jobs(self._choice.may_have_news)[1]
             if (event := EVENTS.get(deadline_state(view, now_s, expected_s)))
             for message in self._of_deadline(event, _expected(view, expected_s), calendar, now_s)
         ]

@@ -38,7 +38,7 @@ class Webhooks:
         self._sender = Sender(self._spool, key, note)
         self._finder = NewsFinder(WebhookChoice(everywhere, of_job), time.time)
         self._calendar: Callable[[], Calendar] = Calendar
-        self._open_jobs: OpenJobs = lambda: (0.0, [])
+        self._open_jobs: OpenJobs = lambda is_wanted: (0.0, [])
         self._now_s: Callable[[], float] = lambda: 0.0
         self._noted_seq = self._seq = 0
 
