@@ -23,7 +23,7 @@ def share_of_examples(share: float) -> int:
 
 @lru_cache(maxsize=None, typed=True)
 def pick(*values: T) -> st.SearchStrategy[T]:
-    """One of these, by a strategy that is made once: to make and check it takes longer than to draw from it."""
+    """One of these, by a strategy that is made once: to make one takes longer than to draw from it."""
     return st.sampled_from(values)
 
 
