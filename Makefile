@@ -151,6 +151,7 @@ repro-reclaim: $(DEV) $(LOOPS)
 
 clean:
 	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks docs -path '*/__pycache__/*.nb[ic]' -delete
 
 # The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
 # is the rest of an interrupted run and is thrown away. torch comes first and by its exact version, because

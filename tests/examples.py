@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import ParamSpec
+from functools import lru_cache, wraps
+from typing import ParamSpec, TypeVar
 
 from hypothesis import settings
+from hypothesis import strategies as st
 
 Arguments = ParamSpec("Arguments")
+T = TypeVar("T")
 
 
 def share_of_examples(share: float) -> int:
@@ -17,6 +19,12 @@ def share_of_examples(share: float) -> int:
     profile = settings.default
     assert profile is not None
     return math.ceil(share * profile.max_examples)
+
+
+@lru_cache(maxsize=None, typed=True)
+def pick(*values: T) -> st.SearchStrategy[T]:
+    """One of these, by a strategy that is made once: to make one takes longer than to draw from it."""
+    return st.sampled_from(values)
 
 
 class Shown:

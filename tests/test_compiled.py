@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -111,3 +112,35 @@ def test_a_part_may_lie_in_another_file_and_machine_code_on_disk_is_of_the_prese
         found.append(machine_code(np.arange(3.0)))
     assert found == [6.0, 9.0, 27.0, 6.0]
     assert len(names) == 3
+
+
+BOTH_WAYS = """
+import sys
+
+import numpy as np
+
+from swell import compiled
+
+compiled.library = None
+from first import one_more
+from second import total
+
+if sys.argv[1] == "alone first":
+    print(compiled.compiled(one_more)(1.0), compiled.compiled(total)(np.arange(3.0)))
+else:
+    print(compiled.compiled(total)(np.arange(3.0)), compiled.compiled(one_more)(1.0))
+"""
+
+
+def test_a_loop_alone_and_as_a_part_of_another_stay_apart_on_disk(tmp_path: Path) -> None:
+    """The part is kept without what Python needs to call it: to take one for the other ends a process."""
+    (tmp_path / "first.py").write_text(FIRST.format(step=1, more=1))
+    (tmp_path / "second.py").write_text(SECOND)
+    (tmp_path / "program.py").write_text(BOTH_WAYS)
+
+    def told(order: str) -> str:
+        program = [sys.executable, str(tmp_path / "program.py"), order]
+        return subprocess.run(program, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert told("part first") == "6.0 2.0"
+    assert told("alone first") == "2.0 6.0"

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import FrameType, FunctionType
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from benchmarks.crowd import Mix
+from benchmarks.decisions import Trial
 
 import swell
 from swell import compiled
@@ -41,7 +44,9 @@ def test_each_loop_of_the_source_can_be_built(calls: Calls) -> None:
 def _names_of_loops() -> Iterator[str]:
     """First arguments of `suited`; where that is a choice of two loops, both."""
     for file in PACKAGE.rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        if "suited(" not in (text := file.read_text(encoding="utf-8")):
+            continue
+        tree = ast.parse(text)
         functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         imported = {
             alias.asname or alias.name
@@ -109,6 +114,37 @@ def test_a_crowd_is_led_by_built_loops_alone(policy: str) -> None:
         pytest.skip(WHY_NOT)
     with compiled.replaced(find):
         crowds.lead_crowd(policy)
+
+
+@pytest.mark.parametrize("policy", ["elasticflow", "chronus", "hu", "bftrainer", "pollux", "saxena"])
+def test_over_a_crowd_of_hundreds_no_loop_is_plain_python(
+    policy: str, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column of another type, or one that is not contiguous, leads there, and nothing but time tells.
+
+    Small crowds do not show all columns: those of many jobs are cut, sorted and kept in other ways.
+    """
+    if not all(compiled.is_built(kernel) for kernel in calls):
+        pytest.skip(WHY_NOT)
+    compiled.compile_never()
+    loops = {cast(FunctionType, kernel).__code__ for kernel in calls}
+    plain: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in loops:
+            plain[frame.f_code.co_qualname] += 1
+
+    monkeypatch.setattr(compiled, "_machine_code", {})
+    with compiled.from_rows(0):
+        trial = Trial(300, 1024, Mix(strict_share=0.5, soft_share=0.2), seed=0, policy=policy)
+        sys.setprofile(note)
+        try:
+            trial.gather()
+            trial.run(40)
+        finally:
+            sys.setprofile(None)
+    assert trial.turns["arrival"].total_ms and trial.turns["completion"].total_ms
+    assert plain == {}
 
 
 def _refuse(*arguments: object) -> None:

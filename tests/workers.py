@@ -41,15 +41,20 @@ LONG = (
     "tests/core/test_liveness.py",
     "tests/policies/test_bftrainer.py",
     "tests/policies/test_flowcon_fit.py",
+    "tests/repro/test_bftrainer.py",
+    "tests/repro/test_findings_store.py",
     "tests/sim/test_audit.py",
     "tests/sim/test_bound.py",
+    "tests/sim/test_compiled_runs.py",
+    "tests/sim/test_hu_runs.py",
 )
 
 
 def is_quick(path: str) -> bool:
     """Whether `make test-quick` has this file, or files in this folder: a path from the repository's root."""
-    is_inside = path.startswith(COMPUTING) and path not in LONG
-    return is_inside or f"{path}/".startswith(COMPUTING) or any(f.startswith(f"{path}/") for f in COMPUTING)
+    if path.endswith(".py"):
+        return path.startswith(COMPUTING) and path not in LONG
+    return f"{path}/".startswith(COMPUTING) or any(folder.startswith(f"{path}/") for folder in COMPUTING)
 
 
 def is_computing(nodeid: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
+from tests.examples import pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
@@ -80,14 +81,11 @@ def situations(draw: st.DrawFn) -> tuple[Snapshot, Allocation, BoolArray]:
     num = draw(st.integers(1, 6))
     held = _fitting(draw, num, num_devices, [0, 1, 2, 3, 4, 8])
     want = _fitting(draw, num, num_devices, [0, 1, 2, 4, 8])
-    floor = [draw(st.sampled_from([0, size])) for size in want]
+    floor = [draw(pick(0, size)) for size in want]
     age_s = draw(st.lists(st.floats(0.0, 20.0), min_size=num, max_size=num))
-    remaining = draw(st.sampled_from([0.5, 5.0, 1000.0]))
+    remaining = draw(pick(0.5, 5.0, 1000.0))
     is_pinned = np.array(draw(st.lists(st.booleans(), min_size=num, max_size=num)))
-    wait_s, hold_s = (
-        draw(st.sampled_from([0.0, 0.4, 30.0])),
-        draw(st.sampled_from([0.5, 2.0, 30.0, math.inf])),
-    )
+    wait_s, hold_s = draw(pick(0.0, 0.4, 30.0)), draw(pick(0.5, 2.0, 30.0, math.inf))
     snapshot = snapshot_of(held, age_s, num_devices, remaining, wait_s=wait_s, hold_s=hold_s)
     allocation = allocation_of(snapshot, np.array(want, np.int64), floor=np.array(floor, np.int64))
     return snapshot, allocation, is_pinned
@@ -96,7 +94,7 @@ def situations(draw: st.DrawFn) -> tuple[Snapshot, Allocation, BoolArray]:
 def _fitting(draw: st.DrawFn, num: int, num_devices: int, sizes: list[int]) -> list[int]:
     chosen = []
     for _ in range(num):
-        chosen.append(draw(st.sampled_from([size for size in sizes if size <= num_devices])))
+        chosen.append(draw(pick(*(size for size in sizes if size <= num_devices))))
         num_devices -= chosen[-1]
     return chosen
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.platform.program import PLANE, STEPS_PER_EPOCH, CheckLearned, Program, read_weights
+from tests.train.fake_agent import FORKING
 
 from swell.api.client import connect
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 WORKERS = ("1:4", "2", "4")
 #: At least, of plane.py by itself: more than jobs here make, as a rule.
@@ -94,11 +95,18 @@ def check_learned(tmp_path_factory: pytest.TempPathFactory) -> CheckLearned:
     return check
 
 
+def _alone(folder: Path, epochs: int) -> None:
+    torch.set_num_threads(1)
+    os.chdir(folder)
+    sys.argv[1:] = [str(epochs)]
+    runpy.run_path(str(PLANE), run_name="__main__")
+
+
 def weights_of_epochs(folder: Path, epochs: int) -> list[Any]:
-    environ = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [sys.executable, PLANE, str(epochs)], cwd=folder, env=environ, check=True, capture_output=True
-    )
+    alone = FORKING.Process(target=_alone, args=(folder, epochs))
+    alone.start()
+    alone.join()
+    assert alone.exitcode == 0
     found = [json.loads(line) for line in (folder / "weights-of-epochs").read_text().splitlines()]
     shutil.rmtree(folder)
     assert len(found) == epochs

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypedDict, Unpack
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.examples import pick
 
 from swell.model.learning import Learning
 from swell.model.options import Options
@@ -265,13 +267,11 @@ CURVES = (
 
 @st.composite
 def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, float]] = CURVES) -> list[Job]:
-    jobs = []
+    jobs, curve = [], st.sampled_from(curves)
     for number in range(draw(st.integers(0, most))):
-        job_class = draw(st.sampled_from([STRICT, STRICT, SOFT, BEST_EFFORT]))
-        rates = draw(st.sampled_from(curves))
-        gain = draw(
-            st.sampled_from([None, None, 1.0, 1.5, 4.0])
-        )  #: of a larger batch; None: the batch is its own
+        job_class = draw(pick(STRICT, STRICT, SOFT, BEST_EFFORT))
+        rates = draw(curve)
+        gain = draw(pick(None, None, 1.0, 1.5, 4.0))  #: of a larger batch; None: the batch is its own
         jobs.append(
             Job(
                 id=f"job-{number}",
@@ -280,24 +280,29 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 job_class=job_class,
                 deadline=np.inf if job_class == BEST_EFFORT else draw(st.integers(1, 60)),
                 submitted=-draw(st.integers(0, 5)),
-                devices_per_worker=draw(st.sampled_from([1, 1, 1, 2, 3])),
-                held=draw(st.sampled_from([0, 0, *rates])),
-                resize_cost=draw(st.sampled_from([0.0, 0.2])),
-                most_resize_cost=draw(st.sampled_from([None, 0.5])),
-                start_cost=draw(st.sampled_from([0.0, 0.5])),
-                most_start_cost=draw(st.sampled_from([None, 0.7])),
+                devices_per_worker=draw(pick(1, 1, 1, 2, 3)),
+                held=draw(pick(0, 0, *rates)),
+                resize_cost=draw(pick(0.0, 0.2)),
+                most_resize_cost=draw(pick(None, 0.5)),
+                start_cost=draw(pick(0.0, 0.5)),
+                most_start_cost=draw(pick(None, 0.7)),
                 promised=job_class == STRICT and draw(st.booleans()),
-                changes=draw(st.sampled_from([0, 3])),
+                changes=draw(pick(0, 3)),
                 tenant=draw(st.integers(0, 2)),
                 open=None if gain is None else _larger_batches(rates, gain),
-                node=draw(st.sampled_from([0, 0, 0, 1, -1])),
-                value=draw(st.sampled_from([np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308])),
-                value_at=draw(st.sampled_from([np.nan, 0.0, -1.0])),
-                cpu=draw(st.sampled_from([np.nan, 0.0, 1.0, 2.0, 40.0])),
-                share=draw(st.sampled_from([np.nan, 0.1, 1.0])),
+                node=draw(pick(0, 0, 0, 1, -1)),
+                value=draw(pick(np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308)),
+                value_at=draw(pick(np.nan, 0.0, -1.0)),
+                cpu=draw(pick(np.nan, 0.0, 1.0, 2.0, 40.0)),
+                share=draw(pick(np.nan, 0.1, 1.0)),
             )
         )
     return jobs
+
+
+@cache
+def _some_of(num_devices: int) -> st.SearchStrategy[int]:
+    return st.just(0) | st.integers(0, num_devices)
 
 
 @st.composite
@@ -306,10 +311,10 @@ def snapshots(draw: st.DrawFn, opens_batches: bool = False) -> Snapshot:
     return snapshot(
         draw(some_jobs()),
         num_devices,
-        margin_share=draw(st.sampled_from([0.0, 0.05, 0.3])),
-        min_hold_s=draw(st.sampled_from([0.0, 2.0])),
+        margin_share=draw(pick(0.0, 0.05, 0.3)),
+        min_hold_s=draw(pick(0.0, 2.0)),
         opens_batches=opens_batches and draw(st.booleans()),
-        num_borrowed=draw(st.just(0) | st.integers(0, num_devices)),
+        num_borrowed=draw(_some_of(num_devices)),
     )
 
 

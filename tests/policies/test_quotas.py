@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.examples import share_of_examples
+from tests.examples import pick, share_of_examples
 from tests.policies.snapshots import Job, best_effort, promised, snapshot, snapshots, soft, some_jobs, strict
 
 from swell.arrays import IntArray
@@ -38,7 +38,7 @@ def limited(draw: st.DrawFn) -> Snapshot:
     view = draw(snapshots(opens_batches=True))
     pins = draw(st.lists(st.booleans(), min_size=view.num_jobs, max_size=view.num_jobs))
     is_pinned = np.array(pins, dtype=bool) & (view.held_workers > 0)
-    idle_s = np.where(is_pinned, draw(st.sampled_from([0.0, 0.5])), 0.0)
+    idle_s = np.where(is_pinned, draw(pick(0.0, 0.5)), 0.0)
     view = replace(view, is_pinned=is_pinned, idle_s=idle_s)
     num = int(view.tenant.max(initial=0)) + 1
     quota = draw(st.lists(st.integers(1, 6) | st.just(NO_QUOTA), min_size=num, max_size=num))

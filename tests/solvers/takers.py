@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
+from tests.examples import pick
 
 from swell.solvers.filling import FreeProfile, no_plans
 from swell.solvers.profile.plans import LATE, Plans, Takers
@@ -106,6 +107,7 @@ def steps_of(profile: FreeProfile) -> tuple[np.ndarray, np.ndarray]:
 
 
 costs = st.sampled_from([0.0, 0.0, 0.3, 2.0])
+curves = st.sampled_from(CURVES)
 
 
 @st.composite
@@ -115,9 +117,9 @@ def some_tasks(
     """With `bound`, some are starting, on no more than `num_devices` devices."""
     tasks = []
     for _ in range(draw(st.integers(1, most))):
-        curve, need = draw(st.sampled_from(CURVES)), draw(st.integers(1, 3 * longest_s))
+        curve, need = draw(curves), draw(st.integers(1, 3 * longest_s))
         held = draw(st.integers(-1, len(curve[0])))
-        idle_s = draw(st.sampled_from([0.0, 0.0, 1.0, 2.5])) if held != 0 else 0.0
+        idle_s = draw(pick(0.0, 0.0, 1.0, 2.5)) if held != 0 else 0.0
         is_bound = bound and held > 0 and idle_s > 0.0 and curve[0][held - 1] <= num_devices
         if is_bound:
             num_devices -= curve[0][held - 1]
@@ -126,7 +128,7 @@ def some_tasks(
                 curve,
                 need=float(need),
                 end_s=float(draw(st.integers(1, longest_s))),
-                just=need * draw(st.sampled_from([1.0, 0.9])),
+                just=need * draw(pick(1.0, 0.9)),
                 start_s=draw(costs),
                 resize_s=draw(costs),
                 held=held,
