@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-import tests.same_bits  # noqa: F401 - before NumPy
 from hypothesis import settings
 from tests.workers import ProcessesFirst, give_way, is_computing, is_quick
 

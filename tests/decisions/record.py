@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 
-import tests.same_bits  # noqa: F401 - before NumPy
 from tests.decisions.cases import cases
 from tests.decisions.digests import RECORDED, transcribe, write
 
