@@ -154,10 +154,10 @@ class TableBelief:
     def forget(self, job_id: str) -> None:
         pass
 
-    def state(self) -> dict[str, Any]:
-        return {}
+    def state(self) -> bytes:
+        return b"{}"
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: bytes) -> None:
         pass
 
 

@@ -82,7 +82,8 @@ def all_free(snapshot: Snapshot) -> GroupedProfile:
 
     A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands.
     """
-    profile = GroupedProfile(FreeProfile(snapshot.num_owned, snapshot.num_jobs), *_groups(snapshot))
+    num_planned = int(np.isfinite(snapshot.deadline_s).sum())
+    profile = GroupedProfile(FreeProfile(snapshot.num_owned, num_planned), *_groups(snapshot))
     rows = np.flatnonzero(snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0))
     if len(rows):
         num_devices = snapshot.held_workers * snapshot.devices_per_worker
@@ -124,6 +125,9 @@ class PromisePlanner:
         another one, or with other devices. One that is late anyway, and has no size within the quota, goes on
         at its smallest size.
         """
+        if not len(rows):
+            nobody = np.zeros(self.snapshot.num_jobs, dtype=bool)
+            return Promises(rows, standing.plans, self.free.copy(), nobody)
         kept = self._keep(standing, rows)
         is_idle = (kept.grade[rows] == BROKEN) & (kept.plans.top[rows] == 0)
         late = rows[self.free.in_groups(rows) & is_idle & (self.takers.num_levels[rows] > 0)]
