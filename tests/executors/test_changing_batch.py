@@ -132,18 +132,18 @@ class Ride:
     def until_settled(self) -> None:
         """All that was asked for is answered. A gang that has come to a halt is let do a step more.
 
-        Not as fast as it can: on a busy machine the job would be done before the change.
+        Not as fast as it can, and less and less: on a busy machine the job would be done before the change.
         """
-        allowed_s = -math.inf
+        allowed_s, pause_s = -math.inf, STEP_EVERY_S
 
         def is_settled() -> bool:
-            nonlocal allowed_s
+            nonlocal allowed_s, pause_s
             self._hear_all()
             if self.held == self.target and self.pids:
                 return True
-            if self._num_done() >= self.num_allowed and time.monotonic() >= allowed_s + STEP_EVERY_S:
+            if self._num_done() >= self.num_allowed and time.monotonic() >= allowed_s + pause_s:
                 self.allow(self.num_allowed + 1)
-                allowed_s = time.monotonic()
+                allowed_s, pause_s = time.monotonic(), 1.2 * pause_s
             return False
 
         eventually(is_settled, LIMIT_S)
