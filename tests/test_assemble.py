@@ -9,7 +9,6 @@ import pytest
 from tests.live.parts import NODE, PROFILE, spec
 
 from swell.assemble import (
-    PlatformOptions,
     _fold_under_last_settings,
     _webhooks,
     open_platform,
@@ -37,6 +36,7 @@ from swell.model.event import (
 )
 from swell.model.job import Phase
 from swell.model.webhook import Webhook
+from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
 from swell.settings import Settings
 from swell.store.folder import LastOptions, StateFolder

@@ -6,20 +6,16 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from swell.core.platform_core import PlatformCore
-from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
-from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
-from swell.executors.ray.options import RayOptions
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform
@@ -34,7 +30,8 @@ from swell.live.webhooks.webhooks import Webhooks
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
-from swell.scheduler import DEFAULT_POLICY, new_core
+from swell.platform_options import PlatformOptions
+from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import StateFolder
@@ -46,29 +43,6 @@ from swell.store.sqlite import log_of
 LOCK_WAIT_S = 2.0
 
 log = logging.getLogger("swell.platform")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformOptions:
-    """What a platform is made of."""
-
-    state_dir: Path
-    devices: str = "auto"
-    policy: str = DEFAULT_POLICY
-    preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
-    settings: Settings = field(default_factory=Settings)
-    sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
-    containers: ContainerChoice = ContainerChoice.AUTO
-    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
-    advertise: str = (
-        ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
-    )
-    share: str = ""  #: folder with a socket for other users of the machine; empty: none
-    ray: RayOptions | None = None  #: the cluster that brings hosts; None: people do
-
-    @property
-    def hosts_may_join(self) -> bool:
-        return bool(self.listen) or self.ray is not None
 
 
 @contextmanager

@@ -7,11 +7,8 @@ from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
-from swell.settings import Settings
+from swell.settings import DEFAULT_POLICY, Settings
 from swell.throughput.belief import FittedBelief
-
-#: Decides unless another one is asked for.
-DEFAULT_POLICY = "elasticflow"
 
 
 def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> PlatformCore:

@@ -23,6 +23,9 @@ _CORE, _CONDUCT = CoreSettings(), Conduct()
 _RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
 _PATIENCE, _WORKER_SETTINGS, _LOGS = _CONDUCT.patience, _CONDUCT.worker_settings, _CONDUCT.logs
 
+#: Decides unless another one is asked for.
+DEFAULT_POLICY = "elasticflow"
+
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 MOST_BYTES = 1 << 50

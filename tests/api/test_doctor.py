@@ -28,11 +28,12 @@ from swell.api.machine_findings import machine_findings
 from swell.api.salvage import salvage
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.webhook_file import decode_webhooks
-from swell.assemble import PlatformOptions, left_behind, open_platform, unended_jobs
+from swell.assemble import left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED
 from swell.model.event import Outcome
 from swell.model.job import Phase
 from swell.model.quota import Quota
+from swell.platform_options import PlatformOptions
 from swell.store import backup, sqlite
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder

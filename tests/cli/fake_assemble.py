@@ -5,43 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.detection import check_sharing
-from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.ray.options import RayOptions
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
+from swell.platform_options import PlatformOptions
 from swell.policies.registry import POLICIES, UnknownPolicy
-from swell.settings import Settings
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformOptions:
-    state_dir: Path
-    devices: str = "auto"
-    policy: str = "elasticflow"
-    preload: tuple[str, ...] = ()
-    settings: Settings = field(default_factory=Settings)
-    sharing: CoreSharing = field(default_factory=CoreSharing)
-    containers: ContainerChoice = ContainerChoice.AUTO
-    listen: str = ""
-    advertise: str = ""
-    share: str = ""
-    ray: RayOptions | None = None
 
 
 class FakePlatform(FakeControl):

@@ -28,7 +28,7 @@ from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList, UserListError
 from swell.api.webhook_file import load_webhooks
-from swell.assemble import PlatformOptions, open_platform
+from swell.assemble import open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.limiter import LimitError
@@ -37,6 +37,7 @@ from swell.live.tracing import choice
 from swell.live.tracing.tracer import Tracer
 from swell.model.errors import InvalidInput, Unavailable
 from swell.model.webhook import Webhook
+from swell.platform_options import PlatformOptions
 from swell.policies.registry import UnknownPolicy
 from swell.settings import InvalidSetting
 from swell.store.errors import StateUnwritable

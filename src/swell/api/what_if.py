@@ -38,8 +38,8 @@ from swell.model.options import Sizes
 from swell.model.quota import Quota
 from swell.model.view import JobView
 from swell.policies.registry import UnknownPolicy, new_policy
-from swell.scheduler import DEFAULT_POLICY, new_core
-from swell.settings import Settings
+from swell.scheduler import new_core
+from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.job import SimJob
 from swell.sim.simulate import MAX_DEVICES
 from swell.sim.standing import Standing, sim_job, undisturbed

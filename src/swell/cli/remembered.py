@@ -18,7 +18,7 @@ from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.ray.options import AUTO, InvalidResource, RayOptions, parse_resource
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.model.share_mode import ShareMode
-from swell.settings import InvalidSetting, Settings, make_settings, parse_setting, spell
+from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
@@ -60,7 +60,7 @@ class EngineWords:
         return [*unsaid, *(["--borrowed"] if self.borrowed is None and last.is_borrowed else [])]
 
 
-DEFAULTS = LastOptions(devices="auto", policy="elasticflow", preload=())
+DEFAULTS = LastOptions(devices="auto", policy=DEFAULT_POLICY, preload=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from swell.cli import up_options as option
 from swell.cli.options import State
 
 if TYPE_CHECKING:
-    from swell.assemble import PlatformOptions
     from swell.cli.remembered import Choice
+    from swell.platform_options import PlatformOptions
     from swell.store.folder import StateFolder
 
 
@@ -127,7 +127,7 @@ def _print_how_to_join(folder: StateFolder) -> None:
 
 def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
     """Raises InvalidOption."""
-    from swell.assemble import PlatformOptions
+    from swell.platform_options import PlatformOptions
 
     return PlatformOptions(
         state_dir=folder.path,
