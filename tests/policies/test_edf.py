@@ -144,6 +144,15 @@ def test_no_newcomer_makes_one_later_that_is_late_already() -> None:
     assert not EdfAdmission().decide(snapshot([late, replace(comes, deadline=11.0)], 8)).refusals
 
 
+@pytest.mark.parametrize("gate", [EdfAdmission(), EdfAdmissionLargest(), Chronus()])
+def test_no_deadline_is_offered_where_each_would_break_a_promise(gate: Policy) -> None:
+    """Two workers at least, of which one would be on a borrowed device."""
+    wide = Job(id="wide", rates={2: 1.0}, steps=10.0, deadline=100.0)
+    (refusal,) = gate.decide(snapshot([wide], 4, num_borrowed=3)).refusals.values()
+    assert refusal.earliest_deadline_s is None
+    assert "none of its allowed sizes fits on the 1 devices that are not borrowed" in refusal.text
+
+
 def test_devices_of_a_gang_that_starts_or_is_about_to_end_are_waited_for() -> None:
     comes = strict("comes", {8: 8.0}, 8, 2)
     starts = best_effort("starts", LINEAR, 800, held=8, changed=-1.0, start_cost=2.5)

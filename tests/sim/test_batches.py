@@ -12,7 +12,7 @@ from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
-from swell.model.event import AnyEvent, ResizeFailed
+from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, ResizeFailed
 from swell.model.job import Phase
 from swell.model.target import Configuration, Target
 from swell.sim.agenda import Agenda
@@ -23,6 +23,7 @@ from swell.sim.job import SimJob
 from swell.sim.jobs import jobs_of
 from swell.sim.occurrence import Changes, NodeFails, NodeReturns, Occurrence, Starts
 from swell.sim.outcome import SimOutcome
+from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, cluster, simulate
@@ -221,3 +222,37 @@ def test_a_gang_whose_change_fails_trains_on_as_it_was(profiles: ProfileSet) -> 
         assert isinstance(told[-1], ResizeFailed) and told[-1].generation == generation
         training = gangs.training[job.id]
         assert training.target == one and training.rate_per_s == training.true_rate_per_s
+
+
+def alexnet() -> list[SimJob]:
+    """One job, of which one worker can have a batch of 32 alone, and four one of 128."""
+    profiles = load("saxena")
+    job = TraceJob(
+        id="a", submit_s=0.0, num_devices=2, model="alexnet", global_batch=32, num_steps=20_000, max_batch=256
+    )
+    workload = fill(Trace(jobs=(job,), format="plain", source="t"), profiles, RULES)
+    return list(jobs_of(workload, profiles, "gpu", 0.0, 0.0, 0))
+
+
+@pytest.mark.parametrize("policy", ["saxena", "pollux"])
+def test_workers_that_are_left_take_a_batch_that_they_can_have(policy: str) -> None:
+    """Of four, three are on nodes that leave."""
+    pool = Pool(tuple(IdleInterval(name, 0.0, 300.0) for name in "abc"), "a log", kind="gpu")
+    nodes = cluster(1, 1, "gpu")
+    scenario = Scenario(nodes=nodes, jobs=alexnet(), cost=change_cost("none", 4), pool=pool)
+    (only,) = simulate(head(policy), scenario).jobs
+    assert only.phase is Phase.SUCCEEDED
+    assert max(workers for _, workers in only.sizes) == 4
+
+
+def test_a_gang_that_is_told_an_impossible_batch_is_lost() -> None:
+    """As one that runs out of memory would be; the head is told why."""
+    (job,), told = alexnet(), list[AnyEvent]()
+    gangs = SimGangs(change_cost("none", 8), GangTimings(), Agenda(), told.append, InjectedFaults())
+    target = Target(devices=("n0.0",), configuration=Configuration(global_batch=256))
+    command = LaunchGang(job_id=job.id, generation=1, target=target, spec=job.spec, total_steps=job.num_steps)
+    gangs.launch(job, command, frozenset(), 0.0)
+    gangs.started(Starts(job.id, 1), 0.0)
+    started, ended = told
+    assert isinstance(started, GangStarted) and isinstance(ended, GangEnded)
+    assert (ended.outcome, ended.message) == (Outcome.LOST, "1 worker cannot have a batch of 256")

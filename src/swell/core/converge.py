@@ -7,7 +7,7 @@ the processes that held it are gone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import msgspec
 
@@ -33,6 +33,7 @@ class Converger:
         warned: that are there, and are only kept by the gangs that have them, until these have moved.
         yield_s: see `CoreSettings`.
         unknown: as `owner`, of gangs that the journal does not explain.
+        survivors: what is left of a gang, and how it is to go on.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Converger:
         yield_s: float = math.inf,
         unknown: Mapping[str, str] | None = None,
         warned: frozenset[str] = frozenset(),
+        survivors: Callable[[JobRecord], Target] = lambda record: record.survivors,
     ) -> None:
         self._records = records
         self._yield_s = yield_s
@@ -56,6 +58,7 @@ class Converger:
         self._unknown = unknown or {}
         self._taken: dict[str, str] = {}  #: in this pass
         self._devices, self._warned = devices, warned
+        self._survivors = survivors
         self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
         self.launched: list[JobRecord] = []  #: in this pass
@@ -200,7 +203,7 @@ class Converger:
             self.commands.append(SuspendGang(job_id=record.id, generation=record.generation))
             return
         # `changed_s` stays: a loss is no reason to hold the job at its smaller size.
-        self._take_and_ask(record, record.survivors)
+        self._take_and_ask(record, self._survivors(record))
 
     def _take(self, record: JobRecord, devices: tuple[str, ...]) -> bool:
         """Make the devices this job's, if each is there and free or its own already."""

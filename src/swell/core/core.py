@@ -220,6 +220,7 @@ class Core:
             self._settings.yield_s,
             state.unknown.owner,
             state.warned_devices,
+            state.survivors,
         )
 
     def _end_trials(self) -> list[AnyCommand]:

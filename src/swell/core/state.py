@@ -33,6 +33,7 @@ from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
 from swell.model.quota import Quota
+from swell.model.target import Target
 
 
 class KeptState(msgspec.Struct, kw_only=True, dict=True):
@@ -192,6 +193,22 @@ class HeadState(KeptState, kw_only=True):
         known_per_s = self.table.rate_per_s(record.id, num_workers) if is_written else 0.0
         sizes, hosts = np.array([num_workers]), np.array([num_hosts])
         return known_per_s or float(self.belief.rates_per_s(record.id, sizes, hosts)[0])
+
+    def survivors(self, record: JobRecord) -> Target:
+        """What is left of the gang, and how it is to go on.
+
+        Where so few workers cannot have its batch, at the best one that they can have.
+        """
+        left, num_workers = record.survivors, record.num_workers
+        if not num_workers or not record.spec.may_change_batch:
+            return left
+        sizes, hosts = np.array([num_workers]), np.array([self.num_hosts(record, num_workers)])
+        as_before = self.belief.rates_at_batch(record.id, sizes, record.global_batch, hosts)
+        best = self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts)
+        if as_before is None or as_before[0] > 0.0 or best is None or best[0][0] <= 0.0:
+            return left
+        batch = msgspec.structs.replace(left.configuration, global_batch=int(best[1][0]))
+        return Target(devices=left.devices, configuration=batch)
 
     def num_hosts(self, record: JobRecord, num_workers: int) -> int:
         """Nodes that so many workers of the job are on: those of its gang, if it has as many, else as few as

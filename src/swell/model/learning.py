@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 
@@ -20,3 +20,8 @@ class Learning:
     cpu_s: FloatArray  #: (J,) CPU time that the job has used so far; NaN: not measured
     share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none
     cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
+
+    def of_rows(self, rows: IntArray) -> Learning:
+        """Of these (n,) jobs alone, in this order."""
+        columns = (one.name for one in fields(self) if one.name != "node_names")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})

@@ -161,7 +161,7 @@ class Snapshot:
             option_resize_s=self.option_resize_s[places[fits]],
             job_ids=tuple(self.job_ids[row] for row in rows.tolist()),
             quota_devices=None,
-            learning=None,
+            learning=None if self.learning is None else self.learning.of_rows(rows),
             index=None,
             **of_jobs,
         )

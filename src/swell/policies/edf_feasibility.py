@@ -86,10 +86,11 @@ class Gate:
         how = " when jobs run in order of deadline"
         return refusal(self._snapshot, self._levels, row, kept, offer_s, how=how)
 
-    def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int:
+    def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int | None:
         """Whole seconds: the first place in the queue, found by bisection, where it makes no job late.
 
-        The place behind all others is always one.
+        None: there is no such place. Behind all others it still keeps what it holds until it can change, and
+        it may need more devices than the owned ones.
         """
         low, place = 0, len(kept)
         while low < place:
@@ -98,13 +99,15 @@ class Gate:
                 place = middle
             else:
                 low = middle + 1
-        while True:
-            end_s = self._end_at(place, row, kept, kept_ends_s)
-            before_s = self._until_s[kept[place - 1]] if place else 0.0
+        for later in range(place, len(kept) + 1):
+            end_s = self._end_at(later, row, kept, kept_ends_s)
+            if end_s == math.inf:
+                continue
+            before_s = self._until_s[kept[later - 1]] if later else 0.0
             offer_s = math.floor(max(end_s, before_s)) + 1
-            if place == len(kept) or offer_s < self._until_s[kept[place]]:
+            if later == len(kept) or offer_s < self._until_s[kept[later]]:
                 return offer_s
-            place += 1
+        return None
 
     def _end_at(self, place: int, row: int, kept: IntArray, kept_ends_s: FloatArray) -> float:
         """Its end at this place of the queue; inf where it would make another one late."""

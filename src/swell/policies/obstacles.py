@@ -91,11 +91,11 @@ def refusal(
 
     Args:
         promised: rows of the jobs whose promises stand.
-        offer_s: the earliest deadline that would be promised, from now; None: there is none.
+        offer_s: the earliest deadline that would be promised, from now; None: none would be now.
         objection: why it is not promised though it could be kept.
         how: how jobs are served, where that is a reason, as a part of a sentence.
     """
-    if offer_s is None:
+    if offer_s is None and not (levels.num[row] and levels.devices[row, 0] <= snapshot.num_owned):
         return Refusal(earliest_deadline_s=None, text=wording.no_size_fits(snapshot, row))
     window_s = float(snapshot.deadline_s[row]) - snapshot.now_s
     if window_s <= 0.0:
@@ -105,6 +105,8 @@ def refusal(
     else:
         found = obstacles(snapshot, levels, row, window_s, promised)
         text = f"its deadline in {window_s:.0f} s cannot be kept{how}: {found}{_quota(snapshot, row)}"
+    if offer_s is None:
+        return Refusal(earliest_deadline_s=None, text=f"{text}; no deadline would be promised now")
     return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)
 
 

@@ -168,6 +168,11 @@ class Training:
         self.steps, self.left_s = self.saved_steps, 0.0
 
     @property
+    def is_possible(self) -> bool:
+        """Whether its workers can have its batch: it may be too large for their memory, or too small."""
+        return self._undisturbed_rate_per_s > 0.0
+
+    @property
     def true_rate_per_s(self) -> float:
         """Of its workers, one at least, at its batch, pace and progress, whether it trains or not."""
         return self._undisturbed_rate_per_s * self.pace.factor

@@ -11,6 +11,7 @@ import msgspec
 
 from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.counted import told_workers
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -507,6 +508,10 @@ class SimGangs:
 
     def _train(self, training: Training, target: Target, pause_s: float | None, now_s: float) -> None:
         training.train_on(target, now_s, pause_s or 0.0)
+        if not training.is_possible:
+            batch, workers = training.global_batch, told_workers(training.num_workers)
+            self._end(training, Outcome.LOST, now_s, f"{workers} cannot have a batch of {batch}")
+            return
         self.tally.note(training)
         self._note(training, now_s)
         self.version += 1
