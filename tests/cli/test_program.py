@@ -19,6 +19,7 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api import logs as api_logs
 from swell.cli import output
+from swell.cli.printable import printable
 from swell.cli.verdict import verdict
 from swell.model.errors import Unwritable
 from swell.model.job import Elasticity, JobClass, Phase
@@ -637,6 +638,23 @@ def test_logs_of_all_workers_name_them(here: Run) -> None:
     nothing = here("logs", "logged", "--worker", 7)
     assert (nothing.returncode, nothing.stdout) == (0, "")
     assert "worker 7 of job logged" in nothing.stderr and "its workers are 0, 1" in nothing.stderr
+
+
+def test_what_a_job_prints_is_obeyed_by_no_terminal_unless_that_is_asked_for(
+    here: Run, logged: Path, control: FakeControl
+) -> None:
+    """OSC 52 would write the clipboard."""
+    clipboard, red = "\x1b]52;c;cm0gLXJm\x07", "\x1b[31mred\x1b[0m"
+    (logged / "worker-0.log").write_text(f"{clipboard}{red} 10%\r20%\tdone\n")
+    spelled = r"\x1b]52;c;cm0gLXJm\x07"
+    assert here("logs", "logged").stdout == f"{spelled}{printable(red)} 10%\r20%\tdone\n"
+    assert here("logs", "logged", "--raw").stdout == f"{clipboard}{red} 10%\r20%\tdone\n"
+    assert clipboard in json.loads(here("logs", "logged", "--json").stdout)[0]["text"]
+    control.put(job_view(id="sly", name="sly", phase=Phase.FAILED, message=f"ends {clipboard}"))
+    for words in (("show", "sly"), ("jobs",), ("explain", "sly")):
+        done = here(*words)
+        assert clipboard not in done.stdout + done.stderr
+    assert r"\x1b]52;c;cm0gLXJm" in here("show", "sly").stdout
 
 
 def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:

@@ -6,12 +6,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json_array, warn
+from swell.cli.printable import printable, raw_output
 from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ def logs(
     ] = False,
     worker: Annotated[int | None, typer.Option(min=0, metavar="N", help="Lines of this worker only.")] = None,
     trial: Annotated[bool, typer.Option("--trial", help="Lines of the trial run.")] = False,
+    raw: Annotated[
+        bool,
+        typer.Option(
+            "--raw",
+            help="As the job wrote it: with its colours, and all else that a terminal obeys.",
+        ),
+    ] = False,
     state: State = None,
     json: Json = False,
 ) -> None:
@@ -52,7 +60,7 @@ def logs(
         if json:
             print_json_array(chunk for chunks in reader.rest() for chunk in chunks)
             return
-        printer = Printer(is_named=whose is not None and worker is None)
+        printer = Printer(whose is not None and worker is None, raw_output() if raw else None)
         _print_all(client, view.id, reader, printer, follow)
         printer.finish()
         if whose is None:
@@ -134,8 +142,9 @@ class LogReader:
 class Printer:
     """Whole lines; if `is_named`, each with its worker's number as soon as there is more than one worker."""
 
-    def __init__(self, is_named: bool) -> None:
-        self._is_named = is_named
+    def __init__(self, is_named: bool, raw: TextIO | None = None) -> None:
+        """`raw`: where lines are to be written as they are; None: what is printed is printable."""
+        self._is_named, self._raw = is_named, raw
         self._unfinished: dict[tuple[bool, int], str] = {}
         self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
@@ -171,4 +180,8 @@ class Printer:
         is_trial, worker = key
         is_alone = sum(other == is_trial for other, _ in self._unfinished) == 1
         has_name = (self._is_named or is_trial) and not is_alone
-        sys.stdout.write(f"[{worker}] {line}\n" if has_name else f"{line}\n")
+        text = f"[{worker}] {line}\n" if has_name else f"{line}\n"
+        if self._raw is None:
+            sys.stdout.write(printable(text))
+        else:
+            self._raw.write(text)

@@ -14,6 +14,7 @@ from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.api.token_file import VARIABLE
 from swell.cli import stage
 from swell.cli.commands import CommandGroup
+from swell.cli.printable import printable, printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
 
@@ -77,7 +78,8 @@ def run(arguments: Sequence[str]) -> int:
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     try:
         words = ["swell", *arguments]
-        status = app(args=list(arguments), prog_name="swell", standalone_mode=False, obj=words)
+        with printable_output():
+            status = app(args=list(arguments), prog_name="swell", standalone_mode=False, obj=words)
     except KNOWN as error:
         return _complain(str(error.args[0]) if error.args else type(error).__name__, 1)
     except typer.Abort:
@@ -91,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"swell: {text}", file=sys.stderr)
+    print(f"swell: {printable(text)}", file=sys.stderr)
     return status
 
 

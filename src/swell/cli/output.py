@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from swell.cli.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -125,7 +127,7 @@ def write_json(file: Path, value: object) -> None:
 
 def warn(text: str) -> None:
     """What a user should know beside the result, also where no terminal is."""
-    print(f"swell: {text}", file=sys.stderr)
+    print(f"swell: {printable(text)}", file=sys.stderr)
 
 
 def note(text: str) -> None:
