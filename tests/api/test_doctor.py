@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.api.stage import on_stage
+from tests.live.parts import NODE, PROFILE
 from tests.live.test_platform import until
 
 from swell.api.caller import Role
@@ -29,11 +30,14 @@ from swell.api.salvage import salvage
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.webhook_file import decode_webhooks
 from swell.assemble import left_behind, open_platform, unended_jobs
-from swell.live.job_folders import ENDED, SUBMITTED
-from swell.model.event import Outcome
-from swell.model.job import Phase
+from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
+from swell.live.recovery import load, replay
+from swell.model.command import ProfileJob
+from swell.model.event import JobProfiled, NodeJoined, Opened, Outcome
+from swell.model.job import JobClass, Phase
 from swell.model.quota import Quota
 from swell.platform_options import PlatformOptions
+from swell.scheduler import new_core
 from swell.store import backup, sqlite
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
@@ -245,6 +249,38 @@ def test_without_a_journal_the_folders_tell_of_their_jobs(site: Site, size: int)
     assert is_whole(site)
     assert {job.steps for job in unended_jobs(site.folder.path)} == {40, 41}, "as their checkpoints tell"
     assert site.bad() == set()
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_a_job_that_ran_goes_on_where_its_deadline_has_passed_meanwhile(site: Site, has_run: bool) -> None:
+    """Its promise is lost with the journal. One that had not begun is refused, as its owner asked."""
+    folders, job = JobFolders(site.folder.jobs), min(site.open_jobs)
+    event = folders.submitted(job)
+    assert event is not None
+    strict = msgspec.structs.replace(event.spec, job_class=JobClass.STRICT, deadline_s=event.at_s + 1.0)
+    folders.note_submitted(msgspec.structs.replace(event, spec=strict))
+    if not has_run:
+        shutil.rmtree(folders.checkpoints(job))
+        for log in (site.folder.jobs / job).glob("worker-*"):
+            log.unlink()
+    site.folder.journal.unlink()
+    salvage(site.folder.path)
+    journal = SqlJournal(site.folder.journal)
+    core, history = new_core(), journal.history()
+    load(core, history.state)
+    for _ in replay(core, history.entries):
+        pass
+    stories = journal.stories_of([job])[job]
+    journal.close()
+    at_s = core.now_s + 100.0
+    commands = core.handle([Opened(at_s=at_s), NodeJoined(at_s=at_s, node=NODE)])
+    (trial,) = (one for one in commands if isinstance(one, ProfileJob) and one.job_id == job)
+    core.handle([JobProfiled(at_s=at_s, job_id=job, profile=PROFILE, attempt=trial.attempt)])
+    found = {view.id: view for view in [*core.views(), *core.ended_views()]}[job]
+    assert (found.phase is Phase.REJECTED) is not has_run
+    assert not has_run or found.job_class is JobClass.SOFT
+    told = "was queued again, from step 4" if has_run else "was queued again: what became of it"
+    assert stories[0].code == "salvaged" and stories[0].text.startswith(told)
 
 
 def test_with_a_corrupt_header_the_rows_are_read_all_the_same(site: Site) -> None:

@@ -23,11 +23,14 @@ from swell.model.event import (
     CancelRequested,
     DeadlineChangeAsked,
     GangEnded,
+    GangResized,
+    GangStarted,
     JobSubmitted,
     Outcome,
     ProfilingFailed,
+    StepsReported,
 )
-from swell.model.job import Elasticity, Phase
+from swell.model.job import AfterRefusal, Elasticity, Phase
 from swell.model.view import JobView, Story
 from swell.scheduler import new_core
 from swell.store import sqlite
@@ -41,6 +44,9 @@ from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
 #: Phases that an event tells of.
 ENDS = {Outcome.SUCCEEDED: Phase.SUCCEEDED, Outcome.FAILED: Phase.FAILED}
+
+#: Who says one of these has devices.
+GANGS = (GangStarted, GangResized, StepsReported)
 
 #: What owners asked for after they had submitted their jobs.
 WISHES = (CancelRequested, DeadlineChangeAsked)
@@ -101,9 +107,13 @@ def _salvage(folder: StateFolder) -> SalvageReport:
     _forget(rescue, folder)
     open_ids = {view.id for view in rescue.core.views()}
     known = open_ids | rescue.ended.keys()
+    ran = {event.job_id for event in later if isinstance(event, GANGS)}
     queued = [
-        _from_checkpoint(event, folders) for job_id, event in submissions.items() if job_id not in known
+        _as_it_ran(event, folders, job_id in ran)
+        for job_id, event in submissions.items()
+        if job_id not in known
     ]
+    rescue.stories |= dict.fromkeys(map(_story, queued))
     if not (rescue.has_state or rescue.num_batches or rescue.ended or queued):
         raise StateError(
             f"nothing of {folder.journal} can be read, and no folder in {folder.jobs} has a "
@@ -215,13 +225,26 @@ def _view_of_end(submission: JobSubmitted, event: GangEnded | ProfilingFailed, p
     return record.view()
 
 
-def _from_checkpoint(event: JobSubmitted, folders: JobFolders) -> JobSubmitted:
-    """The same submission, with the steps that its checkpoints hold: the scheduler need not plan for them."""
-    if event.spec.elasticity is Elasticity.RESTART:
-        return event
-    steps = [steps_in(path) for _, path in checkpoints_in(folders.checkpoints(event.job_id))[:1]]
-    origin = msgspec.structs.replace(event.origin, steps=max([event.origin.steps, *steps]))
-    return msgspec.structs.replace(event, origin=origin)
+def _as_it_ran(event: JobSubmitted, folders: JobFolders, has_run: bool) -> JobSubmitted:
+    """The same submission, with the steps that its checkpoints hold: the scheduler need not plan for them.
+
+    A job that has run had its deadline promised. The promise is lost with the journal, and may be beyond
+    renewal by now: the job goes on all the same.
+    """
+    spec, steps = event.spec, event.origin.steps
+    if spec.elasticity is not Elasticity.RESTART:
+        newest = checkpoints_in(folders.checkpoints(event.job_id))[:1]
+        steps = max([steps, *(steps_in(path) for _, path in newest)])
+    if has_run or steps > event.origin.steps or folders.has_worker_log(event.job_id):
+        spec = msgspec.structs.replace(spec, after_refusal=AfterRefusal.SOFT)
+    origin = msgspec.structs.replace(event.origin, steps=steps)
+    return msgspec.structs.replace(event, spec=spec, origin=origin)
+
+
+def _story(queued: JobSubmitted) -> tuple[str, Story]:
+    since = f", from step {queued.origin.steps}" if queued.origin.steps else ""
+    text = f"was queued again{since}: what became of it before was lost with the journal"
+    return queued.job_id, Story(at_s=queued.at_s, code="salvaged", text=text)
 
 
 def _write(

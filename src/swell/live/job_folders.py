@@ -90,6 +90,10 @@ class JobFolders:
         found = self._read(job_id, ENDED, _decode_view)
         return found if found is not None and found.id == job_id else None
 
+    def has_worker_log(self, job_id: str) -> bool:
+        """Whether a gang of the job has written anything; its trial run has logs of its own."""
+        return any((self.path / job_id).glob("worker-*.log*"))
+
     def _write(self, job_id: str, name: str, value: object) -> None:
         """All or nothing. A note that cannot be written is logged: the journal has what it says."""
         folder = self.path / job_id
