@@ -23,7 +23,7 @@ SHOWN = Shown(*FATES, "trial", "gang")
     ids=["queue", "drop", "aware"],
 )
 @SHOWN.wholly
-@settings(max_examples=share_of_examples(0.1), deadline=None)
+@settings(max_examples=share_of_examples(0.2), deadline=None)
 @given(
     seed=st.integers(0, 2**20),
     fates=st.lists(st.sampled_from(FATES), min_size=25, max_size=40),

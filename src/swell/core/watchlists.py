@@ -41,7 +41,7 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
     if record.ended is not None:
         return ()
     kinds: list[Kind] = []
-    if record.progress.total_steps is None and record.phase is Phase.QUEUED:
+    if record.progress.total_steps is None and record.phase is Phase.QUEUED and not record.is_profiling:
         kinds.append("new")
     if record.gang.is_broken or record.is_cancelled:
         kinds.append("ailing")
