@@ -6,13 +6,15 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from tests.decisions.cases import Case
 
-from swell.model.command import AnyCommand
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob
+from swell.model.job import EndCondition, JobSpec
 from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -46,6 +48,21 @@ class Told(NamedTuple):
         return f"turn {self.turn} at {self.at_s!r}: {msgspec.json.encode(self.command).decode()}"
 
 
+def in_full(command: AnyCommand) -> AnyCommand:
+    """With fields of the request that have their defaults, as it was written when the runs were recorded."""
+    if not isinstance(command, LaunchGang | ProfileJob):
+        return command
+    end = _full(EndCondition)(**msgspec.structs.asdict(command.spec.end))
+    spec = _full(JobSpec)(**{**msgspec.structs.asdict(command.spec), "end": end})
+    return msgspec.structs.replace(command, spec=spec)
+
+
+@cache
+def _full(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """The same fields, none of which is left out."""
+    return msgspec.defstruct(kind.__name__, [(field.name, Any) for field in msgspec.structs.fields(kind)])
+
+
 @dataclass(slots=True)
 class Transcript:
     """All that a run commanded."""
@@ -57,7 +74,7 @@ class Transcript:
     def digest(self) -> Digest:
         whole, trail = hashlib.sha256(), bytearray()
         for one in self.told:
-            whole.update(_encoder.encode((one.turn, one.at_s, one.command)))
+            whole.update(_encoder.encode((one.turn, one.at_s, in_full(one.command))))
             trail += whole.digest()[:1]
         kinds = Counter(type(one.command).__name__ for one in self.told)
         answers = hashlib.sha256(_encoder.encode([answer_of(view) for view in self.ended]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from itertools import chain
+from sys import intern
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ from swell.core.unknown_gangs import UnknownGang, UnknownGangs
 from swell.core.watchlists import Kind, Special
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
-from swell.model.coding import decoder, encode
+from swell.model.coding import decoder, encode_by_fields
 from swell.model.event import Event, NodeLost, NodeWarned
 from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
@@ -448,7 +449,7 @@ class HeadState(KeptState, kw_only=True):
             unknown_gangs=self.unknown.gangs,
             form=FORM,
         )
-        return encode(saved)
+        return encode_by_fields(saved)  # some time of a policy may be inf
 
     def load(self, data: bytes) -> None:
         saved = read_saved(data)
@@ -462,6 +463,8 @@ class HeadState(KeptState, kw_only=True):
         for record in saved.records:
             record.spec = self.specs.one_for(record.spec)
             record.profile = record.profile and self.profiles.one_for(record.profile)
+            # Codes of all jobs are compared in each turn: the very same object is equal at once.
+            record.status.reason_code = intern(record.status.reason_code)
         self.unknown = UnknownGangs(saved.unknown_gangs)
         self.measure_cluster()
         for job_id in saved.rows:

@@ -29,10 +29,15 @@ def encode(value: object) -> bytes:
     if isinstance(value, list):
         return b"[" + b",".join(map(encode, value)) + b"]"
     if isinstance(value, msgspec.Struct) and _is_plain(type(value)):
-        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        parts = {name: msgspec.Raw(encode(part)) for name, part in fields if part is not msgspec.UNSET}
-        return msgspec.json.encode(parts)
+        return encode_by_fields(value)
     return msgspec.json.encode(_spelled(msgspec.to_builtins(value)))
+
+
+def encode_by_fields(value: msgspec.Struct) -> bytes:
+    """`encode` of a plain one that probably holds a number that is none: each field is looked at by itself."""
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    parts = {name: msgspec.Raw(encode(part)) for name, part in fields if part is not msgspec.UNSET}
+    return msgspec.json.encode(parts)
 
 
 def _is_plain(kind: type[msgspec.Struct]) -> bool:

@@ -103,7 +103,7 @@ class MetricTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return f"{self.name}{'>=' if self.at_least else '<='}{self.value:g}"
 
 
-class EndCondition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EndCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """When a job is done: after so many steps, epochs or samples, or sooner when `target` is met.
 
     Exactly one of the three is set for a live job; none for a restart job, whose script ends by itself.
@@ -129,7 +129,9 @@ class EndCondition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return max(1, round(self.epochs * steps_per_epoch))
 
 
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, weakref=True):
+class JobSpec(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, weakref=True
+):
     """A request, complete and checked: what ElasticFlow (section 3.1) calls a function."""
 
     name: str
@@ -190,7 +192,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.max_batch is not None or self.batch_per_worker is not None
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a job came to be submitted, apart from what it is to be."""
 
     key: str = ""  #: idempotency key: a second submission under it is answered with the same job
