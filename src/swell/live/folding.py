@@ -18,7 +18,7 @@ from swell.model.errors import Unavailable, Unwritable
 #: A platform that is killed handles its batches again: sooner, therefore, if they have taken so many seconds,
 #: and so many times as long as a fold computes.
 FOLD_AFTER = 500
-FOLD_AFTER_S, TIMES_A_FOLD = 2.5, 30
+FOLD_AFTER_S, TIMES_A_FOLD = 4.0, 60
 FOLD_AGAIN_AFTER = 50
 #: So many stories go to the archive together: those of a whole fold would hold the head up.
 STORIES_TOGETHER = 500

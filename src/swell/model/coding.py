@@ -34,7 +34,7 @@ def encode(value: object) -> bytes:
 
 
 def encode_by_fields(value: msgspec.Struct) -> bytes:
-    """`encode` of a plain one that probably holds a number that is none: each field is looked at by itself."""
+    """`encode` of a plain struct that probably holds such a number: each field is looked at by itself."""
     fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
     parts = {name: msgspec.Raw(encode(part)) for name, part in fields if part is not msgspec.UNSET}
     return msgspec.json.encode(parts)
