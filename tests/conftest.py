@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from tests.workers import ProcessesFirst, give_way, is_computing, is_quick
 
 from swell import compiled
@@ -26,11 +27,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from xdist.remote import Producer
 
+NO_CONSTANTS = providers._local_constants
+
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=400)
 settings.register_profile("swell", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=6)
 settings.load_profile("swell")
+
+# Hypothesis draws numbers that stand in imported modules of ours more often than others: which examples a law
+# has would depend on the files that a worker has run before, and on each constant of the code. Nor are a
+# thousand modules read for it. There is no setting for that.
+providers._get_local_constants = lambda: NO_CONSTANTS
 
 #: Holds temporary files if it has room: thousands are written through to a disk, which takes 5 ms each.
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 << 30  # noqa: S108

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.preloaded_program import PRELOAD, READ_AT_IMPORT, PreloadedProgram
+from tests.forked_program import READ_AT_IMPORT
+from tests.preloaded_program import PRELOAD, PreloadedProgram
 
 ROOT = Path(__file__).parents[1]
 #: Read at import, too: where packages of the user are, which no test has; and what numpy sets for itself.

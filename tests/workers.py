@@ -47,6 +47,7 @@ LONG = (
     "tests/sim/test_bound.py",
     "tests/sim/test_compiled_runs.py",
     "tests/sim/test_hu_runs.py",
+    "tests/sim/profiles/test_pollux.py",
 )
 
 

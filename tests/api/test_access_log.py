@@ -9,6 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytest import TempPathFactory
+from tests.examples import fewer_if_quick
 
 from swell.api.access_log import ACCESS_FILE, AccessEntry, AccessLog
 
@@ -25,7 +26,7 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob(f"{ACCESS_FILE}*"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fewer_if_quick(25), deadline=None)
 @given(st.lists(st.text(max_size=60), max_size=80))
 def test_it_is_bounded_and_keeps_the_newest(tmp_path_factory: TempPathFactory, names: list[str]) -> None:
     folder = tmp_path_factory.mktemp("log")

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.api.stage import on_stage
+from tests.examples import fewer_if_quick
 from tests.live.parts import NODE, PROFILE
 from tests.live.test_platform import until
 
@@ -358,7 +359,7 @@ def test_a_platform_that_is_up_is_not_salvaged(site: Site) -> None:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=fewer_if_quick(25))
 def test_however_damaged_it_ends_with_a_report(
     data: st.DataObject, original: Site, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -11,6 +11,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
+from tests.examples import fewer_if_quick
 from tests.store.views import job_view
 
 import swell
@@ -77,7 +78,7 @@ def test_a_page_before_a_job_that_is_not_there_is_refused(client: Client) -> Non
     assert answer.status == httpx.codes.NOT_FOUND
 
 
-@settings(max_examples=50)
+@settings(max_examples=fewer_if_quick(50))
 @given(
     phases=st.frozensets(st.sampled_from(list(Phase))),
     since_s=st.none() | st.floats(0, 1e12),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.api.caller import OWNER, Caller, Role
 from swell.api.user_list import TOKEN_PREFIX, TenantLimits, UserList, UserListError
@@ -49,7 +50,7 @@ def test_a_token_expires(tmp_path: Path) -> None:
     assert users_in(tmp_path, NOW_S + 60.0).find(token) is None
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=fewer_if_quick(20), deadline=None)
 @given(
     st.sampled_from(Role),
     st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=40),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
 from tests.core.head import Head
+from tests.examples import fewer_if_quick
 
 from swell.core.core import Core
 from swell.model.command import AnyCommand
@@ -173,7 +174,7 @@ def test_of_a_job_that_is_being_cancelled_it_is_history() -> None:
     assert core.ignored == late
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(
     st.integers(0, 2**20),
     st.sampled_from(["elasticflow", "edf_admission"]),

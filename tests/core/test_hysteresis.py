@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.fakes import allocation_of
-from tests.examples import pick
+from tests.examples import fewer_if_quick, pick
 from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
@@ -99,7 +99,7 @@ def _fitting(draw: st.DrawFn, num: int, num_devices: int, sizes: list[int]) -> l
     return chosen
 
 
-SITUATIONS = settings(max_examples=120, deadline=None)
+SITUATIONS = settings(max_examples=fewer_if_quick(120), deadline=None)
 
 
 @SITUATIONS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import FirstFree, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
-from tests.examples import share_of_examples
+from tests.examples import fewer_if_quick, share_of_examples
 
 from swell.core.ports import Placer
 from swell.model.event import DrainRequested, Opened, ResizeFailed
@@ -88,7 +88,7 @@ def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:
     assert_all_done(head, world)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=fewer_if_quick(10), deadline=None)
 @given(SEEDS)
 def test_a_resize_that_failed_is_tried_again_and_made_as_soon_as_it_can_be(seed: int) -> None:
     world = DrivenWorld(seed, FaultRates(resize=1.0))

@@ -10,6 +10,7 @@ from tests.core import reports
 from tests.core.driven_world import ALL_FAULTS, DIES_AT_ONCE, DrivenWorld
 from tests.core.fakes import FirstFree, Restless, Shuffler, core_of, node, spec, strict
 from tests.core.head import Head
+from tests.examples import fewer_if_quick
 
 from swell.model.event import (
     AnyEvent,
@@ -266,6 +267,6 @@ class Babble(RuleBasedStateMachine):
 
 
 TestHostileWorld = HostileWorld.TestCase
-TestHostileWorld.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestHostileWorld.settings = settings(max_examples=fewer_if_quick(60), stateful_step_count=30, deadline=None)
 TestBabble = Babble.TestCase
-TestBabble.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestBabble.settings = settings(max_examples=fewer_if_quick(60), stateful_step_count=30, deadline=None)

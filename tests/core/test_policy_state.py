@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import PowerBelief, core_of, node, profile, spec
 from tests.core.head import Head
+from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide, sources
 
 from swell.core.core import Core, CoreSettings
@@ -54,7 +55,7 @@ def remembering(policy: str) -> Core:
     return Core(planner, PowerBelief(), CoreSettings(min_hold_s=2.0, report_plan_s=1.0))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(
     st.integers(0, 2**20),
     st.sampled_from(["diary", "periodic_shares"]),

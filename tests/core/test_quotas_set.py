@@ -11,6 +11,7 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import Watching, core_of, node, spec
 from tests.core.head import Head
 from tests.core.reports import QUOTAS
+from tests.examples import fewer_if_quick
 
 from swell.core.platform_core import PlatformCore
 from swell.core.tenants import MEMORY_S
@@ -41,7 +42,7 @@ def seen(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip(snapshot.job_ids, most, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(QUOTAS, TENANTS, st.integers(1, 9))
 def test_a_policy_sees_what_each_job_s_tenant_may_hold_of_the_devices_that_are_there(
     quotas: dict[str, Quota], tenants: list[str], num_devices: int
@@ -67,7 +68,7 @@ def test_a_share_is_of_the_devices_that_are_left() -> None:
     assert seen(policy.shown[0]) == {"j": 5}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=fewer_if_quick(30), deadline=None)
 @given(st.lists(QUOTAS | st.sampled_from(["fold", "die", "turn_and_die", "run"]), max_size=12))
 @example([{"a": Quota(share=0.3)}, "run", "fold", "die", {}, "turn_and_die"])
 def test_folds_and_replays_keep_the_quotas_that_were_set_last(steps: list[dict[str, Quota] | str]) -> None:

@@ -11,6 +11,7 @@ from tests.core.bench import Bench
 from tests.core.driven_world import PAUSE_S, DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
+from tests.examples import fewer_if_quick
 
 from swell.core.resizes import NUM_KEPT
 from swell.model.command import LaunchGang, Reconfigure
@@ -71,7 +72,7 @@ def last(bench: Bench) -> Resize:
 
 
 # ---------------------------------------------------------------- what is measured
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=fewer_if_quick(60))
 @given(
     before=st.integers(5, 50),
     after=st.integers(5, 200),
@@ -208,7 +209,7 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=fewer_if_quick(60))
 @given(before=st.integers(5, 50), after=st.integers(5, 200), wait_s=st.floats(1.0, 20.0))
 def test_the_gain_of_a_restart_is_told_in_its_own_steps(before: int, after: int, wait_s: float) -> None:
     """What is believed of it is in another unit: its user's estimate."""
@@ -257,7 +258,7 @@ def test_the_latest_are_kept_and_the_totals_count_all() -> None:
     assert view.resize_saved_s > sum(gain_s for gain_s in growths if gain_s is not None)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=fewer_if_quick(15))
 @given(st.integers(0, 1000))
 def test_in_a_world_that_pauses_growths_pay_what_the_world_knows(seed: int) -> None:
     """One job among others that come and go: what was measured of each growth is what the world did."""

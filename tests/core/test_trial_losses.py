@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 from tests.core.head import Head
+from tests.examples import fewer_if_quick
 
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.ports import Decides
@@ -41,7 +42,7 @@ def head_that_loses(share: float, seed: int = 0) -> tuple[Head, DrivenWorld]:
 
 
 @given(seed=st.integers(0, 1000), dies=st.booleans(), folds=st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fewer_if_quick(25), deadline=None)
 def test_lost_trials_are_repeated_until_one_succeeds(seed: int, dies: bool, folds: bool) -> None:
     """Also by a head that is killed while it waits for the next try."""
     head, world = head_that_loses(1.0, seed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import Head
+from tests.examples import fewer_if_quick
 
 from swell.core.whole_cores import WholeCores
 from swell.model.cluster import Cluster, Node
@@ -66,7 +67,7 @@ def test_the_same_nodes_are_the_same_cluster() -> None:
 
 
 @given(num_others=st.integers(0, SLOTS), steps=st.integers(50, 150))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=fewer_if_quick(10), deadline=None)
 def test_a_promised_job_has_a_core_for_each_worker_and_all_slots_are_used_after_it(
     num_others: int, steps: int
 ) -> None:

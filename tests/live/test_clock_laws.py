@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.core.fakes import core_of, node, strict
+from tests.examples import fewer_if_quick
 
 from swell.core.core import Core
 from swell.live.calendar_times import shown_job
@@ -155,7 +156,7 @@ class ClockedWorld(RuleBasedStateMachine):
 
 
 TestClockedWorld = ClockedWorld.TestCase
-TestClockedWorld.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestClockedWorld.settings = settings(max_examples=fewer_if_quick(60), stateful_step_count=25, deadline=None)
 
 
 def test_boots_with_the_same_offset_are_remembered_as_one() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.live.platform import Platform
 from swell.model.errors import TooManyOpenJobs
@@ -26,7 +27,7 @@ def submit(platform: Platform, tenant: str, key: str = "", max_open: int | None 
         return ""
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=fewer_if_quick(6))
 @given(
     st.lists(st.sampled_from(["vision", "speech"]), min_size=1, max_size=16),
     st.integers(0, 5),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.live import submitter
 from swell.live.clock import HeadClock
@@ -48,7 +49,7 @@ class Known:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=fewer_if_quick(30))
 def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

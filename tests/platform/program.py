@@ -96,9 +96,9 @@ class Program:
     @cached_property
     def _preloaded(self) -> PreloadedProgram:
         if self._is_plain:
-            return preloaded(self._environ.get("PYTHONPATH", ""))
+            return preloaded(self._environ.get("PYTHONPATH", ""), has_agents=True)
         # It is no process of the state folder; each command gets that variable.
-        return PreloadedProgram({**self._environ, "SWELL_STATE": ""})
+        return PreloadedProgram({**self._environ, "SWELL_STATE": ""}, has_agents=True)
 
     def start(self, *words: object) -> Done:
         """From the very start of the program."""

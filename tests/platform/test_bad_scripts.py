@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.platform.program import (
@@ -17,6 +15,7 @@ from tests.platform.program import (
     read_weights,
     submission,
 )
+from tests.train.torchrun import run_under_torchrun
 
 #: Of a run without Swell.
 EPOCHS_ALONE = 14
@@ -125,10 +124,7 @@ def test_jobs_are_called_off_in_every_state(swell: Program, tmp_path: Path) -> N
 
 
 def test_the_same_script_runs_under_torchrun(tmp_path: Path, check_learned: CheckLearned) -> None:
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [*launch, PLANE, str(EPOCHS_ALONE)], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    status, said = run_under_torchrun(2, tmp_path, PLANE, EPOCHS_ALONE)
+    assert status == 0, said
     assert {entry.num_workers for entry in read_diary(tmp_path)} == {2}
     assert check_learned(tmp_path) == EPOCHS_ALONE * STEPS_PER_EPOCH

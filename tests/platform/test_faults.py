@@ -208,7 +208,7 @@ def test_a_promise_does_not_wait_for_a_gang_that_hangs(swell: Program, tmp_path:
     job.await_checkpoint()
     job.write("stuck", job.pids[0])
     begin = len(read_diary(victim_dir))
-    strict = swell.promise(strict_dir, "--steps", 40, "--workers", 4, within_s=10)
+    strict = swell.promise(strict_dir, "--steps", 40, "--workers", 4, within_s=5)
     job.await_code("stopped")
     saved = job.await_checkpoint()
     swell.await_end(strict)

@@ -106,7 +106,7 @@ class Ride:
 
 @pytest.fixture
 def ride(apart: Program, tmp_path: Path) -> Ride:
-    apart.up_with("pollux")
+    apart.up_with("pollux", "min_hold_s=1")
     return Ride(apart, tmp_path)
 
 
@@ -141,7 +141,7 @@ def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_poll
     swell = ride.swell
     first = ride.submit("first", ENDLESS, "--batch", RANGE)
     ride.await_way("first", lambda workers, batch: workers == 4 and batch > 96, "a batch for four workers")
-    ride.submit("second", 12, "--batch", RANGE, "--global-batch", 64)
+    ride.submit("second", 8, "--batch", RANGE, "--global-batch", 64)
     ride.await_way("first", lambda workers, batch: workers < 4, "room for another")
     before = swell.await_job(first, lambda job: job.batch > 0 and job.workers > 0, "a gang")
     change_policy(swell, "saxena", "--set", "saxena.period_s=1")

@@ -18,7 +18,7 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     victim = swell.submit(victim_dir, "--epochs", ENDLESS, "--workers", "1:4")
     swell.await_training(victim, 4, victim_dir)
     # Planned as late as can be, it starts within seconds, long before the other is done.
-    strict = swell.promise(strict_dir, "--steps", 100, "--workers", 4, within_s=12)
+    strict = swell.promise(strict_dir, "--steps", 100, "--workers", 4, within_s=6)
     swell.await_job(victim, lambda job: job.phase == "queued", "the victim waits")
     other = swell.submit(other_dir, "--epochs", ENDLESS, "--workers", 2)
     saved = len(read_diary(victim_dir))
@@ -45,7 +45,7 @@ def test_a_job_that_cannot_be_saved_trains_on_and_says_so(swell: Program, tmp_pa
     checkpoints = swell.state / "jobs" / stuck / "checkpoints"
     shutil.rmtree(checkpoints)
     checkpoints.write_text("a file where a folder should be")
-    strict = swell.promise(strict_dir, "--steps", 40, "--workers", 4, within_s=10)
+    strict = swell.promise(strict_dir, "--steps", 40, "--workers", 4, within_s=5)
     shown = swell.await_job(stuck, lambda job: "no checkpoint at step" in job.message, "the message")
     assert str(checkpoints) in shown.message
     assert "trains on: its checkpoint could not be written" in swell.ok("explain", stuck)

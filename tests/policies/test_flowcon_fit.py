@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.examples import share_of_examples
+from tests.examples import fewer_if_quick, share_of_examples
 from tests.policies.shared_cores import (
     Family,
     Learner,
@@ -204,7 +204,7 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
 
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 @given(seed=st.integers(0, 100))
-@settings(max_examples=10)
+@settings(max_examples=fewer_if_quick(10))
 def test_that_a_metric_does_not_improve_is_told_once_at_most(noise: float, seed: int) -> None:
     """However often a noisy one looks as if it did, and as if it did not."""
     rng, node, codes = np.random.default_rng(seed), Node(), ["sharing"]

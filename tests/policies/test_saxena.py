@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.policies.plain_saxena import optimize, optimize_as_printed
 from tests.policies.snapshots import Job, best_effort, promised, snapshot, snapshots, strict
 
@@ -67,7 +68,7 @@ def random_curve(draw: st.DrawFn) -> dict[int, float]:
     return {size: factor * first / factors[first] for size, factor in factors.items()}
 
 
-@settings(max_examples=500)
+@settings(max_examples=fewer_if_quick(500))
 @given(curves=st.lists(random_curve(), min_size=1, max_size=7), data=st.data())
 def test_it_decides_as_the_corrected_program(curves: list[dict[int, float]], data: st.DataObject) -> None:
     """Equations (3) to (5): the sum of scaling factors is the plain program's."""

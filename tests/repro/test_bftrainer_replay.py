@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.test_pool import changed_after, idle_intervals, moments
 
 from swell.policies.bftrainer import BFTrainer
@@ -106,7 +107,7 @@ def test_the_first_submitted_share_the_nodes() -> None:
     assert set(found.num_used.tolist()) == {2.0}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fewer_if_quick(25), deadline=None)
 @given(data=st.data(), accounting=st.sampled_from([REPLAYER, PRINTED, STRICT]))
 def test_the_future_of_the_log_changes_nothing_before_it_comes(
     data: st.DataObject, accounting: Accounting

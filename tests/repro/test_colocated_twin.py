@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender, LearningSample
 from swell.repro.colocated_speed import key_of, step_costs
@@ -74,7 +75,7 @@ def _of_steps(schedule: Schedule, steps: int) -> Schedule:
     return tuple(replace(job, steps=steps) for job in schedule)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=fewer_if_quick(8), deadline=None)
 @given(
     seed=st.integers(0, 1000),
     num=st.integers(3, 8),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
+from tests.examples import fewer_if_quick
 
 from swell.repro.findings import Chart, Panel, Series
 from swell.repro.line_names import spread
@@ -111,7 +112,7 @@ def test_a_bar_without_height_is_told_and_one_that_is_missing_leaves_no_hole() -
 
 
 @given(st.lists(st.floats(-1.0, 1.0).map(lambda value: round(value, 3)), min_size=1, max_size=6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=fewer_if_quick(20), deadline=None)
 def test_each_bar_is_seen_or_has_its_value(values: list[float]) -> None:
     """Three pixels of 330 are seen."""
     axes = _axes(_chart("bars", Series("a", (*values, 1.0, -1.0)), Series("b", (1.0,) * (len(values) + 2))))

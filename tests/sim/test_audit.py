@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import head
 
 from swell.cli import main
@@ -218,7 +219,11 @@ def test_a_falsified_run_is_found_out(lie: str, sound: Path, tmp_path: Path) -> 
 NUMBERS = ("from_s", "until_s", "from_step", "until_step", "rate_per_s")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=fewer_if_quick(40),
+    deadline=None,
+)
 @given(drawn=st.data())
 def test_any_number_of_a_segment_that_trains_is_held_to_account(
     drawn: st.DataObject, sound: Path, tmp_path: Path

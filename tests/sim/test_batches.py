@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.profiles.test_pollux import PLACEMENTS, RUNS, SCALABILITY
 from tests.sim.worlds import head
 
@@ -170,7 +171,11 @@ def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
     st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(1.0, 200.0)), max_size=3),
     st.sampled_from(["none", "30"]),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=fewer_if_quick(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_batches_outlive_nodes(profiles: ProfileSet, faults: list[tuple[float, float]], cost: str) -> None:
     """Whatever is lost and comes back, jobs end, and batches always fit: no job stands still for ever."""
     downs: list[tuple[float, Occurrence]] = [(at_s, NodeFails("n0")) for at_s, _ in faults]

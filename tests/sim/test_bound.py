@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim import plain_bound
 from tests.sim.worlds import RATES, head, job, run
 
@@ -47,7 +48,7 @@ def test_what_fits_twice_and_not_three_times() -> None:
     assert most_deadlines([job("no deadline")], 8) == 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=fewer_if_quick(40))
 @given(wishes=st.lists(asked, min_size=1, max_size=8), policy=st.sampled_from(["elasticflow", "edf", "srtf"]))
 def test_no_policy_beats_it(wishes: list[tuple[int, int, int]], policy: str) -> None:
     jobs = [

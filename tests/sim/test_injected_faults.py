@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import job, run
 
 from swell.core.backoff import MAX_SETBACKS
@@ -111,7 +112,7 @@ def test_a_warning_is_told_with_each_start() -> None:
     assert len(ears.times_s("warned")) == 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fewer_if_quick(25), deadline=None)
 @given(
     rates=st.builds(
         FaultRates,

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, head, job
 
 from swell.core.platform_core import PlatformCore
@@ -90,7 +91,7 @@ def failures(draw: st.DrawFn, there: Sequence[Node]) -> list[tuple[float, Occurr
 policies = st.sampled_from(sorted(POLICIES))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=fewer_if_quick(60), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_no_gang_ever_has_a_device_of_another_kind_than_its_job(data: st.DataObject, policy: str) -> None:
     there = data.draw(nodes())
@@ -114,7 +115,7 @@ def alone(outcomes: Sequence[JobOutcome]) -> dict[str, JobOutcome]:
     return {one.id: one for one in outcomes}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_each_kind_is_scheduled_as_on_a_platform_of_its_own(data: st.DataObject, policy: str) -> None:
     there = data.draw(nodes())
@@ -128,7 +129,7 @@ def test_each_kind_is_scheduled_as_on_a_platform_of_its_own(data: st.DataObject,
     assert alone(together.jobs) == apart
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_with_one_kind_a_platform_commands_what_its_only_core_does(data: st.DataObject, policy: str) -> None:
     there = [msgspec.structs.replace(one, kind="a100") for one in data.draw(nodes())]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import head, job, run
 
 from swell.model.job import JobClass, Phase
@@ -57,7 +58,7 @@ ARRIVALS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(arrivals=ARRIVALS, policy=st.sampled_from(["fifo", "elasticflow", "srtf"]))
 def test_what_comes_out_does_not_depend_on_where_jobs_wait(
     arrivals: list[tuple[int, int, int | None]], policy: str

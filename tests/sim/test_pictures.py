@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import job, run
 
 from swell.model.job import Phase
@@ -22,7 +23,7 @@ from swell.sim.pictures import _cumulative, answered_s
 
 
 @pytest.mark.parametrize("policy", ["elasticflow", "fifo"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fewer_if_quick(25), deadline=None)
 @given(
     seen=st.lists(
         st.tuples(st.integers(0, 500), st.integers(1, 400), st.one_of(st.none(), st.integers(1, 300))),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import head, job
 
 from swell.model.command import AnyCommand
@@ -176,7 +177,7 @@ def changed_after(intervals: list[IdleInterval], at_s: float, later: list[IdleIn
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(data=st.data())
 def test_two_logs_that_part_at_a_moment_lead_to_the_same_commands_up_to_then(
     policy: str, data: st.DataObject

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.neighbours import FixedShares, Schedule, ends_s, lone, share_cores
 from tests.sim.worlds import job
 
@@ -108,7 +109,7 @@ def test_where_no_node_has_cores_nothing_is_slower() -> None:
     assert set(ends_s(outcome).values()) == {100.0}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(
     steps=st.lists(st.integers(10, 300), min_size=1, max_size=10),
     demands=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0]), min_size=10, max_size=10),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, job, run
 
 from swell.model.command import LaunchGang
@@ -124,7 +125,7 @@ failures = st.lists(st.tuples(st.floats(0.0, 600.0), st.integers(0, 1), st.float
 
 
 @given(submissions, failures, st.sampled_from(POLICIES), st.sampled_from(["changed", "everyone", "none"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=fewer_if_quick(60), deadline=None)
 def test_every_job_ends_and_no_device_is_used_twice(
     rows: list[tuple[float, int, float | None, int | None, float | None]],
     faults: list[tuple[float, int, float]],

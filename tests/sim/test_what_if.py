@@ -7,6 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
@@ -92,7 +93,7 @@ def halves(draw: st.DrawFn) -> Half:
     return Half(jobs, draw(st.integers(61, 300)) + 0.25, draw(st.sampled_from(POLICIES)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=fewer_if_quick(60), deadline=None)
 @given(half=halves())
 def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
     """A pause that is under way is not seen by the head, and a step of its own may be: no more than that."""

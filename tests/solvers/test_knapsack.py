@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.solvers.plain_knapsack import Knapsack, highs_value, plain_value
 
 from swell.arrays import FloatArray, IntArray
@@ -83,7 +84,7 @@ def solve(knapsack: Knapsack, max_work: int = MAX_WORK) -> Best:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=600)
+@settings(max_examples=fewer_if_quick(600))
 def test_equals_the_plain_dynamic_program(seed: int) -> None:
     knapsack = random_knapsack(seed)
     assert solve(knapsack).value == pytest.approx(plain_value(knapsack), rel=1e-9, abs=1e-9)
@@ -107,7 +108,7 @@ def test_equals_a_mixed_integer_program(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(0, 40))
-@settings(max_examples=200)
+@settings(max_examples=fewer_if_quick(200))
 def test_at_its_limit_it_gives_the_best_so_far_and_says_so(seed: int, max_work: int) -> None:
     knapsack = random_knapsack(seed)
     best, optimum = solve(knapsack, max_work), plain_value(knapsack)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.store.views import curve_report, job_view, report
 
 from swell.model.cluster import Node
@@ -127,7 +128,7 @@ class JournalContract:
         assert journal.stories_of([]) == {}
 
     def test_any_number_and_any_text_comes_back_as_it_was(self, journal: Any) -> None:
-        @settings(max_examples=15, deadline=None)
+        @settings(max_examples=fewer_if_quick(15), deadline=None)
         @given(
             metrics=st.dictionaries(st.text(max_size=8), st.floats(), max_size=4),
             loss=st.none() | st.floats(),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.executors.local.agent.job_code import drop_code, place_code, written_beside
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
@@ -200,7 +201,7 @@ def test_few_folders_are_looked_through_at_the_same_time(
 
 
 # ---------------------------------------------------------------- what comes out
-@settings(max_examples=30)
+@settings(max_examples=fewer_if_quick(30))
 @given(
     contents=st.dictionaries(
         st.from_regex(r"([a-c]/){0,2}[d-f]\.py", fullmatch=True), st.binary(max_size=64), max_size=8

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.store.curve import (
     MOST_POINTS,
@@ -166,7 +167,7 @@ def test_a_curve_is_in_order_and_has_each_step_once(moves: list[tuple[int, int]]
 
 
 @given(st.lists(st.integers(1, 400), max_size=60), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=fewer_if_quick(30))
 def test_a_compacted_curve_is_bounded_and_keeps_counts_sums_and_the_newest(
     nums: list[int], has_steps: bool
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.store.contract import BATCHES
 from tests.store.views import job_view, report
 
@@ -123,7 +124,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=fewer_if_quick(100))
 def test_damage_anywhere_is_told_or_is_none(
     data: st.DataObject, sound: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.store.memory_journal import MemoryArchive
 from tests.store.views import job_view
 
@@ -81,7 +82,7 @@ def distinct(jobs: list[JobView]) -> list[JobView]:
 def test_pages_are_together_the_jobs_that_match_each_once(
     archive_of: Callable[[list[JobView]], Archive],
 ) -> None:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=fewer_if_quick(60), deadline=None)
     @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 5))
     def hold(jobs: list[JobView], query: JobQuery, limit: int) -> None:
         archive = archive_of(jobs)
@@ -97,7 +98,7 @@ def test_pages_are_together_the_jobs_that_match_each_once(
 
 
 def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobView]], Archive]) -> None:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=fewer_if_quick(60), deadline=None)
     @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 30))
     def hold(jobs: list[JobView], query: JobQuery, period_s: int) -> None:
         archive, plain = archive_of(jobs), MemoryArchive({view.id: view for view in jobs})

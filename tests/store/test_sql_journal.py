@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 from tests.store.contract import BATCHES, JournalContract
 from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view, report
@@ -283,7 +284,7 @@ QUERIES = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(views=VIEWS, query=QUERIES, wanted=st.sampled_from(["a", "b", "a-1", "b-", "c"]))
 def test_an_archive_answers_as_a_look_at_each_job_would(
     views: list[JobView], query: JobQuery, wanted: str

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.train.fake_agent import FakeAgent
+from tests.train.torchrun import run_under_torchrun
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -258,14 +259,11 @@ def test_parameters_that_were_spoiled_by_the_step_before_are_told_of(
 
 
 def test_under_torchrun_all_stop_and_the_leader_saves(tmp_path: Path) -> None:
-    words = (DIVERGES, "6", "0.5", "spoil", f"stop={tmp_path}")
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], timeout=90, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
+    words = ("6", "0.5", "spoil", f"stop={tmp_path}")
+    status, said = run_under_torchrun(2, tmp_path, DIVERGES, *words)
+    assert status == 1
     told = "LossNotFinite: the loss is nan in step 6, whose update was not applied; the state after step 5 is"
-    assert f"{told} saved in {tmp_path}." in done.stderr
+    assert f"{told} saved in {tmp_path}." in said
     assert [steps_in(path) for path in tmp_path.iterdir()] == [5]
 
 

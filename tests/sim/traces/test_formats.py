@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.sim.profiles.law import PowerLaw
 from swell.sim.traces.entry import Trace, TraceJob
@@ -450,7 +451,7 @@ JUNK += [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer_if_quick(300))
 @given(drawn=st.data())
 def test_no_damage_to_a_file_of_any_format_is_a_crash(
     drawn: st.DataObject, write: Callable[..., Path]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import fewer_if_quick
 
 from swell.sim.profiles.load import load
 from swell.sim.traces import fill as filling
@@ -67,7 +68,7 @@ def test_a_log_that_is_nearly_sorted_is_one_run(shifts: list[int]) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=30)
+@settings(max_examples=fewer_if_quick(30))
 @given(submissions_s=st.lists(st.integers(5, 400), max_size=60), at=st.integers(0, 60))
 def test_a_log_is_what_reading_it_whole_gives(
     submissions_s: list[int], at: int, tmp_path_factory: pytest.TempPathFactory
