@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.core.fakes import spec
 
+from swell.core.job_status import MOST_TOPICS
 from swell.core.record import JobRecord
 
 
@@ -35,3 +36,11 @@ def test_those_about_a_gangs_processes_end_with_it() -> None:
     job.status.warn("drift", "replicas differ")
     job.status.end_warnings_of_gang()
     assert job.status.warnings == {"drift": "replicas differ"}
+
+
+def test_a_job_has_warnings_about_so_many_topics_at_once_and_no_more() -> None:
+    """Whoever warns may make up topics: all are in each view of the job."""
+    job = record()
+    told = [job.status.warn(f"topic-{number}", "look") for number in range(MOST_TOPICS + 5)]
+    assert sum(told) == len(job.status.warnings) == MOST_TOPICS
+    assert job.status.warn("topic-0", "") and job.status.warn("another", "look")

@@ -85,7 +85,7 @@ class FakeInside:
             self.answer(h.DevicesOffered(devices={}, num_cores=1))
 
     def tell(self, message: h.ToHost) -> None:
-        assert isinstance(message, h.ReadUsage) and self.killed_s is None
+        assert isinstance(message, h.ReadUsage | h.OpenRun) and self.killed_s is None
         assert message.run == str(self.term), "what was said in another term is dropped"
         self.has_worker = True
         self.answer(h.UsageRead(run=message.run, usage=None))
@@ -694,6 +694,25 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     world.pass_time(1.0)
     world.controller.heard.clear()
     assert world.host.terms.term == 2 and not say()
+
+
+def test_a_host_warns_owners_of_jobs_that_it_was_given_and_of_no_others(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And in so many characters: a view of a job holds its warnings."""
+
+    def heard_of(job_id: str) -> list[h.OwnerWarned]:
+        warned = h.OwnerWarned(job_id=job_id, message="x" * 10**6, about="y" * 10**4)
+        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=warned))
+        world.carry()
+        return [one for one in world.controller.heard if isinstance(one, h.OwnerWarned)]
+
+    order = h.OpenRun(run="1", job_id="own", spec=make_spec())
+    world.controller.hosts[NAME].tell(order)
+    assert heard_of("victim") == []
+    assert "refused host n1: it warns the owner of job 'victim', of which it has nothing" in caplog.text
+    (own,) = heard_of("own")
+    assert (own.job_id, len(own.message), len(own.about)) == ("own", 4_000, 100)
 
 
 def test_of_a_lease_that_is_over_a_new_controller_believes_which_files_there_are_until_all_is_told(

@@ -6,6 +6,8 @@ import msgspec
 
 #: Topics of warnings about the processes of a gang, which the next gang's need not share.
 OF_GANG = ("checkpoint", "output")
+#: Topics that a job has warnings about at once; of others nothing is kept.
+MOST_TOPICS = 20
 
 
 class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -31,8 +33,14 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         self.pids += tuple(pid for pid in pids if pid not in self.pids)
 
     def warn(self, about: str, message: str) -> bool:
-        """Set the warning of a topic, or end it with an empty message. False if it stands so already."""
+        """Set the warning of a topic, or end it with an empty message.
+
+        Returns:
+            False: it stands so already, or there are too many topics.
+        """
         if self.warnings.get(about, "") == message:
+            return False
+        if about not in self.warnings and len(self.warnings) >= MOST_TOPICS:
             return False
         kept = {topic: text for topic, text in self.warnings.items() if topic != about}
         self.warnings = {**kept, about: message} if message else kept

@@ -18,7 +18,15 @@ from typing import Protocol
 import msgspec
 
 from swell.executors.hosts.file_messages import FilesKept
-from swell.executors.hosts.messages import DevicesOffered, EndKept, FromHost, KeptTold, NodeHost, RunKept
+from swell.executors.hosts.messages import (
+    DevicesOffered,
+    EndKept,
+    FromHost,
+    KeptTold,
+    NodeHost,
+    OwnerWarned,
+    RunKept,
+)
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.asides import AsideToHead, FactsTold
@@ -37,6 +45,8 @@ from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
+#: Characters of a warning that a host sends to the owner of a job, and of its topic.
+MOST_TEXT, MOST_TOPIC = 4_000, 100
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
@@ -68,6 +78,7 @@ class JoinedHost:
     term: int | None = None  #: in which it is the controller's; None: it is not
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
+    jobs: set[str] = field(default_factory=set)  #: that it was given in this term, or has kept from before
 
     @property
     def name(self) -> str:
@@ -264,6 +275,11 @@ class HostDoor:
             )
             self._tell_seldom(f"refused host {host.name}: {why}")
             return
+        if isinstance(said.message, RunKept):
+            host.jobs.add(said.message.order.job_id)
+        if isinstance(said.message, OwnerWarned):
+            self._hear_warning(host, said.message)
+            return
         if isinstance(said.message, DevicesOffered | KeptTold):
             self._book.note_told(host.name)
         if isinstance(said.message, DevicesOffered):
@@ -272,12 +288,23 @@ class HostDoor:
         else:
             self._owner.hear(host.name, said.message)
 
+    def _hear_warning(self, host: JoinedHost, warned: OwnerWarned) -> None:
+        """To the owner of a job that the host has something of, and in so many characters."""
+        if warned.job_id not in host.jobs:
+            why = f"it warns the owner of job {warned.job_id[:MOST_TOPIC]!r}, of which it has nothing"
+            self._tell_seldom(f"refused host {host.name}: {why}")
+            return
+        text, about = warned.message[:MOST_TEXT], warned.about[:MOST_TOPIC]
+        self._owner.hear(host.name, OwnerWarned(job_id=warned.job_id, message=text, about=about))
+
     def _hear_files_kept(self, host: JoinedHost, kept: FilesKept) -> None:
         """It may be of a lease of a former controller that is over. Of a host that this controller has had
         before it is known what it may send.
         """
         who = host.name, host.machine, host.term or 0
         if self._book.is_recalled(*who) or self._book.follows_recalled(*who):
+            host.jobs.update(log.job_id for log in kept.logs)
+            host.jobs.update(checkpoint.job_id for checkpoint in kept.checkpoints)
             self._owner.hear(host.name, kept)
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
@@ -307,9 +334,9 @@ class HostDoor:
             self._awaited.discard(host.name)
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
-            host.term, host.offered = answer.term, None
+            host.term, host.offered, host.jobs = answer.term, None, set()
             here = partial(self._owner.hear, host.name)
-            in_term = HostInTerm(host.conversation, answer.term, here)
+            in_term = HostInTerm(host.conversation, answer.term, here, host.jobs)
             self._owner.join_host(host.name, in_term, host.machine)
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.conversation.say_aside(answer)

@@ -25,17 +25,25 @@ log = logging.getLogger("swell.hosts")
 class HostInTerm:
     """See `NodeHost`. What it is told waits in the stream as long as there is no line."""
 
-    def __init__(self, conversation: Conversation, term: int, answer: Callable[[FromHost], None]) -> None:
-        """`answer`: takes what is answered here, because the host will never hear the question."""
+    def __init__(
+        self, conversation: Conversation, term: int, answer: Callable[[FromHost], None], jobs: set[str]
+    ) -> None:
+        """
+        Args:
+            answer: takes what is answered here, because the host will never hear the question.
+            jobs: is given the ids of those that the host is to run.
+        """
         self.term = term
         self._conversation = conversation
-        self._answer = answer
+        self._answer, self._jobs = answer, jobs
 
     @property
     def is_reached(self) -> bool:
         return self._conversation.has_line
 
     def tell(self, message: ToHost) -> None:
+        if isinstance(message, OpenRun):
+            self._jobs.add(message.job_id)
         try:
             self._conversation.say(ToldInTerm(term=self.term, message=message))
         except MessageTooLong as error:
