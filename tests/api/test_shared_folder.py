@@ -24,6 +24,7 @@ from swell.api.serving import ApiServer
 from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
+from swell.model.job import key_of_user
 from swell.store.errors import StateError
 from swell.store.folder import Endpoint, StateFolder
 
@@ -41,9 +42,9 @@ class SharedSite:
         self.users = UserList(self.state.path)
         self.access = access = Access(self.users, AccessLog(self.state.path, 1 << 20), 100.0, lambda: 0.0)
         listener = opened.enter_context(shared_socket(str(self.shared)))
-        control = FakeControl(root / "logs")
-        self.page = Page(control, port=lambda: 1)
-        app = create_app(control, self.state.ensure_token(), page=self.page, access=access)
+        self.control = FakeControl(root / "logs")
+        self.page = Page(self.control, port=lambda: 1)
+        app = create_app(self.control, self.state.ensure_token(), page=self.page, access=access)
         server = ApiServer(
             app, listen(self.state.socket), listener, shared_addresses=[listener.getsockname()]
         )
@@ -76,6 +77,22 @@ def test_a_user_uses_the_platform_through_the_shared_folder(site: SharedSite) ->
             client.jobs()
     with pytest.raises(AccessDenied, match="token"):
         connect(site.shared, site.token_file)
+
+
+def test_a_key_is_its_users_own(site: SharedSite, tmp_path: Path) -> None:
+    """The owner's, and those of others, may be the same word for another job."""
+    script = tmp_path / "train.py"
+    script.write_text("")
+    with (
+        connect(site.shared, site.add(Role.SUBMIT, "vision")) as ana,
+        connect_as_owner(site.state.path) as owner,
+    ):
+        ids = [
+            client.submit(script=script, global_batch=8, steps=100, workers=workers, key="mine")
+            for client, workers in ((ana, 1), (owner, 2))
+        ]
+    keys = [site.control.submission(job_id).origin.key for job_id in ids]
+    assert keys == [key_of_user("ana", "mine"), "mine"] and keys[0] != keys[1]
 
 
 def test_the_environment_names_the_token_file(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ from swell.model.errors import (
     UnknownNode,
     WrongPhase,
 )
-from swell.model.job import JobSpec, Origin
+from swell.model.job import JobSpec, Origin, key_of_user
 from swell.model.view import SubmitResult
 
 #: Submissions look at files of users. As many as these may wait for a file system at a time.
@@ -169,7 +169,8 @@ class Routes:
         Raises RateExceeded: its tenant has submitted too many jobs.
         """
         if caller != OWNER:
-            origin = msgspec.structs.replace(origin, user=caller.name)
+            key = key_of_user(caller.name, origin.key)
+            origin = msgspec.structs.replace(origin, user=caller.name, key=key)
         result = self._submitted(spec, origin)
         if self._intake is not None and result.is_new:
             self._intake.bind(result.id, spec)

@@ -15,7 +15,7 @@ from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.model.errors import KeyConflict, Unavailable
 from swell.model.event import JobSubmitted
-from swell.model.job import Elasticity, JobSpec, Origin
+from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
 from swell.wire.checkpoint_files import steps_in
 
@@ -111,9 +111,10 @@ class Submitter:
             return None
         earlier = self._keys.get(origin.key) or self._submissions.submission_of_key(origin.key)
         if earlier is not None and earlier.origin.fingerprint != origin.fingerprint:
+            own = origin.key.rpartition(KEY_OF)[2]
             raise KeyConflict(
-                f"the idempotency key {origin.key!r} was used before, for job {earlier.job_id!r}, with "
-                "another request; give each request a key of its own"
+                f"the idempotency key {own!r} was used before, for job {earlier.job_id!r}, with another "
+                "request; give each request a key of its own"
             )
         return earlier
 

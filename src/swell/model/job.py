@@ -192,10 +192,20 @@ class JobSpec(
         return self.max_batch is not None or self.batch_per_worker is not None
 
 
+#: Between a user's name and their key; a key has no such character.
+KEY_OF = "\x1f"
+
+
+def key_of_user(name: str, key: str) -> str:
+    """A key that other users cannot have used; empty for an empty one."""
+    return key and f"{name}{KEY_OF}{key}"
+
+
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a job came to be submitted, apart from what it is to be."""
 
-    key: str = ""  #: idempotency key: a second submission under it is answered with the same job
+    #: Idempotency key: a second submission under it is answered with the same job. See `key_of_user`.
+    key: str = ""
     fingerprint: str = ""  #: SHA-256 of the request that came with the key
     deadline_in_s: float | None = None  #: of a deadline that was given as `now+...`: counts again for a retry
     continues: str = ""  #: id of the ended job from whose checkpoint it goes on
