@@ -19,7 +19,6 @@ from tests.store.views import job_view
 from swell import __version__
 from swell.api import logs as api_logs
 from swell.cli import output
-from swell.cli.printable import printable
 from swell.cli.verdict import verdict
 from swell.model.errors import Unwritable
 from swell.model.job import Elasticity, JobClass, Phase
@@ -644,16 +643,18 @@ def test_what_a_job_prints_is_obeyed_by_no_terminal_unless_that_is_asked_for(
     here: Run, logged: Path, control: FakeControl
 ) -> None:
     """OSC 52 would write the clipboard."""
-    clipboard, red = "\x1b]52;c;cm0gLXJm\x07", "\x1b[31mred\x1b[0m"
-    (logged / "worker-0.log").write_text(f"{clipboard}{red} 10%\r20%\tdone\n")
-    spelled = r"\x1b]52;c;cm0gLXJm\x07"
-    assert here("logs", "logged").stdout == f"{spelled}{printable(red)} 10%\r20%\tdone\n"
-    assert here("logs", "logged", "--raw").stdout == f"{clipboard}{red} 10%\r20%\tdone\n"
-    assert clipboard in json.loads(here("logs", "logged", "--json").stdout)[0]["text"]
-    control.put(job_view(id="sly", name="sly", phase=Phase.FAILED, message=f"ends {clipboard}"))
-    for words in (("show", "sly"), ("jobs",), ("explain", "sly")):
+    clipboard, red, others = "\x1b]52;c;cm0gLXJm\x07", "\x1b[31mred\x1b[0m", "\x7f\x9b8m"
+    (logged / "worker-0.log").write_text(f"{clipboard}{red}{others} 10%\r20%\tdone\n")
+    spelled = r"\x1b]52;c;cm0gLXJm\x07\x1b[31mred\x1b[0m\x7f\x9b8m"
+    assert here("logs", "logged").stdout == f"{spelled} 10%\r20%\tdone\n"
+    assert here("logs", "logged", "--raw").stdout == f"{clipboard}{red}{others} 10%\r20%\tdone\n"
+    assert f"{clipboard}{red}{others}" in json.loads(here("logs", "logged", "--json").stdout)[0]["text"]
+    message = f"over\rwritten {clipboard}\x1b[8m{others}"
+    control.put(job_view(id="sly", name="sly", phase=Phase.FAILED, message=message))
+    for words in (("show", "sly"), ("logs", "sly"), ("show", "sly", "--json")):
         done = here(*words)
-        assert clipboard not in done.stdout + done.stderr
+        assert not set("\x1b\r\x7f\x9b").intersection(done.stdout + done.stderr)
+    assert json.loads(done.stdout)["message"] == message
     assert r"\x1b]52;c;cm0gLXJm" in here("show", "sly").stdout
 
 

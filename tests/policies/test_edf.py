@@ -144,13 +144,24 @@ def test_no_newcomer_makes_one_later_that_is_late_already() -> None:
     assert not EdfAdmission().decide(snapshot([late, replace(comes, deadline=11.0)], 8)).refusals
 
 
+def test_a_newcomer_whose_gang_starts_has_its_devices_once() -> None:
+    """Half of the devices are its own, the others are needed for a promise at once."""
+    kept = promised("kept", {4: 4.0}, 16, 4.5)
+    comes = strict("comes", {4: 4.0}, 40, 12, held=4, changed=-1.0, start_cost=2.5)
+    assert not EdfAdmission().decide(snapshot([kept, comes], 8)).refusals
+    (refusal,) = EdfAdmission().decide(snapshot([kept, replace(comes, deadline=3.0)], 8)).refusals.values()
+    assert refusal.earliest_deadline_s == NOW_S + 12.0
+
+
 @pytest.mark.parametrize("gate", [EdfAdmission(), EdfAdmissionLargest(), Chronus()])
 def test_no_deadline_is_offered_where_each_would_break_a_promise(gate: Policy) -> None:
-    """Two workers at least, of which one would be on a borrowed device."""
-    wide = Job(id="wide", rates={2: 1.0}, steps=10.0, deadline=100.0)
-    (refusal,) = gate.decide(snapshot([wide], 4, num_borrowed=3)).refusals.values()
+    """A job that starts has four devices, and the newcomer the other two, which a promise has from now on."""
+    starts = best_effort("starts", CONCAVE, 57, held=4, changed=-0.5, most_start_cost=3.0)
+    kept = promised("kept", {1: 1.0, 4: 3.0}, 11, 10, devices_per_worker=2, start_cost=2.5)
+    comes = strict("comes", {2: 1.0, 4: 1.8, 8: 3.0}, 10, 22, held=2, changed=-3.0, most_start_cost=3.0)
+    (refusal,) = gate.decide(snapshot([starts, kept, comes], 6)).refusals.values()
     assert refusal.earliest_deadline_s is None
-    assert "none of its allowed sizes fits on the 1 devices that are not borrowed" in refusal.text
+    assert refusal.text.endswith("; no deadline would be promised now")
 
 
 def test_devices_of_a_gang_that_starts_or_is_about_to_end_are_waited_for() -> None:

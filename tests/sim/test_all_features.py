@@ -95,7 +95,7 @@ def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@settings(max_examples=share_of_examples(0.06))
+@settings(max_examples=share_of_examples(0.1))
 @given(st.data())
 def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObject) -> None:
     trace = data.draw(jobs())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+import time
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from swell.model.event import (
     ProfilingFailed,
     StepsReported,
 )
-from swell.model.job import AfterRefusal, Elasticity, Phase
+from swell.model.job import AfterRefusal, Elasticity, JobClass, Phase
 from swell.model.view import JobView, Story
 from swell.scheduler import new_core
 from swell.store import sqlite
@@ -113,7 +114,7 @@ def _salvage(folder: StateFolder) -> SalvageReport:
         for job_id, event in submissions.items()
         if job_id not in known
     ]
-    rescue.stories |= dict.fromkeys(map(_story, queued))
+    rescue.stories |= dict.fromkeys(_stories(queued, rescue.ended.values(), remains.stories))
     if not (rescue.has_state or rescue.num_batches or rescue.ended or queued):
         raise StateError(
             f"nothing of {folder.journal} can be read, and no folder in {folder.jobs} has a "
@@ -228,23 +229,33 @@ def _view_of_end(submission: JobSubmitted, event: GangEnded | ProfilingFailed, p
 def _as_it_ran(event: JobSubmitted, folders: JobFolders, has_run: bool) -> JobSubmitted:
     """The same submission, with the steps that its checkpoints hold: the scheduler need not plan for them.
 
-    A job that has run had its deadline promised. The promise is lost with the journal, and may be beyond
-    renewal by now: the job goes on all the same.
+    A strict job that has run had its deadline promised. The promise is lost with the journal, and may be
+    beyond renewal by now: the job goes on all the same.
     """
     spec, steps = event.spec, event.origin.steps
     if spec.elasticity is not Elasticity.RESTART:
         newest = checkpoints_in(folders.checkpoints(event.job_id))[:1]
         steps = max([steps, *(steps_in(path) for _, path in newest)])
-    if has_run or steps > event.origin.steps or folders.has_worker_log(event.job_id):
+    has_run = has_run or steps > event.origin.steps or folders.has_worker_log(event.job_id)
+    if has_run and spec.job_class is JobClass.STRICT:
         spec = msgspec.structs.replace(spec, after_refusal=AfterRefusal.SOFT)
     origin = msgspec.structs.replace(event.origin, steps=steps)
     return msgspec.structs.replace(event, spec=spec, origin=origin)
 
 
-def _story(queued: JobSubmitted) -> tuple[str, Story]:
-    since = f", from step {queued.origin.steps}" if queued.origin.steps else ""
-    text = f"was queued again{since}: what became of it before was lost with the journal"
-    return queued.job_id, Story(at_s=queued.at_s, code="salvaged", text=text)
+def _stories(
+    queued: Iterable[JobSubmitted], ended: Iterable[JobView], known: Iterable[tuple[str, Story]]
+) -> Iterator[tuple[str, Story]]:
+    """A line for each job whose story was lost, wholly or in part."""
+    now_s, told = time.time(), {job_id for job_id, _ in known}
+    for event in queued:
+        since = f", from step {event.origin.steps}" if event.origin.steps else ""
+        text = f"was queued again{since}: what became of it before was lost with the journal"
+        yield event.job_id, Story(at_s=max(now_s, event.at_s), code="salvaged", text=text)
+    for view in ended:
+        if view.id not in told:
+            text = f"{view.phase}: {view.reason}; how it came to that was lost with the journal"
+            yield view.id, Story(at_s=view.finished_s or view.submitted_s, code="salvaged", text=text)
 
 
 def _write(

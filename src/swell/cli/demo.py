@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,7 +18,7 @@ import swell.demo
 from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
 from swell.cli.extras import require
-from swell.cli.printable import raw_output
+from swell.cli.printable import raw
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
@@ -75,7 +76,7 @@ def demo(
     if state is not None and devices is not None:
         raise InvalidOption("--devices is of a platform of the demo's own; leave it out with --state")
     require(NEEDED, "the demo", "demo")
-    console = Console(file=raw_output())  # its picture is drawn again and again at the same place
+    console = Console(file=raw(sys.stdout))  # its picture is drawn again and again at the same place
     if not console.is_terminal:
         console = Console(width=WIDTH_IN_FILES)
     _make(out, "--out")

@@ -6,13 +6,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json_array, warn
-from swell.cli.printable import printable, raw_output
+from swell.cli.printable import printable_log, raw
 from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def logs(
     ] = False,
     worker: Annotated[int | None, typer.Option(min=0, metavar="N", help="Lines of this worker only.")] = None,
     trial: Annotated[bool, typer.Option("--trial", help="Lines of the trial run.")] = False,
-    raw: Annotated[
+    is_raw: Annotated[
         bool,
         typer.Option(
             "--raw",
@@ -60,7 +60,7 @@ def logs(
         if json:
             print_json_array(chunk for chunks in reader.rest() for chunk in chunks)
             return
-        printer = Printer(whose is not None and worker is None, raw_output() if raw else None)
+        printer = Printer(whose is not None and worker is None, is_raw)
         _print_all(client, view.id, reader, printer, follow)
         printer.finish()
         if whose is None:
@@ -104,7 +104,7 @@ def _nothing(client: Client, job_id: str, worker: int | None) -> str:
 
 def _print_failure(view: JobView, printer: Printer) -> None:
     """How a job failed, if that was another's word than its leader's."""
-    told = view.message.strip().splitlines()
+    told = view.message.strip().split("\n")
     if view.phase == "failed" and told and told[-1] not in printer.last_lines:
         print(view.message.strip())
 
@@ -142,9 +142,9 @@ class LogReader:
 class Printer:
     """Whole lines; if `is_named`, each with its worker's number as soon as there is more than one worker."""
 
-    def __init__(self, is_named: bool, raw: TextIO | None = None) -> None:
-        """`raw`: where lines are to be written as they are; None: what is printed is printable."""
-        self._is_named, self._raw = is_named, raw
+    def __init__(self, is_named: bool, is_raw: bool) -> None:
+        """`is_raw`: as the job wrote it, and not made printable."""
+        self._is_named, self._spelled = is_named, str if is_raw else printable_log
         self._unfinished: dict[tuple[bool, int], str] = {}
         self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
@@ -180,8 +180,4 @@ class Printer:
         is_trial, worker = key
         is_alone = sum(other == is_trial for other, _ in self._unfinished) == 1
         has_name = (self._is_named or is_trial) and not is_alone
-        text = f"[{worker}] {line}\n" if has_name else f"{line}\n"
-        if self._raw is None:
-            sys.stdout.write(printable(text))
-        else:
-            self._raw.write(text)
+        raw(sys.stdout).write(self._spelled(f"[{worker}] {line}\n" if has_name else f"{line}\n"))

@@ -14,7 +14,7 @@ from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.api.token_file import VARIABLE
 from swell.cli import stage
 from swell.cli.commands import CommandGroup
-from swell.cli.printable import printable, printable_output
+from swell.cli.printable import printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
 
@@ -74,12 +74,16 @@ def begin(
 
 def run(arguments: Sequence[str]) -> int:
     """The exit status: 1 for what went wrong, 2 for a command line that is none, 3 for a refused job."""
+    with printable_output():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     # Typer's own family of errors for wrong usage, under whichever name this version of it has.
     usage_error = cast("type[Exception]", typer.BadParameter.__mro__[2])
     try:
         words = ["swell", *arguments]
-        with printable_output():
-            status = app(args=list(arguments), prog_name="swell", standalone_mode=False, obj=words)
+        status = app(args=list(arguments), prog_name="swell", standalone_mode=False, obj=words)
     except KNOWN as error:
         return _complain(str(error.args[0]) if error.args else type(error).__name__, 1)
     except typer.Abort:
@@ -93,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"swell: {printable(text)}", file=sys.stderr)
+    print(f"swell: {text}", file=sys.stderr)
     return status
 
 

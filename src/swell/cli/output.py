@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from swell.cli.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +20,8 @@ PIPED_WIDTH = 100
 
 #: For tables of figures, whose lines are as long as they need be: half a number is a wrong one.
 ANY_WIDTH = 10_000
+#: Control characters that JSON permits in a text.
+_CONTROL = re.compile("[\x7f-\x9f]")
 #: Blanks between two columns.
 GAP = 2
 
@@ -99,7 +100,7 @@ def print_json(value: object) -> None:
 
     from swell.model.coding import encode
 
-    sys.stdout.write(msgspec.json.format(encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(_spelled(msgspec.json.format(encode(value), indent=2).decode()) + "\n")
 
 
 def print_json_array(items: Iterable[object]) -> None:
@@ -110,10 +111,15 @@ def print_json_array(items: Iterable[object]) -> None:
 
     separator = "[\n"
     for item in items:
-        text = msgspec.json.format(encode(item), indent=2).decode()
+        text = _spelled(msgspec.json.format(encode(item), indent=2).decode())
         sys.stdout.write(separator + textwrap.indent(text, "  "))
         separator = ",\n"
     sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _spelled(text: str) -> str:
+    """Encoders write these control characters as they are; in JSON they have a spelling of their own."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write_json(file: Path, value: object) -> None:
@@ -127,7 +133,7 @@ def write_json(file: Path, value: object) -> None:
 
 def warn(text: str) -> None:
     """What a user should know beside the result, also where no terminal is."""
-    print(f"swell: {printable(text)}", file=sys.stderr)
+    print(f"swell: {text}", file=sys.stderr)
 
 
 def note(text: str) -> None:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-#: All control characters but a line's end, a tab and the return with which a bar of progress begins anew.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-#: Bold, underlined, coloured: headings of our own tables are. Nothing else comes of it.
-_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+#: All control characters but a line's end and a tab.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: A return begins a line anew: bars of progress do so, and what a job says could write over what we say.
+_CONTROL_IN_LOGS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+#: Bold and its end: headings of our own tables are.
+_BOLD = re.compile(r"(\x1b\[[01]m)")
 
 
-def printable(text: str) -> str:
+def printable(text: str, control: re.Pattern[str] = _CONTROL) -> str:
     r"""ESC is `\x1b`: what follows it would move the cursor, set a title or write the clipboard."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return control.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def printable_log(line: str) -> str:
+    """The same of a line of a log."""
+    return printable(line, _CONTROL_IN_LOGS)
 
 
 class PrintableOutput:
-    """A stream whose texts are made printable, their styles apart."""
+    """A stream whose texts are made printable, bold headings apart."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -28,12 +35,16 @@ class PrintableOutput:
     def write(self, text: str) -> int:
         """As `TextIO.write`; the number is that of `text`."""
         if _CONTROL.search(text):
-            parts = _STYLE.split(text)  # every second one is a style
+            parts = _BOLD.split(text)  # every second one is bold or its end
             parts[::2] = map(printable, parts[::2])
             self.stream.write("".join(parts))
         else:
             self.stream.write(text)
         return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.stream, name)
@@ -41,15 +52,20 @@ class PrintableOutput:
 
 @contextmanager
 def printable_output() -> Iterator[None]:
-    """For what a command prints; `raw_output` is without it."""
-    before = sys.stdout
-    sys.stdout = cast(TextIO, PrintableOutput(before))
+    """For what a command prints on both streams; `raw` is without it."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_made_printable, before)
     try:
         yield
     finally:
-        sys.stdout = before
+        sys.stdout, sys.stderr = before
 
 
-def raw_output() -> TextIO:
+def _made_printable(stream: TextIO) -> TextIO:
+    """A stream that is closed is None."""
+    return cast(TextIO, stream and PrintableOutput(stream))
+
+
+def raw(stream: TextIO) -> TextIO:
     """The terminal obeys what is written here."""
-    return sys.stdout.stream if isinstance(sys.stdout, PrintableOutput) else sys.stdout
+    return stream.stream if isinstance(stream, PrintableOutput) else stream

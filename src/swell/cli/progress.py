@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from swell.cli.printable import raw
+
 Item = TypeVar("Item")
 
 #: A bar is moved after so many items.
@@ -23,7 +25,7 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=Console(file=raw(sys.stderr)), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)
 

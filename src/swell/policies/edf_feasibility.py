@@ -32,7 +32,7 @@ class Gate:
         self._until_s = snapshot.deadline_s - snapshot.now_s
         self._wait_s = np.where(snapshot.held_workers == 0, wait_s, 0.0)
         self._tasks = _tasks(snapshot, levels)
-        self._occupied = _occupied(snapshot, self._tasks)
+        self._is_occupying = (snapshot.held_workers > 0) & (self._tasks.fixed_s > 0.0)
         self.kept = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
         self.refusals = LazyRefusals()
 
@@ -51,7 +51,14 @@ class Gate:
 
     def _ends_s(self, rows: IntArray) -> FloatArray:
         num_devices = self._snapshot.num_owned
-        return ends_in_order(self._tasks, rows, num_devices, self._occupied) + self._wait_s[rows]
+        return ends_in_order(self._tasks, rows, num_devices, self._occupied(rows)) + self._wait_s[rows]
+
+    def _occupied(self, rows: IntArray) -> Occupied:
+        """By jobs that are none of these, for as long as they keep their devices whatever promises need."""
+        others = self._is_occupying.copy()
+        others[rows] = False
+        devices = self._snapshot.held_workers * self._snapshot.devices_per_worker
+        return Occupied(devices[others], self._tasks.fixed_s[others])
 
     def _sound_ends_s(
         self, trial: IntArray, newcomer: int, until_s: float, kept_ends_s: FloatArray
@@ -69,7 +76,11 @@ class Gate:
         others = trial != newcomer
         latest_s[others] = np.maximum(self._until_s[trial[others]], kept_ends_s)
         ends_s = ends_if_in_time(
-            self._tasks, trial, self._snapshot.num_owned, self._occupied, latest_s - self._wait_s[trial]
+            self._tasks,
+            trial,
+            self._snapshot.num_owned,
+            self._occupied(trial),
+            latest_s - self._wait_s[trial],
         )
         return None if ends_s is None else ends_s + self._wait_s[trial]
 
@@ -150,10 +161,3 @@ def _ending_s(snapshot: Snapshot) -> FloatArray:
     ending_s = np.zeros(snapshot.num_jobs)
     np.divide(snapshot.remaining_steps, rate_per_s, out=ending_s, where=is_ending & (rate_per_s > 0.0))
     return ending_s
-
-
-def _occupied(snapshot: Snapshot, tasks: Tasks) -> Occupied:
-    """By jobs without promises, for as long as they keep their devices whatever promises need."""
-    is_occupying = (snapshot.held_workers > 0) & ~snapshot.is_promised & (tasks.fixed_s > 0.0)
-    devices = snapshot.held_workers * snapshot.devices_per_worker
-    return Occupied(devices[is_occupying], tasks.fixed_s[is_occupying])

@@ -280,6 +280,8 @@ class SimGangs:
             steps = math.floor(training.steps)
             self._reply(training, GangResized(**_facts(training, now_s), steps=steps, pids=()))
             self._train(training, change.target, change.pause_s, now_s)
+            if training.job.id not in self.training:
+                return  # it cannot be what it was told to be
             if change.pause_s is not None:
                 training.paused_s = training.change_pause_s
             if change.pause_s is not None or training.resumes_s > now_s:  # its end is still to be told
@@ -509,7 +511,7 @@ class SimGangs:
     def _train(self, training: Training, target: Target, pause_s: float | None, now_s: float) -> None:
         training.train_on(target, now_s, pause_s or 0.0)
         if not training.is_possible:
-            batch, workers = training.global_batch, told_workers(training.num_workers)
+            batch, workers = training.global_batch or "its own", told_workers(training.num_workers)
             self._end(training, Outcome.LOST, now_s, f"{workers} cannot have a batch of {batch}")
             return
         self.tally.note(training)
