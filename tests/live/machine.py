@@ -230,7 +230,7 @@ class DrivenInbox(Inbox):
         machine, give_up_s = self._executor.machine, self._clock.now_s() + LOOK_EVERY_S
         while not self._is_urgent:
             now_s = self._clock.now_s()
-            due_s = min(due_s for due_s in (until_s, self._reports_due_s, math.inf) if due_s is not None)
+            due_s = min(due_s for due_s in (until_s, self._due_s, math.inf) if due_s is not None)
             if due_s <= now_s:
                 break
             if now_s >= give_up_s:

@@ -4,10 +4,11 @@ import threading
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.live.parts import PROFILE, spec
 
 from swell.live.clock import HeadClock, SystemClocks
-from swell.live.inbox import Inbox, fold_reports
-from swell.model.event import AnyEvent, GangResized, StepsReported, Woke
+from swell.live.inbox import MOST_WAIT_S, TURNS_OF_A_WAIT, Inbox, fold_reports
+from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
 from swell.model.usage import GangUsage
 
 
@@ -142,3 +143,61 @@ def test_a_put_from_another_thread_ends_the_wait() -> None:
     inbox.put(Woke(at_s=1.0))
     taker.join(timeout=10)
     assert taken == [Woke(at_s=1.0)]
+
+
+class Ticking(HeadClock):
+    """Time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+
+    def now_s(self) -> float:
+        return self.passed_s
+
+
+def profiled(job: str) -> JobProfiled:
+    return JobProfiled(at_s=0.0, job_id=job, profile=PROFILE, attempt=1)
+
+
+def after_a_turn(took_s: float) -> tuple[Inbox, Ticking]:
+    """An inbox of which a turn was taken that took so long; another one is under way."""
+    clock = Ticking()
+    inbox = Inbox(clock)
+    for _ in range(2):
+        inbox.put(Woke(at_s=0.0))
+        assert inbox.take(None) == [Woke(at_s=0.0)]
+        clock.passed_s += took_s
+    return inbox, clock
+
+
+def test_results_of_trial_runs_wait_for_each_other_and_hold_no_submission_up() -> None:
+    inbox, clock = after_a_turn(0.02)
+    submitted = JobSubmitted(at_s=0.0, job_id="b", spec=spec())
+    inbox.put(profiled("a"))
+    inbox.put(submitted)
+    assert inbox.take(None) == [submitted]
+    inbox.put(profiled("b"))
+    clock.passed_s += TURNS_OF_A_WAIT * 0.02
+    assert inbox.take(None) == [profiled("a"), profiled("b")]
+
+
+def test_results_of_trial_runs_come_along_where_something_else_needs_a_plan() -> None:
+    inbox, _ = after_a_turn(0.02)
+    inbox.put(profiled("a"))
+    inbox.put(resized("b", 2))
+    assert inbox.take(None) == [profiled("a"), resized("b", 2)]
+
+
+def test_where_turns_take_no_time_a_result_of_a_trial_run_waits_for_none() -> None:
+    inbox = Inbox(Ticking())
+    inbox.put(profiled("a"))
+    assert inbox.take(None) == [profiled("a")]
+
+
+@given(st.floats(0.0, 1e3))
+def test_no_result_of_a_trial_run_waits_for_long(took_s: float) -> None:
+    """A fold may be a part of a turn."""
+    inbox, clock = after_a_turn(took_s)
+    inbox.put(profiled("a"))
+    clock.passed_s += MOST_WAIT_S
+    assert inbox.take(None) == [profiled("a")]

@@ -10,13 +10,21 @@ import msgspec
 
 from swell.live.clock import HeadClock
 from swell.model.errors import Unavailable
-from swell.model.event import AnyEvent, Event, JobEvent, StepsReported
+from swell.model.event import AnyEvent, Event, JobEvent, JobProfiled, JobSubmitted, StepsReported
 from swell.tally import plus
 
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
 #: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
 LOOK_EVERY_S = 2.0
+
+#: The result of a trial run may wait for so many turns, and at most so long: then one plan is made for all
+#: that came meanwhile. With thousands of open jobs a plan takes milliseconds, for one newcomer or for ten.
+TURNS_OF_A_WAIT, MOST_WAIT_S = 5, 0.25
+#: A dear turn is remembered for some cheap ones.
+FADING = 0.9
+#: Without the others, these lead to no plan at once.
+PLANLESS = (JobSubmitted, StepsReported, JobProfiled)
 
 
 class Inbox:
@@ -28,7 +36,9 @@ class Inbox:
         self._events: list[AnyEvent] = []
         self._is_urgent = False
         self._is_nudged = False
-        self._reports_due_s: float | None = None
+        self._due_s: float | None = None  #: when those are taken that are not urgent
+        self._begun_s: float | None = None  #: when the turn began that is under way
+        self._turn_s = 0.0  #: what the dearest of the latest turns took
         self._requests: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event still waits
         self._taken: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event is in the turn under way
         self._is_closed = False
@@ -37,17 +47,23 @@ class Inbox:
         """Thread-safe. A progress report alone wakes the scheduler only after `REPORTS_WAIT_S`.
 
         That of a gang's first step does at once: the loss before anything is learnt is what later ones are
-        compared with, and folded with another report it would be lost.
+        compared with, and folded with another report it would be lost. Results of trial runs wait for each
+        other, for as long as a few turns take.
         """
         with self._changed:
             self._events.append(event)
-            if not isinstance(event, StepsReported) or _is_first(event):
-                self._is_urgent = True
-            elif self._reports_due_s is None:
-                self._reports_due_s = self._clock.now_s() + REPORTS_WAIT_S
+            if isinstance(event, JobProfiled):
+                wait_s = min(TURNS_OF_A_WAIT * self._turn_s, MOST_WAIT_S)
+            elif isinstance(event, StepsReported) and not _is_first(event):
+                wait_s = REPORTS_WAIT_S
             else:
-                return  # it is waited for already
-            self._changed.notify()
+                self._is_urgent = True
+                self._changed.notify()
+                return
+            due_s = self._clock.now_s() + wait_s
+            if self._due_s is None or due_s < self._due_s:
+                self._due_s = due_s
+                self._changed.notify()
 
     def request(self, event: AnyEvent) -> Future[bool]:
         """Put an event whose sender waits for it to be in the journal, and handled.
@@ -92,21 +108,41 @@ class Inbox:
         Empty at `until_s`, when nudged, and after LOOK_EVERY_S.
         """
         with self._changed:
+            self._note_turn()
             while not self._is_urgent:
                 if self._is_nudged:
                     self._is_nudged = False
                     return []
-                dues_s = [due_s for due_s in (until_s, self._reports_due_s) if due_s is not None]
+                dues_s = [due_s for due_s in (until_s, self._due_s) if due_s is not None]
                 wait_s = min(dues_s) - self._clock.now_s() if dues_s else LOOK_EVERY_S
                 if wait_s <= 0:
                     break
                 if not self._changed.wait(min(wait_s, LOOK_EVERY_S)) and wait_s >= LOOK_EVERY_S:
                     return []
-            taken, self._events = self._events, []
+            taken = self._take_due()
             self._taken += self._requests
             self._requests = []
-            self._is_urgent, self._reports_due_s = False, None
+            self._is_urgent = False
+            self._begun_s = self._clock.now_s()
         return sorted(fold_reports(taken), key=lambda event: event.at_s)
+
+    def _note_turn(self) -> None:
+        """The turn that was under way is over."""
+        if self._begun_s is not None:
+            self._turn_s = max(self._clock.now_s() - self._begun_s, FADING * self._turn_s)
+            self._begun_s = None
+
+    def _take_due(self) -> list[AnyEvent]:
+        """All; but results of trial runs stay until they are due where what is urgent needs no plan."""
+        events, self._events = self._events, []
+        is_due = self._due_s is not None and self._clock.now_s() >= self._due_s
+        if is_due or not self._is_urgent or not all(isinstance(event, PLANLESS) for event in events):
+            self._due_s = None
+            return events
+        self._events = [event for event in events if isinstance(event, JobProfiled)]
+        if not self._events:
+            self._due_s = None
+        return [event for event in events if not isinstance(event, JobProfiled)]
 
 
 def _closed() -> Unavailable:
