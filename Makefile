@@ -8,6 +8,9 @@ DEV := $(VENV)/.installed-dev
 # Inner loops as machine code, built anew when a file with such a loop has changed.
 LOOPS := src/swell/_loops.abi3.so
 
+# Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
@@ -23,13 +26,12 @@ wheel: $(DEV) $(LOOPS)
 
 # Two workers, and one that computes while they wait: tests/workers.py. The files in their order: else those with the
 # fewest tests, which are the longest, would come last, one alone.
-# With compiled modules on disk even where the environment asks for none: tests start hundreds of programs.
 test: $(DEV) $(LOOPS)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # For the inner loop: no processes, and few examples of each law. Which tests these are: tests/workers.py.
 test-quick: $(DEV) $(LOOPS)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --quick
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --quick
 
 test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
@@ -155,14 +157,15 @@ clean:
 
 # The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
 # is the rest of an interrupted run and is thrown away. torch comes first and by its exact version, because
-# installers choose its build (CPU or CUDA) by what is asked for, not by what is constrained.
+# installers choose its build (CPU or CUDA) by what is asked for, not by what is constrained. What is imported is
+# compiled then, once: to compile all of torch takes a quarter of a minute.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 		"Swell needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
 	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
 	rm -f $@
-	$(BIN)/python -m pip install -c constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install -c constraints.txt -e '.[demo]'
+	$(BIN)/python -m pip install --no-compile -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --no-compile -c constraints.txt -e '.[demo]'
 	touch $@
 
 $(DEV): $(STAMP)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def share_of_examples(share: float) -> int:
-    """Of the number that the profile gives, which is whole again with `--hypothesis-profile=thorough`."""
+    """Of the number that the profile gives, rounded up; `thorough` gives more of them."""
     profile = settings.default
     assert profile is not None
     return math.ceil(share * profile.max_examples)
