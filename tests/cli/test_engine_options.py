@@ -48,6 +48,23 @@ def test_what_was_said_last_time_is_remembered_and_said_again(folder: StateFolde
     assert chosen(folder, EngineWords(engine="local")).ray is None
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (EngineWords(address="10.9.0.1:6379"), "--address"),
+        (EngineWords(device_resource="GPU=cpu"), "--device-resource"),
+        (EngineWords(engine="local", borrowed=True), "--borrowed"),
+    ],
+)
+def test_what_is_about_ray_is_not_ignored_without_it(
+    folder: StateFolder, words: EngineWords, named: str
+) -> None:
+    with pytest.raises(
+        InvalidOption, match=f"{named} is about `--engine ray`: add that, or leave {named} out"
+    ):
+        chosen(folder, words)
+
+
 def test_an_engine_or_a_resource_that_there_is_none_of_is_refused(folder: StateFolder) -> None:
     with pytest.raises(InvalidOption, match="--engine slurm: choose from local, ray"):
         _ = chosen(folder, EngineWords(engine="slurm")).ray

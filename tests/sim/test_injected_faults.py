@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -148,3 +149,12 @@ def test_rates_are_read_and_what_is_none_is_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=part):
             parse_fault_rates(text)
+
+
+def test_of_survivors_that_go_on_no_change_of_size_is_told() -> None:
+    ears = Ears()
+    run(crowd(), faults=InjectedFaults(FaultRates(loss=0.5)), listen=ears)
+    texts = [text for _, _, code, text in ears.told if code == "resized"]
+    assert any(text.startswith("goes on with 3 workers at step") for text in texts)
+    assert any(text.startswith("went from") for text in texts)
+    assert not any(re.match(r"went from (\d+) to \1 ", text) for text in texts)

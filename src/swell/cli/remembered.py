@@ -49,6 +49,17 @@ class EngineWords:
             is_borrowed=last.is_borrowed if self.borrowed is None else self.borrowed,
         )
 
+    def check(self, engine: str) -> None:
+        """Raises InvalidOption: what was said is of another engine than this one."""
+        said = {
+            "--address": self.address,
+            "--device-resource": self.device_resource,
+            "--borrowed": self.borrowed,
+        }
+        idle = [name for name, value in said.items() if value not in (None, False)]
+        if engine == "local" and idle:
+            raise InvalidOption(f"{idle[0]} is about `--engine ray`: add that, or leave {idle[0]} out")
+
     def unsaid(self, last: LastOptions) -> list[str]:
         """What is as last time, and not by default."""
         if self.over(last).engine != "ray":
@@ -203,6 +214,7 @@ def choose(
     is_complete = None not in given and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     of_engine = engine.over(last)
+    engine.check(of_engine.engine)
     if of_engine.engine == "ray" and devices is None and last.devices == DEFAULTS.devices:
         devices = NONE  # the head of a cluster need not be a machine that trains
     options = LastOptions(

@@ -322,9 +322,9 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     state.set_rate(record, record.num_workers)
     if record.spec.elasticity is Elasticity.LIVE:  # a restart job reports no end of its pause
         record.progress.pause(event.at_s, record.num_workers)
-    size = f"{before} to {told_workers(record.num_workers)}"
-    text = f"went from {size}{_step(record, 'at', event.steps)}{_batch(record)}"
-    state.tell(record, "resized", text)
+    now = told_workers(record.num_workers)
+    went = f"went from {before} to {now}" if before != record.num_workers else f"goes on with {now}"
+    state.tell(record, "resized", f"{went}{_step(record, 'at', event.steps)}{_batch(record)}")
 
 
 @_apply_to.register
