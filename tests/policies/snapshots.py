@@ -332,14 +332,7 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     ways = [list(zip(*(column[run].tolist() for column in columns), strict=True)) for run in runs]
     kept = [at for run in runs for at in range(run.start, run.stop)]
     job_ids = tuple(view.job_ids[row] for row in rows)
-    learning = view.learning
-    if learning is not None:
-        columns_of = {
-            name: getattr(learning, name)[rows]
-            for name in Learning.__dataclass_fields__
-            if name != "node_names"
-        }
-        learning = replace(learning, **columns_of)
+    learning = None if view.learning is None else view.learning.of_rows(np.array(rows, dtype=np.int64))
     return replace(
         view,
         learning=learning,

@@ -48,7 +48,7 @@ class Converger:
         yield_s: float = math.inf,
         unknown: Mapping[str, str] | None = None,
         warned: frozenset[str] = frozenset(),
-        survivors: Callable[[JobRecord], Target] = lambda record: record.survivors,
+        survivors: Callable[[JobRecord], Target] = lambda record: record.gang.members,
     ) -> None:
         self._records = records
         self._yield_s = yield_s
@@ -237,7 +237,7 @@ class Converger:
     def _blockers(self, record: JobRecord) -> set[str]:
         """Jobs whose devices it is to have."""
         plan = self._plans.get(record.id)
-        devices = plan.target.devices if plan is not None else record.survivors.devices
+        devices = plan.target.devices if plan is not None else record.gang.members.devices
         return {self._owner[device] for device in devices if device in self._owner} - {record.id}
 
 

@@ -235,8 +235,7 @@ class Core:
         state = self._state
         commands: list[AnyCommand] = []
         for record in state.special("new"):
-            is_due = record.backoff.until_s <= state.now_s
-            if record.is_profiling or not is_due:
+            if record.backoff.until_s > state.now_s:
                 continue
             if not state.sizes_of(record).size:
                 self._explain_lack(record)

@@ -18,7 +18,7 @@ from swell.core.resizes import ResizeLog
 from swell.core.share_changes import ShareChanges
 from swell.core.size_history import SizeHistory
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
-from swell.model.target import Configuration, Target
+from swell.model.target import Configuration
 from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
@@ -133,15 +133,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def wanted_batch(self) -> int:
         """Samples of a step once the change under way is done."""
         return self.gang.goal.configuration.global_batch or self.spec.global_batch
-
-    @property
-    def survivors(self) -> Target:
-        """The workers that are left, and how they are to go on: a batch for each worker stays that."""
-        members, each = self.gang.members, self.spec.batch_per_worker
-        if each is None or not members.devices:
-            return members
-        configuration = msgspec.structs.replace(members.configuration, global_batch=each * self.num_workers)
-        return Target(devices=members.devices, configuration=configuration)
 
     @property
     def is_pinned(self) -> bool:

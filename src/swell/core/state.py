@@ -196,20 +196,28 @@ class HeadState(KeptState, kw_only=True):
         return known_per_s or float(self.belief.rates_per_s(record.id, sizes, hosts)[0])
 
     def survivors(self, record: JobRecord) -> Target:
-        """What is left of the gang, and how it is to go on.
+        """The workers that are left of a gang, and how they are to go on.
 
-        Where so few workers cannot have its batch, at the best one that they can have.
+        A batch for each worker stays that. Where so few workers cannot have the batch of all, they have the
+        best one that they can have.
         """
-        left, num_workers = record.survivors, record.num_workers
-        if not num_workers or not record.spec.may_change_batch:
+        left, each, num_workers = record.gang.members, record.spec.batch_per_worker, record.num_workers
+        batch = None if each is None else each * num_workers
+        if batch is None and record.spec.may_change_batch and num_workers:
+            batch = self._batch_of_survivors(record, num_workers)
+        if batch is None or not num_workers:
             return left
+        configuration = msgspec.structs.replace(left.configuration, global_batch=batch)
+        return Target(devices=left.devices, configuration=configuration)
+
+    def _batch_of_survivors(self, record: JobRecord, num_workers: int) -> int | None:
+        """None: they keep the one that they have, or there is none that they can have."""
         sizes, hosts = np.array([num_workers]), np.array([self.num_hosts(record, num_workers)])
-        as_before = self.belief.rates_at_batch(record.id, sizes, record.global_batch, hosts)
+        kept = self.belief.rates_at_batch(record.id, sizes, record.global_batch, hosts)
         best = self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts)
-        if as_before is None or as_before[0] > 0.0 or best is None or best[0][0] <= 0.0:
-            return left
-        batch = msgspec.structs.replace(left.configuration, global_batch=int(best[1][0]))
-        return Target(devices=left.devices, configuration=batch)
+        if kept is None or kept[0] > 0.0 or best is None or best[0][0] <= 0.0:
+            return None
+        return int(best[1][0])
 
     def num_hosts(self, record: JobRecord, num_workers: int) -> int:
         """Nodes that so many workers of the job are on: those of its gang, if it has as many, else as few as

@@ -21,7 +21,7 @@ LOOK_EVERY_S = 2.0
 #: The result of a trial run may wait for so many turns, and at most so long: then one plan is made for all
 #: that came meanwhile. With thousands of open jobs a plan takes milliseconds, for one newcomer or for ten.
 TURNS_OF_A_WAIT, MOST_WAIT_S = 5, 0.25
-#: A dear turn is remembered for some cheap ones.
+#: A turn that took long is remembered over some short ones: with each it counts for so much of what it was.
 FADING = 0.9
 #: Without the others, these lead to no plan at once.
 PLANLESS = (JobSubmitted, StepsReported, JobProfiled)
@@ -38,7 +38,7 @@ class Inbox:
         self._is_nudged = False
         self._due_s: float | None = None  #: when those are taken that are not urgent
         self._begun_s: float | None = None  #: when the turn began that is under way
-        self._turn_s = 0.0  #: what the dearest of the latest turns took
+        self._turn_s = 0.0  #: what the longest of the latest turns took
         self._requests: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event still waits
         self._taken: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event is in the turn under way
         self._is_closed = False
