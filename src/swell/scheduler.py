@@ -19,6 +19,7 @@ def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> 
         raise UnknownPolicy(policy)
 
     def of_kind() -> Core:
-        return Core(Planner(policies[policy], BestFitPlacer(), policies), FittedBelief(), settings.core)
+        planner = Planner(policies[policy], BestFitPlacer(), policies)
+        return Core(planner, FittedBelief(settings.estimate_quantile), settings.core)
 
     return PlatformCore(of_kind)

@@ -16,6 +16,7 @@ from swell.executors.gang.timeouts import Patience
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.retention import Retention
 from swell.store.code_files import CodeLimits
+from swell.throughput.estimate_errors import KEPT_SHARE
 
 Number = int | float
 
@@ -59,6 +60,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float,
         _seconds(0.1, HOUR_S, "Minimum time between two plans that are caused by progress reports alone."),
     ] = _CORE.report_plan_s
+    estimate_quantile: Annotated[
+        float,
+        Meta(
+            ge=0.5,
+            le=0.999,
+            description="Share of speed estimates that turn out no more wrong than the margin of a promise.",
+        ),
+    ] = KEPT_SHARE
     yield_s: Annotated[
         float,
         _seconds(

@@ -31,7 +31,7 @@ class PowerBelief:
 
     def __init__(self) -> None:
         self._factors: dict[str, float] = {}
-        self.margin_share = 0.05
+        self.margins = np.full(1, 0.05)
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
         self._factors[job_id] = 1.0
@@ -49,6 +49,9 @@ class PowerBelief:
 
     def depends_on_hosts(self, job_id: str) -> bool:
         return False
+
+    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
+        return np.zeros_like(sizes)
 
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT

@@ -315,7 +315,7 @@ def test_each_row_shows_the_costs_of_its_jobs_kind(
 ) -> None:
     """However rows came, went and moved, and whatever else was measured in between."""
     table, entries, sizes = JobTable(), dict[str, str](), np.array(SIZES[:4])
-    options = JobOptions(sizes, 0 * sizes, sizes.astype(float))
+    options = JobOptions(sizes, 0 * sizes, sizes.astype(float), 0 * sizes)
     for costs in map(learnt, rounds):
         for number, entry, is_removed in steps:
             record = job(number, entry=entry)
@@ -325,7 +325,7 @@ def test_each_row_shows_the_costs_of_its_jobs_kind(
             else:
                 table.write(record, options)
                 entries[record.id] = entry
-        view = table.snapshot(0.0, 8, costs, 0.0, 0.0, 1, PolicyState())
+        view = table.snapshot(0.0, 8, costs, np.zeros(1), 0.0, 1, PolicyState())
         for row, job_id in enumerate(view.job_ids):
             run = slice(view.options.starts[row], view.options.starts[row + 1])
             starts_s, resizes_s = upper(costs.upper, job(99, entry=entries[job_id]))

@@ -69,7 +69,7 @@ def snapshot_of(
         option_resize_s=np.full(len(options.workers), 0.5),
         is_promised=np.zeros(num, dtype=bool),
         is_undecided=np.zeros(num, dtype=bool),
-        margin_share=0.05,
+        option_margin_share=np.full(len(options.workers), 0.05),
         min_hold_s=MIN_HOLD_S,
     )
 

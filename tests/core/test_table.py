@@ -28,6 +28,7 @@ from swell.model.options import Options, Sizes
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
 SIZES = Sizes.POWERS_OF_TWO.up_to(8)
+MARGINS = np.array([0.0, 0.05, 0.4])  #: by class
 NOW_S = 50.0
 #: Says beforehand what changes take.
 KNOWN_COSTS = msgspec.structs.replace(profile(), growth_s=18.0, shrink_s=12.0)
@@ -80,7 +81,7 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
         else:
             table.write(step, _options(step))
             twin[step.id] = step
-    snapshot = table.snapshot(NOW_S, 8, costs, 0.05, 5.0, 3, PolicyState())
+    snapshot = table.snapshot(NOW_S, 8, costs, MARGINS, 5.0, 3, PolicyState())
     assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
     assert snapshot.row_of == {job_id: row for row, job_id in enumerate(snapshot.job_ids)}
     by_arrival = sorted(twin, key=lambda job_id: (twin[job_id].submitted_s, job_id))
@@ -95,7 +96,7 @@ def _options(record: JobRecord) -> JobOptions:
     """The more it holds the fewer it has, and the faster they are."""
     sizes = SIZES[len(record.gang.held) :]
     rates = (1.0 + len(record.gang.held)) * sizes.astype(np.float64)
-    return JobOptions(sizes, 64 * sizes, rates, one_worker_per_s=5.0 + len(record.gang.held))
+    return JobOptions(sizes, 64 * sizes, rates, sizes % len(MARGINS), one_worker_per_s=5.0 + len(record.gang.held))
 
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
@@ -123,6 +124,7 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert (snapshot.options.workers[run] == _options(record).workers).all()
     assert (snapshot.options.global_batch[run] == _options(record).global_batch).all()
     assert (snapshot.options.rate_per_s[run] == _options(record).rate_per_s).all()
+    assert (snapshot.option_margin_share[run] == MARGINS[_options(record).margin_class]).all()
     assert snapshot.one_worker_per_s[row] == _options(record).one_worker_per_s
     assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
     assert snapshot.growth_cost_s[row] == pytest.approx(_growth_s(record, costs))
@@ -173,7 +175,7 @@ def test_nobody_can_write_into_a_snapshot() -> None:
         JobRecord(id="a", spec=spec(), submitted_s=0.0, progress=JobProgress(total_steps=5.0)),
     )
     table.write(record, _options(record))
-    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), 0.05, 5.0, 1, PolicyState())
+    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), MARGINS, 5.0, 1, PolicyState())
     arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]
     arrays += [getattr(snapshot.options, name) for name in Options.__dataclass_fields__]
     for array in arrays:
@@ -195,10 +197,12 @@ def test_options_are_those_that_were_written_last_and_fit(
     table, twin = OptionTable(), dict[int, list[int]]()
     for row, run in writes:
         sizes = np.array(run, dtype=np.int64)
-        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64)))
+        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64), sizes))
         twin[row] = run
     count = max(twin, default=-1) + 1
     packed = table.pack(np.full(count, per_worker), np.full(count, num_devices))
+    margins = np.arange(13.0)
+    assert table.margins_at(packed.places, margins).tolist() == packed.options.workers.tolist()
     options, largest = packed.options, packed.largest
     places, of, workers = table.stretch(np.arange(count))
     table.charge(places, (workers.astype(np.float64), (of + 0.25 * workers).astype(np.float64)))

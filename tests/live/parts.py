@@ -109,7 +109,7 @@ class FirstFree:
 class Linear:
     """A belief: k workers are k times as fast as one."""
 
-    margin_share = 0.0
+    margins = np.zeros(1)
 
     def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None: ...
     def learn_rate(
@@ -126,6 +126,9 @@ class Linear:
     def learn_noise(self, job_id: str, noise_scale: float) -> None: ...
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: bytes) -> None: ...
+
+    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
+        return np.zeros_like(sizes)
 
     def depends_on_hosts(self, job_id: str) -> bool:
         return False

@@ -44,6 +44,7 @@ class Job:
     start_cost: float = 0.0
     most_start_cost: float | None = None  #: upper, at any size; as `start_cost` if None
     start_costs: Mapping[int, float] | None = None  #: by workers, upper; as `most_start_cost` if None
+    margins: Mapping[int, float] | None = None  #: by workers; None: the snapshot's
     resize_costs: Mapping[int, float] | None = None  #: by workers, upper; as `most_resize_cost` if None
     promised: bool = False
     most: int = 1_000  #: workers that it has ever had
@@ -81,6 +82,7 @@ class MoreOfJob(TypedDict, total=False):
     start_cost: float
     most_start_cost: float | None
     start_costs: Mapping[int, float] | None
+    margins: Mapping[int, float] | None
     resize_costs: Mapping[int, float] | None
     most: int
     changes: int
@@ -184,7 +186,7 @@ def snapshot(
         start_cost_s=column([job.start_cost for job in jobs], float),
         is_promised=column([job.promised for job in jobs], bool),
         is_undecided=column([job.is_undecided for job in jobs], bool),
-        margin_share=margin_share,
+        option_margin_share=column([_margin(*pair, margin_share) for pair in pairs], float),
         min_hold_s=min_hold_s,
         num_borrowed=num_borrowed,
         learning=Learning(
@@ -250,6 +252,10 @@ def _resize_s(job: Job, workers: int) -> float:
     return most_s if job.resize_costs is None else job.resize_costs[workers]
 
 
+def _margin(job: Job, workers: int, margin_share: float) -> float:
+    return margin_share if job.margins is None else job.margins[workers]
+
+
 def _larger_batches(rates: Mapping[int, float], gain: float) -> dict[int, tuple[int, float]]:
     return {size: (64 * size, gain * rate) for size, rate in rates.items()}
 
@@ -289,6 +295,9 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 promised=job_class == STRICT and draw(st.booleans()),
                 changes=draw(pick(0, 3)),
                 tenant=draw(st.integers(0, 2)),
+                margins=draw(
+                    st.none() | st.fixed_dictionaries({size: pick(0.0, 0.05, 0.4) for size in rates})
+                ),
                 open=None if gain is None else _larger_batches(rates, gain),
                 node=draw(pick(0, 0, 0, 1, -1)),
                 value=draw(pick(np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308)),
@@ -324,7 +333,7 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
     arrays = {
         name: getattr(view, name)[rows]
         for name in Snapshot.__dataclass_fields__
-        if isinstance(getattr(view, name), np.ndarray) and name not in ("option_start_s", "option_resize_s")
+        if isinstance(getattr(view, name), np.ndarray) and not name.startswith("option_")
     }
     options = view.options
     columns = (options.workers, options.devices, options.global_batch, options.rate_per_s)
@@ -340,5 +349,6 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
         options=options_of(ways),
         option_start_s=view.option_start_s[kept],
         option_resize_s=view.option_resize_s[kept],
+        option_margin_share=view.option_margin_share[kept],
         **arrays,
     )

@@ -222,6 +222,15 @@ def test_admission_charges_the_margin_and_each_change_of_the_plan() -> None:
     assert refused(snapshot([other, replace(grows, resize_cost=0.11)], 2)) == {"grows"}
 
 
+def test_a_plan_at_a_size_that_is_known_well_has_no_margin_of_another_size() -> None:
+    """Ten seconds on one device, which are known; five on two of them, which may be seven."""
+    job = strict("job", {1: 1.0, 2: 2.0}, 10, 10, margins={1: 0.0, 2: 0.4})
+    assert refused(snapshot([job], 1)) == set()
+    assert refused(snapshot([replace(job, deadline=9.9)], 1)) == {"job"}
+    assert refused(snapshot([replace(job, deadline=7.1)], 2)) == set()
+    assert refused(snapshot([replace(job, deadline=6.9)], 2)) == {"job"}
+
+
 def test_a_margin_that_is_used_up_breaks_no_promise_and_no_newcomer_may_use_it_up() -> None:
     old = promised("old", {1: 1.0}, 10, 10.2, held=1, submitted=-99)
     answer = ElasticFlow().decide(snapshot([old], 1, margin_share=0.05))

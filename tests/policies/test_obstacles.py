@@ -81,10 +81,10 @@ def test_what_promises_need_grows_with_the_window_up_to_all_that_they_have_to_do
     assert set(first.promises) <= set(second.promises)
     promises = np.flatnonzero(view.is_promised & (levels.num > 0))
     latest_s = float((view.deadline_s[promises] - NOW_S).max(initial=0.1))
-    everything = view.remaining_steps[promises] * (1.0 + view.margin_share)
+    everything = view.remaining_steps[promises]
     for place, row in enumerate(promises.tolist()):
         num = levels.num[row]
-        everything[place] *= (levels.devices[row, :num] / levels.rates[row, :num]).min()
+        everything[place] *= (levels.devices[row, :num] / levels.safe_rates[row, :num]).min()
     whole = found(view, rows[0], max(latest_s, 0.1))
     assert whole.promised_share * view.num_owned * whole.window_s == pytest.approx(float(everything.sum()))
 
@@ -109,7 +109,7 @@ def test_of_a_job_that_is_too_long_by_itself_nothing_is_said_of_promises(view: S
             own = found(view, row, window_s)
             best_s = min(
                 (levels.start_s[row, level] if not view.held_workers[row] else 0.0)
-                + view.remaining_steps[row] * (1.0 + view.margin_share) / levels.rates[row, level]
+                + view.remaining_steps[row] / levels.safe_rates[row, level]
                 for level in range(levels.num[row])
             )
             assert own.alone_s == pytest.approx(best_s)

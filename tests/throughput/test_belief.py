@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.job import JobSpec, Profile
-from swell.throughput.belief import (
-    LARGEST_MARGIN,
-    LEAST_MARGIN,
-    NUM_ERRORS,
-    PRIOR_MARGIN,
-    FittedBelief,
+from swell.throughput.belief import FittedBelief
+from swell.throughput.estimate_errors import (
+    OTHER_SIZES,
+    PRIOR_MARGINS,
+    SAME_SIZE,
+    TRIAL,
+    class_of,
+    kind_of,
 )
 
 SIZES = np.array([1, 2, 4, 8, 16], dtype=np.int64)
@@ -178,32 +180,61 @@ def test_a_lone_slow_report_is_soon_forgotten(spike: float) -> None:
     assert belief.rates_per_s("j", SIZES[:1]) == pytest.approx([1.0], rel=1e-3)
 
 
-def margin_after(errors: list[float]) -> float:
+def margins_of(belief: FittedBelief, job_id: str = "j") -> list[float]:
+    """At each size."""
+    shares: list[float] = belief.margins[belief.margin_classes(job_id, SIZES)].tolist()
+    return shares
+
+
+def test_a_size_has_the_margin_of_what_is_known_of_it() -> None:
+    """A trial run alone; other sizes of the same job; this very size."""
+    belief = belief_of({64: 1.0}, {})
+    assert belief.margin_classes("j", SIZES).tolist() == [class_of(kind_of("/j.py"), TRIAL)] * 5
+    belief.learn_rate("j", 2, 1.0, 1)
+    kind = kind_of("/j.py")
+    assert belief.margin_classes("j", SIZES).tolist() == [class_of(kind, OTHER_SIZES)] * 5
+    steady(belief, "j", 2, 1.0)
+    other, same = class_of(kind, OTHER_SIZES), class_of(kind, SAME_SIZE)
+    assert belief.margin_classes("j", SIZES).tolist() == [other, same, other, other, other]
+    on_two = np.full(5, 2)
+    assert belief.margin_classes("j", SIZES, on_two).tolist() == [other] * 5
+
+
+@given(st.lists(st.floats(-0.5, 0.5), min_size=1, max_size=40), st.floats(0.1, 0.6))
+def test_margins_are_learnt_from_how_wrong_estimates_of_other_jobs_were(
+    errors: list[float], new: float
+) -> None:
     belief = FittedBelief()
     for number, error in enumerate(errors):
         belief.learn_profile(str(number), spec(), profile({64: 1.0}, {}))
         steady(belief, str(number), 1, float(np.exp(error)))
         belief.forget(str(number))
-    return belief.margin_share
+    belief.learn_profile("j", spec(), profile({64: 1.0}, {}))
+    highest = max(*errors, np.log1p(PRIOR_MARGINS[TRIAL]))
+    assert all(0.0 <= share <= np.expm1(highest) + 1e-9 for share in margins_of(belief))
+    if len(errors) >= 3 and min(errors) > np.log1p(PRIOR_MARGINS[TRIAL]):
+        assert margins_of(belief)[0] == pytest.approx(np.expm1(max(errors)))
 
 
-def test_margin_starts_at_its_prior_and_keeps_its_bounds() -> None:
-    assert margin_after([]) == PRIOR_MARGIN
-    assert margin_after([1.0] * 4) == PRIOR_MARGIN
-    assert margin_after([0.0] * 5) == LEAST_MARGIN
-    assert margin_after([3.0] * 5) == LARGEST_MARGIN
-    assert margin_after([np.log(1.2)] * 9) == pytest.approx(0.2)
+def test_a_job_that_becomes_slower_raises_the_margin_of_sizes_that_were_measured() -> None:
+    belief = belief_of({64: 1.0}, {})
+    steady(belief, "j", 1, 1.0)
+    before = margins_of(belief)[0]
+    steady(belief, "j", 1, 1.3)
+    assert margins_of(belief)[0] == pytest.approx(0.3) and before <= PRIOR_MARGINS[SAME_SIZE]
 
 
-@given(st.lists(st.floats(-1, 1), min_size=5, max_size=12))
-def test_margin_reacts_to_beliefs_that_were_too_fast_only(errors: list[float]) -> None:
-    assert margin_after(errors) == pytest.approx(margin_after([max(0.0, error) for error in errors]))
-    assert margin_after([abs(error) for error in errors]) >= margin_after(errors) - 1e-9
-
-
-def test_old_errors_fade() -> None:
-    assert margin_after([1.0] * NUM_ERRORS) == LARGEST_MARGIN
-    assert margin_after([1.0] * NUM_ERRORS + [0.0] * NUM_ERRORS) == LEAST_MARGIN
+def test_other_sizes_are_corrected_by_as_much_as_that_has_proved_right() -> None:
+    """Sizes of these jobs are wrong by nothing that one has in common with another."""
+    generator, belief = np.random.default_rng(0), FittedBelief()
+    for number in range(100):
+        belief.learn_profile(str(number), spec(), profile({64: 1.0, 32: 0.5}, {}))
+        for size, step_s in ((1, 1.0), (2, 0.5)):
+            steady(belief, str(number), size, step_s * float(np.exp(0.3 * generator.standard_normal())))
+    belief.learn_profile("j", spec(), profile({64: 1.0, 32: 0.5}, {}))
+    before = belief.rates_per_s("j", SIZES)
+    steady(belief, "j", 1, 2.0)
+    assert belief.rates_per_s("j", SIZES[1:]) == pytest.approx(before[1:], rel=0.25)
 
 
 @given(
@@ -225,19 +256,19 @@ def test_state_survives_json_and_goes_on_the_same(reports: list[tuple[str, int, 
         first.learn_rate(*report)
         second.learn_rate(*report)
     assert second.state() == first.state()
-    assert second.margin_share == first.margin_share
+    assert second.margins.tolist() == first.margins.tolist()
     for job_id in "ab?":
         assert second.rates_per_s(job_id, SIZES).tolist() == first.rates_per_s(job_id, SIZES).tolist()
 
 
-def test_forget_drops_the_curve_and_keeps_the_margin() -> None:
+def test_forget_drops_the_curve_and_keeps_the_margins() -> None:
     belief = belief_of({64: 1.0}, {})
     for size in (1, 2, 4, 8, 16):
         steady(belief, "j", size, 2.0)
-    margin = belief.margin_share
+    margins = belief.margins.tolist()
     belief.forget("j")
     belief.forget("j")
-    assert belief.margin_share == margin > PRIOR_MARGIN
+    assert belief.margins.tolist() == margins and max(margins) > PRIOR_MARGINS[TRIAL]
     assert belief.rates_per_s("j", SIZES) == pytest.approx(SIZES**0.8)
 
 

@@ -29,7 +29,9 @@ def test_a_belief_keeps_its_contract(make: type[Belief], reports: list[tuple[int
     assert rates.shape == SIZES.shape and np.isfinite(rates).all() and (rates > 0.0).all()
     assert belief.best_batches("a", SIZES, 64) is None and belief.rates_at_batch("a", SIZES, 64) is None
     assert belief.rate_at_batch("a", 2, 64) == pytest.approx(belief.rates_per_s("a", SIZES[1:2])[0])
-    assert 0.0 <= belief.margin_share <= 0.5
+    classes = belief.margin_classes("a", SIZES)
+    assert classes.shape == SIZES.shape and belief.margins is belief.margins
+    assert (belief.margins[classes] >= 0.0).all() and np.isfinite(belief.margins).all()
     again = make()
     again.restore(belief.state())
     assert again.rates_per_s("a", SIZES).tolist() == rates.tolist()

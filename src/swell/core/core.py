@@ -327,7 +327,7 @@ class Core:
             state.now_s,
             usable.num_devices,
             state.costs,
-            state.belief.margin_share,
+            state.belief.margins,
             self._settings.min_hold_s,
             len(state.tenants),
             state.policy_state,

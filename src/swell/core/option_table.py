@@ -20,6 +20,7 @@ class JobOptions(NamedTuple):
     workers: IntArray  #: (n,)
     global_batch: IntArray  #: (n,) samples of a step; 0: the job's own batch
     rate_per_s: FloatArray  #: (n,) > 0
+    margin_class: IntArray  #: (n,) which margin a plan at this rate has; see `ports.Belief`
     one_worker_per_s: float = 0.0  #: at the batch that is best for it; 0: not possible, or not known
 
 
@@ -43,7 +44,7 @@ class OptionTable:
     def __init__(self) -> None:
         self._at: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) where the stretch of each begins
         self._num: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) how long it is
-        self._ints: IntArray = np.zeros((2, 0), dtype=np.int64)  #: workers, global batch
+        self._ints: IntArray = np.zeros((3, 0), dtype=np.int64)  #: workers, global batch, margin class
         self._rates: FloatArray = np.zeros(0)
         self._costs: FloatArray = np.zeros((2, 0))  #: of a launch, and of a resize, as they were charged
         self.uncharged: set[int] = set()  #: rows whose options have no costs yet
@@ -66,6 +67,7 @@ class OptionTable:
             self._at[row], self._end = self._end, self._end + num
         place = slice(self._at[row], self._at[row] + num)
         self._ints[0, place], self._ints[1, place] = options.workers, options.global_batch
+        self._ints[2, place] = options.margin_class
         self._rates[place], self._num[row] = options.rate_per_s, num
 
     def remove(self, row: int, last: int) -> None:
@@ -105,6 +107,11 @@ class OptionTable:
         """(2, O) of `Packed.places`."""
         costs: FloatArray = self._costs.take(places, axis=1)  # in C order, as loops take it
         return costs
+
+    def margins_at(self, places: IntArray, margins: FloatArray) -> FloatArray:
+        """(O,) of `Packed.places`, of margins by class."""
+        at: FloatArray = margins[self._ints[2, places]]
+        return at
 
     def _forget(self, row: int) -> None:
         self.is_changed = True

@@ -101,7 +101,7 @@ class Belief(Protocol):
         num_hosts: int = 1,
     ) -> None:
         """A running job's mean seconds a step over its last steps at this size, all that it did beside
-        them included but for the time between epochs: corrects the curve and the margin.
+        them included but for the time between epochs: corrects the curve and the margins.
 
         Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
         A gang on several hosts says nothing about one that is on fewer.
@@ -148,9 +148,15 @@ class Belief(Protocol):
     def rate_at_batch(self, job_id: str, num_workers: int, global_batch: int, num_hosts: int = 1) -> float:
         """Steps/s at one size and batch, in steps of the own batch. Only of jobs whose batch may change."""
 
+    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
+        """(K,) which of `margins` hold for the job's rates at these sizes, until it learns again."""
+
     @property
-    def margin_share(self) -> float:
-        """By how much beliefs have proved too fast, as a share of the time: safe to plan with."""
+    def margins(self) -> FloatArray:
+        """By class, how much longer work may take than rates say, as a share: safe to plan with, >= 0.
+
+        The very same array until something is learnt.
+        """
 
     def forget(self, job_id: str) -> None: ...
 

@@ -432,7 +432,9 @@ class HeadState(KeptState, kw_only=True):
         if self.domain.fixed_batch is not None:
             best = self.belief.best_batches(record.id, ONE_WORKER, record.wanted_batch)
             one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
-        return JobOptions(sizes[is_option], batches[is_option], rates[is_option], one_worker_per_s)
+        sizes = sizes[is_option]
+        margin_class = self.belief.margin_classes(record.id, sizes, self._hosts_of(record, sizes))
+        return JobOptions(sizes, batches[is_option], rates[is_option], margin_class, one_worker_per_s)
 
     def _open_batches_of(self, record: JobRecord, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""

@@ -98,6 +98,8 @@ class JobTable:
         self._kinds: list[str] = []  #: of jobs whose changes cost alike
         self._curves = CostCurves()
         self._upper_costs: tuple[FloatArray, FloatArray] | None = None  #: of the options as they were packed
+        #: (O,) of the options as they were packed, at these margins by class
+        self._margins: tuple[Packed, FloatArray, FloatArray] | None = None
         self._options = OptionTable()
         self._packed: Packed | None = None
         self._packed_for = (0, 0, 0)
@@ -186,7 +188,7 @@ class JobTable:
         now_s: float,
         num_devices: int,
         costs: ChangeCosts,
-        margin_share: float,
+        margins: FloatArray,
         min_hold_s: float,
         num_tenants: int,
         policy: PolicyState,
@@ -209,7 +211,7 @@ class JobTable:
             idle_s=idle_s(now_s, rows, options, option_start_s, option_resize_s),
             option_start_s=with_waits(now_s, rows, options, option_start_s, costs.upper.most_wait_s),
             option_resize_s=option_resize_s,
-            margin_share=margin_share,
+            option_margin_share=self._margins_of(packed, margins),
             min_hold_s=min_hold_s,
             quota_devices=quota_devices,
             num_borrowed=lent.num_borrowed,
@@ -244,6 +246,14 @@ class JobTable:
             self._packed = self._options.pack(self._fixed("devices_per_worker"), most)
             self._upper_costs = None
         return self._packed
+
+    def _margins_of(self, packed: Packed, margins: FloatArray) -> FloatArray:
+        """(O,) the very same as long as neither options nor margins by class change."""
+        known = self._margins
+        if known is None or known[0] is not packed or known[1] is not margins:
+            of_options = read_only(self._options.margins_at(packed.places, margins))
+            known = self._margins = (packed, margins, of_options)
+        return known[2]
 
     def _charge(self, costs: ChangeCosts, packed: Packed, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """The very same as long as neither options nor what was measured change."""

@@ -94,7 +94,8 @@ class Snapshot:
     option_resize_s: FloatArray
     is_promised: BoolArray  #: (J,) admitted strict jobs: their deadlines are promises
     is_undecided: BoolArray  #: (J,) strict jobs that wait for their admission
-    margin_share: float  #: by how much rates have proved too high, as a share: 0.05 is 5 %
+    #: (O,) by how much longer work may take at each option than its rate says: 0.05 is 5 %
+    option_margin_share: FloatArray
     min_hold_s: float  #: a gang that changed keeps its size at least so long, promises apart
     #: by tenant's number, up to the highest: devices that its jobs may hold together, `quota.NO_QUOTA` for
     #: any number; None: no tenant that has jobs here has a quota
@@ -140,6 +141,7 @@ class Snapshot:
             options=self.options.only(is_kept),
             option_start_s=self.option_start_s[is_kept],
             option_resize_s=self.option_resize_s[is_kept],
+            option_margin_share=self.option_margin_share[is_kept],
         )
 
     def devices_of_tenants(self, workers: IntArray) -> IntArray:
@@ -159,6 +161,7 @@ class Snapshot:
             options=self.options.of_jobs(rows).only(fits),
             option_start_s=self.option_start_s[places[fits]],
             option_resize_s=self.option_resize_s[places[fits]],
+            option_margin_share=self.option_margin_share[places[fits]],
             job_ids=tuple(self.job_ids[row] for row in rows.tolist()),
             quota_devices=None,
             learning=None if self.learning is None else self.learning.of_rows(rows),
@@ -225,7 +228,7 @@ def _in_same_order(order: IntArray, rows: IntArray) -> IntArray:
 
 
 #: Of arrays in a snapshot.
-_COLUMNS_OF_OTHERS = {"option_start_s", "option_resize_s", "quota_devices"}
+_COLUMNS_OF_OTHERS = {"option_start_s", "option_resize_s", "option_margin_share", "quota_devices"}
 _COLUMNS_OF_JOBS = tuple(
     field.name
     for field in fields(Snapshot)

@@ -140,12 +140,12 @@ def _tasks(snapshot: Snapshot, levels: Levels) -> Tasks:
     is_pausing = (held > 0) & (snapshot.num_changes > 0) & (since_s < change_s)
     pause_s = np.maximum(starting_s, change_s * is_pausing)
     is_other_size = (held > 0) & (levels.workers_at(held) != snapshot.held_workers)
-    ending_s = _ending_s(snapshot) * (1.0 + snapshot.margin_share)
+    ending_s = _ending_s(snapshot) * (1.0 + levels.margin_share[at])
     return Tasks(
         devices=levels.devices,
-        rates=levels.rates,
+        rates=levels.safe_rates,
         num_levels=levels.num,
-        work=snapshot.remaining_steps * (1.0 + snapshot.margin_share),
+        work=snapshot.remaining_steps,
         held=held,
         pause_s=pause_s + change_s * is_other_size,
         fixed_s=np.where(ending_s > 0.0, pause_s + ending_s, starting_s),

@@ -25,6 +25,7 @@ class Levels:
     held: IntArray  #: (J,) the highest level that is no larger than what the job holds
     option_start_s: FloatArray  #: (O,) as in the snapshot
     option_resize_s: FloatArray  #: (O,) likewise
+    option_margin_share: FloatArray  #: (O,) likewise
 
     @cached_property
     def start_s(self) -> FloatArray:
@@ -35,6 +36,23 @@ class Levels:
     def resize_s(self) -> FloatArray:
         """(J, L) upper cost of a change of a running gang to each level: seconds it takes from training."""
         return self._gathered(self.option_resize_s)
+
+    @cached_property
+    def margin_share(self) -> FloatArray:
+        """(J, L) by how much longer work may take at each level than its rate says."""
+        return self._gathered(self.option_margin_share)
+
+    @cached_property
+    def safe_rates(self) -> FloatArray:
+        """(J, L) steps/s that a promise counts on."""
+        return self.rates / (1.0 + self.margin_share) if self.option_margin_share.any() else self.rates
+
+    @property
+    def least_margin_share(self) -> FloatArray:
+        """(J,) that of each job's best known level; 0 where it has none."""
+        is_level = np.arange(self.highest)[None, :] < self.num[:, None]
+        least: FloatArray = np.where(is_level, self.margin_share, np.inf).min(axis=1, initial=np.inf)
+        return np.where(self.num > 0, least, 0.0)
 
     @property
     def highest(self) -> int:
@@ -90,7 +108,7 @@ def useful_levels(snapshot: Snapshot, most_workers: IntArray | None = None) -> L
     useful = options.useful if most_workers is None else options.useful_up_to(most_workers)
     held = np.zeros(snapshot.num_jobs, dtype=np.int64)
     suited(_list_held, snapshot.num_jobs)(useful.workers, useful.num, snapshot.held_workers, held)
-    return Levels(*useful, held, snapshot.option_start_s, snapshot.option_resize_s)
+    return Levels(*useful, held, *costs_of_options(snapshot))
 
 
 def all_levels(snapshot: Snapshot) -> Levels:
@@ -111,9 +129,13 @@ def all_levels(snapshot: Snapshot) -> Levels:
         rates,
         options.num,
         held,
-        snapshot.option_start_s,
-        snapshot.option_resize_s,
+        *costs_of_options(snapshot),
     )
+
+
+def costs_of_options(snapshot: Snapshot) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(O,) the last columns of `Levels`."""
+    return snapshot.option_start_s, snapshot.option_resize_s, snapshot.option_margin_share
 
 
 def _list_held(workers: IntArray, num: IntArray, held_workers: IntArray, held: IntArray) -> None:

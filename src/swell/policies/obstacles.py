@@ -60,7 +60,7 @@ def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, pro
     """
     num = int(levels.num[row])
     starts_s = levels.start_s[row, :num] * (snapshot.held_workers[row] == 0)
-    trains_s = _need(snapshot)[row] / levels.rates[row, :num]
+    trains_s = snapshot.remaining_steps[row] / levels.safe_rates[row, :num]
     best = int(np.argmin(starts_s + trains_s))
     need = _least_device_s(snapshot, levels, promised, window_s)
     in_the_way = promised[need > 0.0]
@@ -122,19 +122,14 @@ def _least_device_s(snapshot: Snapshot, levels: Levels, rows: IntArray, window_s
     That is what it cannot do after the window at its best speed, done at the size that needs the fewest.
     """
     is_level = np.arange(levels.highest) < levels.num[rows, None]
-    rates = np.where(is_level, levels.rates[rows], 0.0)
+    rates = np.where(is_level, levels.safe_rates[rows], 0.0)
     best = rates.max(axis=1, initial=0.0)
     price = np.divide(levels.devices[rows], rates, out=np.full(rates.shape, np.inf), where=rates > 0.0)
     later_s = np.maximum(snapshot.deadline_s[rows] - snapshot.now_s - window_s, 0.0)
-    steps = np.maximum(_need(snapshot)[rows] - best * later_s, 0.0)
+    steps = np.maximum(snapshot.remaining_steps[rows] - best * later_s, 0.0)
     cheapest = np.where(is_level.any(axis=1), price.min(axis=1, initial=np.inf), 0.0)
     least: FloatArray = steps * cheapest
     return least
-
-
-def _need(snapshot: Snapshot) -> FloatArray:
-    """(J,) steps to plan for: what remains, and more by as much as rates have proved too high."""
-    return snapshot.remaining_steps * (1.0 + snapshot.margin_share)
 
 
 def _listed(job_ids: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.model.snapshot import Snapshot
-from swell.policies.levels import Levels
+from swell.policies.levels import Levels, costs_of_options
 
 
 def requested_levels(snapshot: Snapshot) -> Levels:
@@ -26,8 +26,7 @@ def requested_levels(snapshot: Snapshot) -> Levels:
         np.zeros((num_jobs, 1)),
         num,
         held,
-        snapshot.option_start_s,
-        snapshot.option_resize_s,
+        *costs_of_options(snapshot),
     )
     suited(_list_requested, num_jobs)(
         options.starts,

@@ -23,7 +23,7 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
         shrink_cost_s=nothing_s,
         option_start_s=nothing_each_s,
         option_resize_s=nothing_each_s,
-        margin_share=0.0,
+        option_margin_share=nothing_each_s,
     )
 
 

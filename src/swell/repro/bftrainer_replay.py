@@ -422,7 +422,7 @@ def snapshot_of(
         option_resize_s=np.maximum(growth_s, shrink_s)[options.rows],
         is_promised=none,
         is_undecided=none,
-        margin_share=0.0,
+        option_margin_share=np.zeros(len(options.workers)),
         min_hold_s=0.0,
         num_borrowed=num_nodes,
         reclaims_per_node_s=reclaims_per_node_s,

@@ -180,8 +180,10 @@ class Training:
     @property
     def _undisturbed_rate_per_s(self) -> float:
         truth, batch, num_workers = self.job.batches, self.global_batch, max(self.num_workers, 1)
-        speed = self.job.speed
+        speed, slowdown = self.job.speed, self.job.slowdown
         crossing = speed.crossing_factor(num_workers, self.num_hosts) if speed.depends_on_hosts else 1.0
+        if slowdown is not None and self.steps >= slowdown.at_step:
+            crossing *= slowdown.factor
         if truth is None or batch is None:
             return speed.rate_per_s(num_workers) * crossing
         return truth.rate_per_s(num_workers, batch, self.steps) * speed.factor(num_workers) * crossing
@@ -193,10 +195,13 @@ class Training:
 
     @property
     def next_turn(self) -> float:
-        """Steps at which it will be worth something else; inf where it is always the same."""
+        """Steps at which its speed, or what a step is worth, will be another; inf where it stays the same."""
+        slowdown, turn = self.job.slowdown, math.inf
+        if slowdown is not None and self.steps < slowdown.at_step:
+            turn = slowdown.at_step
         if self.job.batches is None or self.global_batch is None:
-            return math.inf
-        return self.job.batches.epoch_end(self.steps)
+            return turn
+        return min(turn, self.job.batches.epoch_end(self.steps))
 
     def noise_scale(self) -> float | None:
         """As training measures it, where the batch is open and was chosen."""

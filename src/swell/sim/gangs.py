@@ -48,6 +48,10 @@ from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.shared_cores import CoreDivision, SharedCores
 from swell.sim.tally import UsageTally
 
+#: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
+#: long at a size, and then whenever that time has doubled.
+FIRST_REPORT_S = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangTimings:
@@ -60,7 +64,8 @@ class GangTimings:
     notice_s: float = 0.0  #: from the loss of a node, whose workers train no more, until anyone hears of it
     grain_steps: float = 0.0  #: gangs change and report after so many steps; 0: at any moment
     checkpoint_interval_s: float = 1800.0  #: what is done since the last one is lost with the last worker
-    #: Between two reports of a gang; inf: it only reports pauses, which is enough where belief is truth.
+    #: Between two reports of a gang, once it has trained so long at its size; inf: it only reports pauses,
+    #: which is enough where belief is truth.
     report_s: float = math.inf
 
 
@@ -341,7 +346,7 @@ class SimGangs:
             self._end(training, Outcome.SUCCEEDED, now_s)
 
     def turned(self, occurrence: Turns, now_s: float) -> None:
-        """An epoch is over: the gang goes on at what its steps are worth in the next one."""
+        """The gang goes on at another speed, or at what its steps are worth in the next epoch."""
         training = self.training.get(occurrence.job_id)
         if training is None or training.end_mark != occurrence.mark:
             return
@@ -542,13 +547,16 @@ class SimGangs:
         """A gang whose members go on as they are reports when it would have without the change."""
         if math.isfinite(self._timings.report_s):
             if not goes_on:
-                training.report_due_s = max(now_s, training.resumes_s) + self._timings.report_s
+                since_s = max(now_s, training.resumes_s)
+                wait_s = max(since_s - training.resumes_s, FIRST_REPORT_S)
+                training.report_due_s = since_s + min(wait_s, self._timings.report_s)
             at_s = max(now_s, training.report_due_s)
             self._agenda.put(at_s, Reports(training.job.id, training.generation))
 
     def _counts_steps(self, training: Training) -> bool:
-        """Whether it reports at the end of a step: its speed is learnt from reports that may be frequent."""
-        return self._cores is not None or training.learnt is not None
+        """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""
+        is_heard = math.isfinite(self._timings.report_s)
+        return is_heard or self._cores is not None or training.learnt is not None
 
     def _report(
         self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None

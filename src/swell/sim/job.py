@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +33,13 @@ class TrueBatches(Protocol):
         """The number of steps at which rates become others; inf if they do not."""
 
 
+class Slowdown(NamedTuple):
+    """A job's speed falls in the middle of its run, at every size, and stays there."""
+
+    at_step: float  #: once so many are done
+    factor: float  #: on its speed, > 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimJob:
     """What the head is told (`spec`, and on a trial run `profile`), and the truth that it is not told."""
@@ -49,6 +56,7 @@ class SimJob:
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
     model: str = ""
     cost: ChangeCost | None = None  #: of its own changes; None: the world's
+    slowdown: Slowdown | None = None  #: None: its speed stays as it is
     epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them, > 0
     loss: JobLoss | None = None  #: what its steps do to its evaluation function; None: not told

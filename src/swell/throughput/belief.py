@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -14,31 +14,30 @@ from swell.model.coding import decoder, encode
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
-from swell.throughput.learnt import Learnt
+from swell.throughput.estimate_errors import (
+    KEPT_SHARE,
+    NUM_BASES,
+    OTHER_SIZES,
+    SAME_SIZE,
+    TRIAL,
+    EstimateErrors,
+    SizeError,
+    kind_of,
+)
+from swell.throughput.learnt import Learnt, Measured
 
 #: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
 SCALING_EXPONENT = 0.8
 
-NUM_ERRORS = 64  #: errors remembered, most recent first to stay
-NUM_ERRORS_NEEDED = 5
-ERROR_QUANTILE = 0.95
-PRIOR_MARGIN, LEAST_MARGIN, LARGEST_MARGIN = 0.1, 0.01, 0.5
-
-
-class SizeError(msgspec.Struct, frozen=True):
-    """Error of the prediction for one job at one size."""
-
-    job_id: str
-    num_workers: int
-    error: float  #: log(measured step / believed step)
-    num_hosts: int = 1
+#: A step that became slower or faster by less than this is as it was.
+LEAST_CHANGE = 0.002
 
 
 class BeliefState(msgspec.Struct, kw_only=True):
     """State of a `FittedBelief`, in the form in which it is saved."""
 
     jobs: dict[str, Learnt] = {}
-    errors: list[SizeError] = []  #: oldest first, one for each job and size
+    errors: list[SizeError] = []  #: oldest first, of each basis the oldest first
 
 
 _decode: Callable[[bytes], BeliefState] = decoder(BeliefState).decode
@@ -49,17 +48,21 @@ class FittedBelief:
 
     A size past the peak of its curve keeps its lower rate: it is for the policy to stop at the peak.
 
+    Args:
+        kept_share: of estimates that are to be no more wrong than `margins` say.
+
     References: ElasticFlow, section 5, "Throughput profiling".
     Deviates: also learns how far its own predictions were off, which the paper leaves out; a promise
-        can be planned with that margin.
+        is planned with that margin.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept_share: float = KEPT_SHARE) -> None:
+        self._kept_share = kept_share
         self._state = BeliefState()
         # Worked out from the state when asked for.
         self._tables: dict[str, BatchTable] = {}
         self._best: dict[str, tuple[IntArray, bytes, FloatArray, IntArray]] = {}
-        self._margin_share: float | None = PRIOR_MARGIN  #: None: to be worked out anew
+        self._errors = EstimateErrors((), kept_share)
         #: By what they say: many jobs train the same model, and a curve remembers what it was asked.
         self._curves: WeakValueDictionary[bytes, Curve] = WeakValueDictionary()
 
@@ -75,6 +78,8 @@ class FittedBelief:
             batches=batches,
             noise_scale=math.inf if batches is None else batches.noise_scale,
             seen_between=known.seen_between if known else None,
+            kind=kind_of(spec.entry),
+            carried_share=self._errors.carried_share,
         )
         self._tables.pop(job_id, None)
         self._best.pop(job_id, None)
@@ -98,9 +103,10 @@ class FittedBelief:
         job = self._state.jobs[job_id]
         batch = job.curve.global_batch if global_batch is None else global_batch
         own_steps = 1.0 if batch == job.curve.global_batch else float(job.worth(np.array([batch]))[0])
+        job.carried_share = self._errors.carried_share
         measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps, num_hosts)
-        if measured is not None and measured.error is not None:
-            self._note_error(SizeError(job_id, num_workers, measured.error, num_hosts))
+        if measured is not None and measured.is_settled:
+            self._note_error(job_id, job, num_workers, num_hosts, measured)
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """See `core.ports.Belief`."""
@@ -176,14 +182,21 @@ class FittedBelief:
             self._tables[job_id] = BatchTable(job.batch_profile() or job.batches, job.curve.global_batch)
         return self._tables[job_id]
 
-    def _note_error(self, error: SizeError) -> None:
-        # One error for each job and size, not for each report: a long job must not drown the others.
-        key = (error.job_id, error.num_workers, error.num_hosts)
-        others = [
-            other for other in self._state.errors if (other.job_id, other.num_workers, other.num_hosts) != key
-        ]
-        self._state.errors = [*others, error][-NUM_ERRORS:]
-        self._margin_share = None
+    def _note_error(
+        self, job_id: str, job: Learnt, num_workers: int, num_hosts: int, measured: Measured
+    ) -> None:
+        """How wrong the estimate was once it is known; from then on, how much slower the size becomes."""
+        basis, others, before_s = SAME_SIZE, 0.0, measured.settled_s
+        if before_s is None:
+            measured.settled_s = measured.measured_s
+            basis, others = TRIAL, measured.others or 0.0
+            if measured.others is not None:
+                basis = OTHER_SIZES
+            before_s = measured.predicted_s / math.exp(job.carried_share * others)
+        error = math.log(measured.measured_s / before_s)
+        known = self._errors.error_of(job_id, num_workers, num_hosts, basis)
+        if known is None or abs(known - error) > LEAST_CHANGE:
+            self._errors.note(SizeError(job_id, num_workers, error, num_hosts, basis, job.kind, others))
 
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(K,) steps/s at each size and its standing batch; 0 where the job may not have that size.
@@ -195,22 +208,17 @@ class FittedBelief:
             return each(lambda size: size**SCALING_EXPONENT, sizes)
         return self._state.jobs[job_id].rates_per_s(sizes, hosts)
 
+    def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        if job is None:
+            return np.zeros(sizes.shape, dtype=np.int64)
+        return job.kind * NUM_BASES + job.bases(sizes, hosts)
+
     @property
-    def margin_share(self) -> float:
-        """A high quantile of how much too fast predictions were, within [0.01, 0.5]; 0.1 at first.
-
-        A prediction that was too slow counts as no error: it never breaks a promise.
-        """
-        if self._margin_share is None:
-            self._margin_share = self._margin()
-        return self._margin_share
-
-    def _margin(self) -> float:
-        errors = [max(0.0, entry.error) for entry in self._state.errors]
-        if len(errors) < NUM_ERRORS_NEEDED:
-            return PRIOR_MARGIN
-        margin_share = math.expm1(_quantile(sorted(errors), ERROR_QUANTILE))
-        return min(max(margin_share, LEAST_MARGIN), LARGEST_MARGIN)
+    def margins(self) -> FloatArray:
+        """See `core.ports.Belief`. A prediction that was too slow never breaks a promise: none is below 0."""
+        return self._errors.margins
 
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""
@@ -220,6 +228,7 @@ class FittedBelief:
 
     def state(self) -> bytes:
         """The state as JSON; `restore` reads it back."""
+        self._state.errors = self._errors.errors
         return encode(self._state)
 
     def restore(self, state: bytes) -> None:
@@ -228,12 +237,4 @@ class FittedBelief:
         for job in self._state.jobs.values():
             job.share(self._shared(job.curve))
         self._tables, self._best = {}, {}
-        self._margin_share = None
-
-
-def _quantile(ascending: Sequence[float], share: float) -> float:
-    """As `np.quantile` has it, which takes longer than all the rest of what is learnt from a report."""
-    place = (len(ascending) - 1) * share
-    below = math.floor(place)
-    part, low, high = place - below, ascending[below], ascending[math.ceil(place)]
-    return high - (high - low) * (1.0 - part) if part >= 0.5 else low + (high - low) * part
+        self._errors = EstimateErrors(self._state.errors, self._kept_share)

@@ -12,14 +12,15 @@ from swell.model.job import BatchProfile, BetweenSteps
 from swell.throughput import open_batches
 from swell.throughput.batch_table import worth
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
+from swell.throughput.estimate_errors import OTHER_SIZES, SAME_SIZE, TRIAL
 
 #: Reports fade with this time constant: seldom pauses (a checkpoint) count with their share of the time, and
 #: a machine that has become slower is noticed.
 MEMORY_S = 20.0
 #: The prediction counts as so many steps already made at its speed.
 NUM_PRIOR_STEPS = 2.0
-#: After so many reports a measurement says how far off the prediction was.
-NUM_REPORTS_NEEDED = 3
+#: A step's time is known well once the prediction counts for no more than this.
+SETTLED_SHARE = 0.05
 #: Epochs after which what followed an epoch has faded: a script may evaluate after every fifth only.
 MEMORY_EPOCHS = 10.0
 #: Batches of a job, besides those that its sizes have anyway, at which its speed is remembered.
@@ -32,12 +33,20 @@ class Measured(msgspec.Struct, kw_only=True):
     predicted_s: float  #: what was believed when the first report came
     time_s: float  #: faded sum of the time reported on, the prior's included
     steps: float  #: faded sum of the steps made in it
-    num_reports: int = 0
+    prior_steps: float = 0.0  #: of `steps`, those of the prediction
+    others: float | None = None  #: log(measured / trial run's) of the job's other sizes by then, if any
+    settled_s: float | None = None  #: what a step took when that was first known well
 
     @classmethod
-    def predicted(cls, step_s: float) -> Measured:
+    def predicted(cls, step_s: float, others: float | None = None) -> Measured:
         """The state before any report: a prior of `NUM_PRIOR_STEPS` steps at the predicted speed."""
-        return cls(predicted_s=step_s, time_s=NUM_PRIOR_STEPS * step_s, steps=NUM_PRIOR_STEPS)
+        return cls(
+            predicted_s=step_s,
+            time_s=NUM_PRIOR_STEPS * step_s,
+            steps=NUM_PRIOR_STEPS,
+            prior_steps=NUM_PRIOR_STEPS,
+            others=others,
+        )
 
     def add(self, step_s: float, num_steps: float) -> None:
         """Add `num_steps` steps of `step_s` seconds each; earlier reports decay with `MEMORY_S`."""
@@ -46,7 +55,7 @@ class Measured(msgspec.Struct, kw_only=True):
         counted_s = MEMORY_S * (1.0 - kept_share)  # the report's own beginning has faded by its end
         self.time_s = kept_share * self.time_s + counted_s
         self.steps = kept_share * self.steps + num_steps * counted_s / elapsed_s
-        self.num_reports += 1
+        self.prior_steps *= kept_share
 
     @property
     def step_s(self) -> float:
@@ -54,9 +63,14 @@ class Measured(msgspec.Struct, kw_only=True):
         return self.time_s / self.steps
 
     @property
-    def error(self) -> float | None:
-        """log(measured / predicted), > 0 where the belief was too fast; None while it is not settled."""
-        return math.log(self.step_s / self.predicted_s) if self.num_reports >= NUM_REPORTS_NEEDED else None
+    def measured_s(self) -> float:
+        """The same of the reports alone."""
+        return (self.time_s - self.prior_steps * self.predicted_s) / (self.steps - self.prior_steps)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a step's time is known well."""
+        return self.prior_steps <= SETTLED_SHARE * self.steps
 
 
 class Between(msgspec.Struct, kw_only=True):
@@ -92,6 +106,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
     noise_scale: float = math.inf
     seen_between: Between | None = None  #: takes the place of what a trial run has shown
+    kind: int = 0  #: of its estimates; see `estimate_errors`
+    carried_share: float = 1.0  #: by which the error of the sizes that were measured corrects the others
 
     def __post_init__(self) -> None:
         self._forget_answers()
@@ -148,6 +164,22 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         """
         return self._apart_s / self.curve.global_batch * batches.astype(np.float64)
 
+    def bases(self, workers: IntArray, hosts: IntArray | None = None) -> IntArray:
+        """(K,) what the estimate for each size is made from; see `estimate_errors`."""
+        if not (self.measured or self.at_batch or self.crossing):
+            return np.full(workers.shape, TRIAL)
+        on = np.ones_like(workers) if hosts is None else hosts
+        is_settled = map(self._is_settled, workers.tolist(), on.tolist())
+        return np.array([SAME_SIZE if settled else OTHER_SIZES for settled in is_settled], dtype=np.int64)
+
+    def _is_settled(self, size: int, num_hosts: int) -> bool:
+        """Whether the time of its steps at this size is known well, at any batch."""
+        if num_hosts > 1:
+            measured = self.crossing.get(num_hosts, {}).get(size)
+            return measured is not None and measured.settled_s is not None
+        tables = (self.measured, *self.at_batch.values())
+        return any(size in table and table[size].settled_s is not None for table in tables)
+
     def learn(
         self, num_workers: int, global_batch: int, step_s: float, num_steps: float, num_hosts: int = 1
     ) -> Measured | None:
@@ -167,7 +199,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         by_workers = self.measured if is_standing else self.at_batch.get(global_batch, {})
         if num_workers not in by_workers:
             sizes, batches = np.array([num_workers]), np.array([global_batch])
-            by_workers[num_workers] = Measured.predicted(float(self.batch_step_s(sizes, batches)[0]))
+            estimate_s = float(self.batch_step_s(sizes, batches)[0])
+            by_workers[num_workers] = Measured.predicted(estimate_s, self._mean_error())
         by_workers[num_workers].add(step_s, num_steps)
         if not is_standing:
             self.at_batch.pop(global_batch, None)
@@ -182,7 +215,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         by_workers = self.crossing.setdefault(num_hosts, {})
         workers, hosts = np.array([num_workers]), np.array([num_hosts])
         if num_workers not in by_workers:
-            by_workers[num_workers] = Measured.predicted(float(self.step_s(workers, hosts)[0]))
+            estimate_s = float(self.step_s(workers, hosts)[0])
+            by_workers[num_workers] = Measured.predicted(estimate_s, self._mean_crossing_error())
         at_batch_s = float(self.curve.step_s(workers, np.array([global_batch]), hosts)[0])
         share = at_batch_s / self.curve.one_step_s(num_workers, num_hosts)
         by_workers[num_workers].add(step_s / share, num_steps * share)
@@ -293,25 +327,33 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return worth(batches.astype(np.float64), self.curve.global_batch, self.noise_scale)
 
     def _crossing_ratio(self) -> float:
-        """The same of gangs on several hosts; if there was none, that of one host."""
+        """The same as `_ratio` of gangs on several hosts."""
         if self._known_crossing_ratio is None:
-            ratios = [
-                measured.step_s / self.curve.one_step_s(size, num_hosts)
-                for num_hosts, by_workers in self.crossing.items()
-                for size, measured in by_workers.items()
-            ]
-            self._known_crossing_ratio = _geometric_mean(np.array(ratios)) if ratios else self._ratio()
+            self._known_crossing_ratio = math.exp(self.carried_share * (self._mean_crossing_error() or 0.0))
         return self._known_crossing_ratio
 
+    def _mean_crossing_error(self) -> float | None:
+        """The same as `_mean_error` of gangs on several hosts; if there was none, that of one host."""
+        ratios = [
+            measured.step_s / self.curve.one_step_s(size, num_hosts)
+            for num_hosts, by_workers in self.crossing.items()
+            for size, measured in by_workers.items()
+        ]
+        return _mean_log(np.array(ratios)) if ratios else self._mean_error()
+
     def _ratio(self) -> float:
-        """Geometric mean of measured / predicted over all that was measured on one host; 1 if nothing was."""
-        if not (self.measured or self.at_batch):
-            return 1.0
+        """Steps of sizes that were not measured are taken to take so much longer than the trial run's."""
         if self._known_ratio is None:
-            sizes, batches, measured_s = zip(*self._points(), strict=True)
-            predicted_s = self.curve.step_s(np.array(sizes), np.array(batches))
-            self._known_ratio = _geometric_mean(np.array(measured_s) / predicted_s)
+            self._known_ratio = math.exp(self.carried_share * (self._mean_error() or 0.0))
         return self._known_ratio
+
+    def _mean_error(self) -> float | None:
+        """Mean of log(measured / trial run's) over all that was measured on one host; None: nothing was."""
+        if not (self.measured or self.at_batch):
+            return None
+        sizes, batches, measured_s = zip(*self._points(), strict=True)
+        trial_s = self.curve.step_s(np.array(sizes), np.array(batches))
+        return _mean_log(np.array(measured_s) / trial_s)
 
     def _points(self) -> list[tuple[int, int, float]]:
         """(workers, batch, seconds a step) of all that was measured."""
@@ -322,6 +364,6 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return points
 
 
-def _geometric_mean(ratios: FloatArray) -> float:
+def _mean_log(ratios: FloatArray) -> float:
     """`np.mean` would take longer than all the rest, and there are few."""
-    return math.exp(np.add.reduce(each(math.log, ratios)) / len(ratios))
+    return float(np.add.reduce(each(math.log, ratios)) / len(ratios))

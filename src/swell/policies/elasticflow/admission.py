@@ -14,7 +14,7 @@ from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.objective import Objective, bid_of
-from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, need_of, takers_of
+from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
 from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
@@ -151,6 +151,6 @@ def _bisect(accepts: Callable[[int], bool], refused: int, accepted: int) -> int:
 def _last_resort_s(planner: PromisePlanner, levels: Levels, kept: Promises, row: int) -> int:
     """Enough for the job alone at its peak after every plan has ended."""
     top = levels.num[row] - 1
-    alone_s = need_of(planner.snapshot)[row] / levels.rates[row, top] + levels.start_s[row, top]
+    alone_s = planner.snapshot.remaining_steps[row] / levels.safe_rates[row, top] + levels.start_s[row, top]
     others_s = kept.plans.end_s[kept.rows].max(initial=0.0)
     return math.ceil(float(others_s + alone_s)) + 1

@@ -10,7 +10,6 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.snapshot import Memory, Snapshot
-from swell.policies.elasticflow.promises import need_of
 from swell.policies.levels import Levels
 
 #: Newcomers that are remembered: enough for a share of them to mean something, few enough to follow the day.
@@ -86,8 +85,8 @@ def least_device_s(
     """
     until_s = (snapshot.deadline_s[rows] - snapshot.now_s)[:, None] if within_s is None else within_s
     is_level = np.arange(levels.highest) < levels.num[rows, None]
-    rates = np.where(is_level, levels.rates[rows], 1.0)
-    lasts_s = need_of(snapshot)[rows, None] / rates + levels.start_s[rows]
+    rates = np.where(is_level, levels.safe_rates[rows], 1.0)
+    lasts_s = snapshot.remaining_steps[rows, None] / rates + levels.start_s[rows]
     device_s = np.where(is_level & (lasts_s <= until_s), levels.devices[rows] * lasts_s, np.inf)
     least: FloatArray = device_s.min(axis=1, initial=np.inf)
     return least

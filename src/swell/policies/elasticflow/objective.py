@@ -12,7 +12,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand, least_device_s
-from swell.policies.elasticflow.promises import Promises, need_of
+from swell.policies.elasticflow.promises import Promises
 from swell.policies.levels import Levels
 
 #: Sums are not exact: more by less than this share is no more.
@@ -99,9 +99,9 @@ def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> Fl
     """(n,) device-seconds that each promised job needs at the highest level of its plan, in their order."""
     rows = promises.rows
     level = np.maximum(promises.plans.top[rows], 1) - 1
-    devices, rates = levels.devices[rows, level], levels.rates[rows, level]
+    devices, rates = levels.devices[rows, level], levels.safe_rates[rows, level]
     price = np.divide(devices, rates, out=np.zeros(len(rows)), where=rates > 0)
-    need: FloatArray = need_of(snapshot)[rows] * price
+    need: FloatArray = snapshot.remaining_steps[rows] * price
     return need
 
 

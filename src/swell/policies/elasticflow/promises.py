@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.model.options import NO_FASTER_SHARE
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
@@ -51,18 +52,13 @@ class Promises:
         return self.plans.grade
 
 
-def need_of(snapshot: Snapshot) -> FloatArray:
-    """(J,) steps to plan for: what remains, and more by as much as rates have proved too high."""
-    return snapshot.remaining_steps * (1.0 + snapshot.margin_share)
-
-
 def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
     """What each job needs until its deadline, and what its changes cost."""
     is_bound = snapshot.is_pinned & (levels.held > 0) & (snapshot.idle_s > 0.0)
     is_no_level = (snapshot.held_workers != levels.workers_at(levels.held)) & ~is_bound
     return Takers(
         devices=levels.devices,
-        rates=levels.rates,
+        rates=_ascending(levels),
         # A gang that is to stop may be kept as it is: then its next start is a resize.
         start_s=np.where(
             levels.held[:, None] > 0, np.maximum(levels.start_s, levels.resize_s), levels.start_s
@@ -72,9 +68,26 @@ def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
         held=np.where(is_no_level, NO_LEVEL, levels.held),
         idle_s=snapshot.idle_s.copy(),
         is_bound=is_bound,
-        work=np.stack([need_of(snapshot) + 1.0, snapshot.remaining_steps], axis=1),  # no step is cut in two
+        work=_work(snapshot, levels),
         until_s=snapshot.deadline_s - snapshot.now_s,
     )
+
+
+def _ascending(levels: Levels) -> FloatArray:
+    """(J, L) rates to count on: those of a smaller level, at least, for no job has to take a larger one."""
+    if levels.safe_rates is levels.rates:
+        return levels.rates
+    slightly_faster = 1.0 + NO_FASTER_SHARE * np.arange(levels.highest)
+    rates: FloatArray = np.maximum.accumulate(levels.safe_rates, axis=1) * slightly_faster
+    return rates
+
+
+def _work(snapshot: Snapshot, levels: Levels) -> FloatArray:
+    """(J, 2) steps: what remains, and one, for none is cut in two; and, at rates that have a margin already,
+    as much less as makes up for that of the size that is known best.
+    """
+    steps = snapshot.remaining_steps
+    return np.stack([steps + 1.0, steps / (1.0 + levels.least_margin_share)], axis=1)
 
 
 def all_free(snapshot: Snapshot) -> GroupedProfile:
