@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
@@ -9,10 +11,19 @@ from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.throughput.belief import FittedBelief
+from swell.throughput.estimate_errors import EstimateErrors
 
 
-def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> PlatformCore:
-    """A head that knows nothing yet. Raises UnknownPolicy."""
+def new_core(
+    policy: str = DEFAULT_POLICY,
+    settings: Settings | None = None,
+    new_errors: Callable[[float], EstimateErrors] = EstimateErrors,
+) -> PlatformCore:
+    """A head that knows nothing yet. Raises UnknownPolicy.
+
+    Args:
+        new_errors: makes what margins of promises are learnt from, of the quantile that they are.
+    """
     settings = settings or Settings()
     policies = {name: new_policy(name, settings.parameters_of(name)) for name in POLICIES}
     if policy not in policies:
@@ -20,6 +31,6 @@ def new_core(policy: str = DEFAULT_POLICY, settings: Settings | None = None) -> 
 
     def of_kind() -> Core:
         planner = Planner(policies[policy], BestFitPlacer(), policies)
-        return Core(planner, FittedBelief(settings.estimate_quantile), settings.core)
+        return Core(planner, FittedBelief(new_errors(settings.estimate_quantile)), settings.core)
 
     return PlatformCore(of_kind)

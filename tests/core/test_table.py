@@ -96,7 +96,9 @@ def _options(record: JobRecord) -> JobOptions:
     """The more it holds the fewer it has, and the faster they are."""
     sizes = SIZES[len(record.gang.held) :]
     rates = (1.0 + len(record.gang.held)) * sizes.astype(np.float64)
-    return JobOptions(sizes, 64 * sizes, rates, sizes % len(MARGINS), one_worker_per_s=5.0 + len(record.gang.held))
+    return JobOptions(
+        sizes, 64 * sizes, rates, sizes % len(MARGINS), one_worker_per_s=5.0 + len(record.gang.held)
+    )
 
 
 def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:

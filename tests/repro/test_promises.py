@@ -15,8 +15,7 @@ from swell.repro import promise_cells, promises
 from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_findings import findings_of, scores_of
 from swell.repro.promise_inputs import INPUTS, PromiseInput, first_from, rate_per_s
-from swell.repro.promise_noise import noise_findings_of
-from swell.repro.promises import OURS, SHARES, CellRuns, Compared, cells_of, chosen_inputs
+from swell.repro.promises import OURS, CellRuns, Compared, cells_of, chosen_inputs
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
@@ -139,17 +138,6 @@ def test_a_difference_that_is_forgiven_is_none() -> None:
     findings = findings_of(_found(soft=0.6, edf=0.604, elasticflow=0.6, chronus=0.599), 0)
     assert "as many, within 0.005, on tiny; fewer on none." in findings.notes[0]
     assert "as many, within 0.005, on tiny; fewer on none." in findings.notes[1]
-
-
-def test_noise_and_errors_of_profiles_are_told_apart(data: Path) -> None:
-    findings = noise_findings_of(CellRuns(cells=cells(data)).with_noise([TINY]), 0)
-    assert [row[1:3] for row in findings.tables[0].rows] == sorted(
-        [*((share, 0.0) for share in SHARES), *((0.0, share) for share in SHARES[1:])]
-    )
-    (panel,) = findings.charts[0].panels
-    assert {series.label for series in panel.series} == {
-        f"{what}: {of}" for what in ("met", "broken, of those made") for of in ("noise", "profile error")
-    }
 
 
 def test_refused_jobs_of_gates_are_tried_without_a_promise_too() -> None:

@@ -106,6 +106,7 @@ def test_the_carried_share_is_a_share_and_what_is_saved_goes_on_the_same(
     pool = EstimateErrors()
     for number, (others, error) in enumerate(pairs):
         pool.note(SizeError(str(number % 7), 1 + number % 3, error, basis=number % NUM_BASES, others=others))
-    again = EstimateErrors(pool.errors)
+    again = EstimateErrors()
+    again.restore(pool.errors)
     assert 0.0 <= pool.carried_share <= 1.0
     assert again.carried_share == pool.carried_share and again.margins.tolist() == pool.margins.tolist()

@@ -51,7 +51,7 @@ def promises(
     ] = None,
     html: Html = None,
 ) -> None:
-    """Compare all policies by the deadlines that they meet, and elasticflow with noise.
+    """Compare all policies by the deadlines that they meet.
 
     Inputs are those of ElasticFlow's evaluation, stretches of Philly's log, and made-up logs. Each run is
     remembered in --out for as long as neither the program nor its input changes. Exit status 1: elasticflow
@@ -61,9 +61,8 @@ def promises(
     from swell.repro import findings_store
     from swell.repro.promise_cells import Cells
     from swell.repro.promise_findings import findings_of
-    from swell.repro.promise_noise import noise_findings_of
     from swell.repro.promise_page import PAPER
-    from swell.repro.promises import NOISY_INPUTS, CellRuns, all_policies, chosen_inputs
+    from swell.repro.promises import CellRuns, all_policies, chosen_inputs
 
     inputs = chosen_inputs(_names(only))
     missing = [
@@ -86,23 +85,19 @@ def promises(
     )
     with writing("--out", out):
         compared = runs.compare(inputs, policy_names(policy) if policy else all_policies())
-        noisy = runs.with_noise([on for on in inputs if on.name in NOISY_INPUTS])
-    all_findings = [findings_of(compared, seed)]
-    if noisy.inputs:
-        all_findings.append(noise_findings_of(noisy, seed))
-    for findings in all_findings:
-        show_findings(findings)
-        with writing("--out", out):
-            files = findings_store.write(findings, out)
-        for file in files:
-            note(f"wrote {file}")
+    findings = findings_of(compared, seed)
+    show_findings(findings)
+    with writing("--out", out):
+        files = findings_store.write(findings, out)
+    for file in files:
+        note(f"wrote {file}")
     if docs is not None:
         with writing("--docs", docs):
-            files = findings_store.write_page(PAPER, all_findings, docs)
+            files = findings_store.write_page(PAPER, [findings], docs)
         for file in files:
             note(f"wrote {file}")
-    report.write(PAPER.title, PAPER.introduction, all_findings)
-    if any(findings.missed for findings in all_findings):
+    report.write(PAPER.title, PAPER.introduction, [findings])
+    if findings.missed:
         raise typer.Exit(1)
 
 

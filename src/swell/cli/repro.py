@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli import fidelity, promises
+from swell.cli import fidelity, margins, promises
 from swell.cli.command_line import command_line
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
@@ -77,6 +77,7 @@ def begin(context: typer.Context) -> None:
 
 app.command()(fidelity.fidelity)
 app.command()(promises.promises)
+app.command()(margins.margins)
 
 
 @app.command()

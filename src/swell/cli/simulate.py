@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ def simulate(
     files = SimulationFiles(json=json, jobs=jobs, plot=plot, html=html, stories=stories)
     files.check_files(file for file in (trace, pool, pool_nodes) if file is not None)
     log = _read(trace, format, strict, len(names), files)
-    workload, scenario = _set_up(log, profiles, rules, conditions)
+    workload, scenario = _set_up(log, profiles, rules, conditions, settings.checkpoint_interval_s)
     files.check_folders()
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions)
@@ -187,7 +188,9 @@ def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: S
     return log
 
 
-def _set_up(log: Log, profiles: str, rules: Rules, conditions: Conditions) -> tuple[Workload, Scenario]:
+def _set_up(
+    log: Log, profiles: str, rules: Rules, conditions: Conditions, checkpoint_interval_s: float
+) -> tuple[Workload, Scenario]:
     from swell.sim.profiles.load import load
     from swell.sim.stage import set_up
     from swell.sim.traces.fill import fill as fill_trace
@@ -196,7 +199,9 @@ def _set_up(log: Log, profiles: str, rules: Rules, conditions: Conditions) -> tu
     workload = fill_trace(log, profile_set, rules)
     for line in workload.left_out():
         warn(f"left out: {line}")
-    return workload, set_up(workload, profile_set, conditions)
+    scenario = set_up(workload, profile_set, conditions)
+    timings = replace(scenario.timings, checkpoint_interval_s=checkpoint_interval_s)
+    return workload, replace(scenario, timings=timings)
 
 
 def _check_room(log: Log, num_runs: int, is_logged: bool) -> None:

@@ -55,6 +55,7 @@ class CoreSettings:
     min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
     yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
+    checkpoint_interval_s: float = 30.0  #: of running jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +338,8 @@ class Core:
                 state.reclaims.per_node_s(state.now_s),
             ),
             quota_devices(state.quotas, state.tenants.codes, usable.num_devices),
+            usable.cluster.owned_widths,
+            self._settings.checkpoint_interval_s,
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)

@@ -194,6 +194,8 @@ class JobTable:
         policy: PolicyState,
         lent: Lent = NOTHING_LENT,
         quota_devices: IntArray | None = None,
+        owned_widths: tuple[int, ...] = (),
+        checkpoint_interval_s: float = 0.0,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         self._write_due()
@@ -215,6 +217,8 @@ class JobTable:
             min_hold_s=min_hold_s,
             quota_devices=quota_devices,
             num_borrowed=lent.num_borrowed,
+            owned_widths=owned_widths,
+            checkpoint_interval_s=checkpoint_interval_s,
             reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,
             memory=policy.memory,

@@ -90,6 +90,12 @@ class Cluster(msgspec.Struct, frozen=True, dict=True):
             (width, None if place == len(counts) else num) for place, (width, num) in enumerate(counts, 1)
         )
 
+    @cached_property
+    def owned_widths(self) -> tuple[int, ...]:
+        """Devices of each owned node, the widest first."""
+        widths = (len(node.devices) for node in self.nodes if not node.is_borrowed)
+        return tuple(sorted(widths, reverse=True))
+
     def has_node(self, name: str) -> bool:
         return any(node.name == name for node in self.nodes)
 

@@ -101,6 +101,8 @@ class Snapshot:
     #: any number; None: no tenant that has jobs here has a quota
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
+    owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
+    checkpoint_interval_s: float = 0.0  #: training of so long may be lost with the last worker of a gang
     num_left_idle: int = (
         0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores
     )

@@ -37,6 +37,7 @@ SOURCES = (
     "arrays.py",
     "compiled.py",
     "settings.py",
+    "repro/margin_cells.py",
     "repro/promise_inputs.py",
 )
 
@@ -47,8 +48,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: str
     policy: str
     refused: AfterRefusal = AfterRefusal.END
-    noise_share: float = 0.0
-    profile_error_share: float = 0.0
 
     @property
     def label(self) -> str:
@@ -109,8 +108,6 @@ class Cells:
         conditions = Conditions(
             nodes=nodes,
             devices_per_node=devices,
-            noise_share=cell.noise_share,
-            profile_error_share=cell.profile_error_share,
             seed=self.seed,
             refused=cell.refused,
         )

@@ -1,4 +1,4 @@
-"""Which policy meets how many deadlines, on published logs and on made-up ones, without noise and with it."""
+"""Which policy meets how many deadlines, on published logs and on made-up ones."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ REFUSING = (OURS, "elasticflow_count", *GATES)
 MOST_TIMES, LEAST_LIMIT_S = 5.0, 20.0
 #: What ours may take; how long that is is not known before.
 OURS_LIMIT_S = 3_600.0
-#: Standard deviations of true rates around believed ones (noise), and of measured ones around true ones.
-SHARES = (0.0, 0.05, 0.1, 0.2)
-NOISY_INPUTS = ("6b-8x8", "made-20min-0.8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +52,8 @@ class CellRuns:
     watch: Watch = unwatched
 
     def compare(self, inputs: Sequence[PromiseInput], policies: Sequence[str]) -> Compared:
-        """Without noise. Raises InvalidInput, OSError."""
-        return self._all(inputs, [cell for on in inputs for cell in cells_of(on, policies)])
-
-    def with_noise(self, inputs: Sequence[PromiseInput]) -> Compared:
-        """Ours, with noise and without errors of profiles, and the other way round."""
-        return self._all(inputs, [cell for on in inputs for cell in noisy_cells(on)])
-
-    def _all(self, inputs: Sequence[PromiseInput], cells: Sequence[Cell]) -> Compared:
+        """Raises InvalidInput, OSError."""
+        cells = [cell for on in inputs for cell in cells_of(on, policies)]
         by_name, outcomes, num_missing = {on.name: on for on in inputs}, dict[Cell, CellOutcome](), 0
         for cell in sorted(cells, key=_rank):
             on = by_name[cell.input]
@@ -96,13 +87,6 @@ def cells_of(on: PromiseInput, policies: Sequence[str]) -> Iterator[Cell]:
         yield Cell(input=on.name, policy=policy)
         if policy in REFUSING:
             yield Cell(input=on.name, policy=policy, refused=AfterRefusal.SOFT)
-
-
-def noisy_cells(on: PromiseInput) -> Iterator[Cell]:
-    for share in SHARES:
-        yield Cell(input=on.name, policy=OURS, noise_share=share)
-    for share in SHARES[1:]:
-        yield Cell(input=on.name, policy=OURS, profile_error_share=share)
 
 
 def chosen_inputs(names: Sequence[str]) -> tuple[PromiseInput, ...]:

@@ -63,7 +63,7 @@ class GangTimings:
     exit_more_s: float = 0.0  #: for each further one beside it
     notice_s: float = 0.0  #: from the loss of a node, whose workers train no more, until anyone hears of it
     grain_steps: float = 0.0  #: gangs change and report after so many steps; 0: at any moment
-    checkpoint_interval_s: float = 1800.0  #: what is done since the last one is lost with the last worker
+    checkpoint_interval_s: float = 30.0  #: what is done since the last one is lost with the last worker
     #: Between two reports of a gang, once it has trained so long at its size; inf: it only reports pauses,
     #: which is enough where belief is truth.
     report_s: float = math.inf

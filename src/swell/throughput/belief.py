@@ -15,7 +15,6 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
 from swell.throughput.estimate_errors import (
-    KEPT_SHARE,
     NUM_BASES,
     OTHER_SIZES,
     SAME_SIZE,
@@ -49,20 +48,19 @@ class FittedBelief:
     A size past the peak of its curve keeps its lower rate: it is for the policy to stop at the peak.
 
     Args:
-        kept_share: of estimates that are to be no more wrong than `margins` say.
+        errors: what margins are learnt from; without any that were noted yet.
 
     References: ElasticFlow, section 5, "Throughput profiling".
     Deviates: also learns how far its own predictions were off, which the paper leaves out; a promise
         is planned with that margin.
     """
 
-    def __init__(self, kept_share: float = KEPT_SHARE) -> None:
-        self._kept_share = kept_share
+    def __init__(self, errors: EstimateErrors | None = None) -> None:
         self._state = BeliefState()
         # Worked out from the state when asked for.
         self._tables: dict[str, BatchTable] = {}
         self._best: dict[str, tuple[IntArray, bytes, FloatArray, IntArray]] = {}
-        self._errors = EstimateErrors((), kept_share)
+        self._errors = errors or EstimateErrors()
         #: By what they say: many jobs train the same model, and a curve remembers what it was asked.
         self._curves: WeakValueDictionary[bytes, Curve] = WeakValueDictionary()
 
@@ -237,4 +235,4 @@ class FittedBelief:
         for job in self._state.jobs.values():
             job.share(self._shared(job.curve))
         self._tables, self._best = {}, {}
-        self._errors = EstimateErrors(self._state.errors, self._kept_share)
+        self._errors.restore(self._state.errors)

@@ -25,10 +25,10 @@ NUM_ERRORS = 256
 PRIOR_MARGINS = (0.1, 0.1, 0.02)
 PRIOR_WEIGHT = 1.0
 #: To a kind's own errors, those of all kinds together count as so many.
-PLATFORM_WEIGHT = 40.0
+PLATFORM_WEIGHT = 20.0
 LARGEST_MARGIN = 1.0
 #: Of estimates that are to be no more wrong than the margin says.
-KEPT_SHARE = 0.98
+KEPT_SHARE = 0.97
 
 #: Sum of squared errors for which "other sizes are wrong by the same" counts before anything was measured.
 CARRIED_WEIGHT = 0.02
@@ -67,14 +67,17 @@ class EstimateErrors:
     (`carried_share`): a slow machine slows all sizes, a curve of the wrong shape does not.
 
     Args:
-        errors: oldest first.
         kept_share: of estimates that are to be no more wrong than the margin says.
 
     References: quantiles with a prior as split conformal prediction has them, Papadopoulos et al. 2002.
     """
 
-    def __init__(self, errors: Iterable[SizeError] = (), kept_share: float = KEPT_SHARE) -> None:
+    def __init__(self, kept_share: float = KEPT_SHARE) -> None:
         self._kept_share = kept_share
+        self.restore(())
+
+    def restore(self, errors: Iterable[SizeError]) -> None:
+        """Remember these alone, oldest first."""
         self._errors = [dict[tuple[str, int, int], SizeError]() for _ in range(NUM_BASES)]
         for error in errors:
             self._errors[error.basis][_key(error)] = error

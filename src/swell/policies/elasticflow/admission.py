@@ -14,30 +14,32 @@ from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.objective import Objective, bid_of
-from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
+from swell.policies.elasticflow.promises import PromisePlanner, Promises
+from swell.policies.elasticflow.reserve import keep_promises
 from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
-from swell.policies.order import by_arrival, by_deadline
+from swell.policies.order import by_arrival
 from swell.policies.refusing import LazyRefusals
+
+NO_RESERVE = "the promises that were made could not survive the loss of another node"
 
 
 def admit(
-    snapshot: Snapshot, levels: Levels, objective: Objective | None = None
+    snapshot: Snapshot, levels: Levels, objective: Objective | None = None, survive_nodes: int = 0
 ) -> tuple[PromisePlanner, Promises, LazyRefusals, RecentDemand]:
     """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
 
     Args:
         objective: which of those that fit are worth it; None: all are.
+        survive_nodes: how many nodes may be lost at one time without breaking a promise.
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
-    promised = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
-    planner = PromisePlanner(snapshot, takers_of(snapshot, levels), all_free(snapshot))
-    kept = planner.keep(remembered(snapshot, levels), promised)
+    planner, kept, has_reserve = keep_promises(snapshot, levels, remembered(snapshot, levels), survive_nodes)
     refusals = LazyRefusals()
     newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
-    gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers))
+    gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers), has_reserve)
     for row in newcomers.tolist():
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
         trial, objection = gate.weigh(kept, row, _place_of(snapshot, row, kept.rows), until_s)
@@ -56,6 +58,7 @@ class _Gate:
     levels: Levels
     objective: Objective | None
     demand: RecentDemand
+    has_reserve: bool  #: else nobody is promised anything
 
     def weigh(
         self, kept: Promises, row: int, place: int, until_s: float, is_in_gaps: bool = False
@@ -65,6 +68,8 @@ class _Gate:
         Args:
             is_in_gaps: no other plan may change.
         """
+        if not self.has_reserve:
+            return None, NO_RESERVE
         try_it = self.planner.in_gaps if is_in_gaps else self.planner.with_newcomer
         trial = try_it(kept, row, place)
         if trial is None or self.objective is None:
@@ -108,9 +113,9 @@ def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
     answer is tried by the admission itself. (Progressive filling is not quite monotone in the deadline: a
     still earlier one that fits by luck may be missed.)
 
-    Returns None if the job has no size that fits on the cluster.
+    Returns None if the job has no size that fits on the cluster, or no promise is made at all.
     """
-    if gate.levels.num[row] == 0:
+    if gate.levels.num[row] == 0 or not gate.has_reserve:
         return None
     trial_gate, snapshot = gate.with_own_deadlines(), gate.planner.snapshot
     now_s = snapshot.now_s

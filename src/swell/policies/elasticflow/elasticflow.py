@@ -43,6 +43,15 @@ SmallShare = Annotated[
         "refused for its size.",
     ),
 ]
+SurviveNodes = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0,
+        le=1000,
+        description="Nodes that may be lost at one time without breaking a promise. More deadlines are "
+        "refused for it.",
+    ),
+]
 
 
 class ElasticFlow(Policy):
@@ -78,6 +87,7 @@ class ElasticFlow(Policy):
         plans are kept from one decision to the next, and made anew where they do not hold; a newcomer is
         tried in the gaps they leave, and with all plans as late and as early as can be;
         a refusal names a deadline that would be accepted;
+        promises survive the loss of `survive_nodes` nodes (`reserve.keep_promises`);
         a promise that can no longer be kept is never dropped (`promises.PromisePlanner.keep` says when it is
         served in its turn, and when behind those that can);
         best-effort and soft jobs enter Algorithm 2 at their smallest size, because from nothing at all
@@ -89,6 +99,7 @@ class ElasticFlow(Policy):
     counts_quotas = True
     crowded_share: CrowdedShare = 0.6
     small_share: SmallShare = 0.4
+    survive_nodes: SurviveNodes = 0.0
 
     def _objective(self) -> Objective | None:
         """Which of the deadlines that could be kept are promised; None: all."""
@@ -96,7 +107,9 @@ class ElasticFlow(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
-        planner, promises, refusals, demand = admit(snapshot, levels, self._objective())
+        planner, promises, refusals, demand = admit(
+            snapshot, levels, self._objective(), int(self.survive_nodes)
+        )
         queue = _queue(snapshot, levels, planner, promises, refusals)
         shares = share(snapshot, levels, planner, promises, queue, refusals)
         return Allocation(

@@ -1,0 +1,294 @@
+"""One log, one way in which the truth differs from estimates, one way to choose margins: what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from swell.repro.elasticflow import A100
+from swell.repro.log_cases import head_settings
+from swell.repro.promise_cells import digest_of, program_digest
+from swell.repro.promise_inputs import PHILLY, PromiseInput, first_from, rate_per_s
+from swell.scheduler import new_core
+from swell.sim.job import SimJob, Slowdown
+from swell.sim.metrics import metrics_of
+from swell.sim.profiles.load import load
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.several import Remade
+from swell.sim.simulate import Scenario, simulate
+from swell.sim.stage import REPORT_S, Conditions, set_up
+from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
+from swell.sim.traces.entry import Trace
+from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.read import read
+from swell.sim.traces.workload import Workload
+from swell.throughput.estimate_errors import (
+    KEPT_SHARE,
+    NUM_BASES,
+    NUM_KINDS,
+    EstimateErrors,
+    SizeError,
+    class_of,
+)
+
+#: Quantiles whose margins are compared with the errors that came after them.
+QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
+#: With wrong shapes: a model's larger sizes are faster by up to this exponent, or slower by twice as much.
+MOST_BEND = 0.1
+#: With speeds that fall: so many jobs become so much slower, at a moment of their run that is drawn.
+FALLING_SHARE, FALLEN_FACTOR = 0.1, 0.8
+DAY_S = 86_400.0
+NUM_MADE = 1_800
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """How speeds differ from estimates.
+
+    Args:
+        noise_share: standard deviation of the logarithm of each job's speed at each size.
+        most_share: of promises that may be broken; None: no bar is set.
+    """
+
+    name: str
+    noise_share: float
+    most_share: float | None = None
+    alter: Callable[[SimJob, np.random.Generator], SimJob] | None = None
+
+
+def _bent(job: SimJob, generator: np.random.Generator) -> SimJob:
+    """By its model: all jobs of one are wrong in the same way."""
+    of_model = np.random.default_rng(zlib.crc32(job.model.encode()))
+    return replace(job, speed=job.speed.scaled(MOST_BEND * (1.0 - 3.0 * float(of_model.random()))))
+
+
+def _falling(job: SimJob, generator: np.random.Generator) -> SimJob:
+    falls, at_share = generator.random(2).tolist()
+    if falls >= FALLING_SHARE:
+        return job
+    return replace(job, slowdown=Slowdown(at_share * job.num_steps, FALLEN_FACTOR))
+
+
+TRUTHS = (
+    Truth(name="exact", noise_share=0.0, most_share=0.0),
+    Truth(name="noise .05", noise_share=0.05, most_share=1 / 1000),
+    Truth(name="noise .1", noise_share=0.1),
+    Truth(name="noise .2", noise_share=0.2, most_share=1 / 300),
+    Truth(name="wrong shapes", noise_share=0.05, alter=_bent),
+    Truth(name="falling speeds", noise_share=0.05, alter=_falling),
+)
+#: The same margin for every estimate: what margins that are learnt are compared with.
+FIXED_MARGINS = (0.0, 0.05, 0.1, 0.2, 0.4)
+
+
+class MarginCell(msgspec.Struct, frozen=True, kw_only=True):
+    input: str
+    truth: str
+    margin: float | None  #: of every estimate; None: learnt
+
+
+class MarginOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    num_jobs: int
+    met: int  #: deadlines
+    promised: int
+    broken: int  #: promises
+    #: by quantile: estimates that were no more wrong than its margin, which is learnt from those before
+    kept: tuple[int, ...] = (0,) * len(QUANTILES)
+    estimates: int = 0
+    cpu_s: float
+
+
+class FixedMargin(EstimateErrors):
+    """The same margin, whatever was measured."""
+
+    def __init__(self, margin_share: float, kept_share: float) -> None:
+        super().__init__(kept_share)
+        self._fixed = np.full(NUM_KINDS * NUM_BASES, margin_share)
+        self._fixed.setflags(write=False)
+
+    @property
+    def margins(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        return self._fixed
+
+
+@dataclass
+class Calibration:
+    """Counts the errors that each quantile's margin covered when they came."""
+
+    kept: list[int] = field(default_factory=lambda: [0] * len(QUANTILES))
+    num: int = 0
+    pools: list[EstimateErrors] = field(
+        default_factory=lambda: [EstimateErrors(share) for share in QUANTILES]
+    )
+
+    def note(self, error: SizeError) -> None:
+        """Of a first error at its size; a later one of the same size takes its place."""
+        first = self.pools[0]
+        is_new = first.error_of(error.job_id, error.num_workers, error.num_hosts, error.basis) is None
+        self.num += is_new
+        wrong_by = error.error - first.carried_share * error.others
+        for place, pool in enumerate(self.pools):
+            margin_share = float(pool.margins[class_of(error.kind, error.basis)])
+            self.kept[place] += is_new and wrong_by <= math.log1p(margin_share) + 1e-9
+            pool.note(error)
+
+
+class Watched(EstimateErrors):
+    """Margins that are learnt, and how well they would have been at other quantiles."""
+
+    def __init__(self, calibration: Calibration, kept_share: float) -> None:
+        super().__init__(kept_share)
+        self._calibration = calibration
+
+    def note(self, error: SizeError) -> None:
+        self._calibration.note(error)
+        super().note(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginCells:
+    """Runs cells, or remembers them for as long as neither program nor input changes.
+
+    Args:
+        folder: a file for each cell.
+    """
+
+    data: Path
+    folder: Path
+    seed: int = 0
+
+    def known(self, cell: MarginCell, on: PromiseInput) -> MarginOutcome | None:
+        file = self._file(cell, on)
+        return msgspec.json.decode(file.read_bytes(), type=MarginOutcome) if file.exists() else None
+
+    def run(self, cell: MarginCell, on: PromiseInput) -> MarginOutcome:
+        """Raises InvalidInput, OSError."""
+        begun_s, truth = time.process_time(), next(one for one in TRUTHS if one.name == cell.truth)
+        scenario, calibration = self._scenario(truth, on), Calibration()
+        watched = partial(Watched, calibration) if cell.margin is None else partial(FixedMargin, cell.margin)
+        metrics = metrics_of(
+            simulate(new_core("elasticflow", head_settings(), watched), scenario, with_offers=False)
+        )
+        num_jobs = len(scenario.jobs)
+        outcome = MarginOutcome(
+            num_jobs=num_jobs,
+            met=round((metrics.deadline_satisfaction or 0.0) * num_jobs),
+            promised=metrics.admitted,
+            broken=metrics.admitted_late,
+            kept=tuple(calibration.kept),
+            estimates=calibration.num,
+            cpu_s=time.process_time() - begun_s,
+        )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file(cell, on).write_bytes(msgspec.json.encode(outcome))
+        return outcome
+
+    def _scenario(self, truth: Truth, on: PromiseInput) -> Scenario:
+        nodes, devices = on.cluster
+        conditions = Conditions(
+            nodes=nodes,
+            devices_per_node=devices,
+            noise_share=truth.noise_share,
+            seed=self.seed,
+            report_s=REPORT_S,
+        )
+        scenario = set_up(
+            _workload(on, self.data, self.seed), _profiles(str(self.data / on.profiles)), conditions
+        )
+        if (alter := truth.alter) is None:
+            return scenario
+        jobs, seed = scenario.jobs, self.seed
+
+        def altered() -> Iterator[SimJob]:
+            for index, job in enumerate(jobs):
+                yield alter(job, np.random.default_rng([seed, index, zlib.crc32(truth.name.encode())]))
+
+        return replace(scenario, jobs=Remade(len(jobs), altered))
+
+    def _file(self, cell: MarginCell, on: PromiseInput) -> Path:
+        what = msgspec.json.encode((cell, on.cluster, on.profiles, self.seed, KEPT_SHARE)).decode()
+        files = (digest_of(self.data / name) for name in on.files)
+        key = hashlib.sha256("\n".join([program_digest(), what, *files]).encode()).hexdigest()
+        return self.folder / f"{key[:24]}.json"
+
+
+@cache
+def _profiles(folder: str) -> ProfileSet:
+    return load(folder)
+
+
+@cache
+def _workload(on: PromiseInput, data: Path, seed: int) -> Workload:
+    return on.workload(data, _profiles(str(data / on.profiles)), seed)
+
+
+RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"
+
+
+def _seen(
+    name: str, title: str, file: str, cluster: tuple[int, int], day: int, num_jobs: int
+) -> PromiseInput:
+    def trace(data: Path, seed: int) -> Trace:
+        return first_from(read(data / file), day * DAY_S, num_jobs)
+
+    return PromiseInput(
+        name=name, title=title, files=(file, A100), profiles=A100, cluster=cluster, trace=trace
+    )
+
+
+def _made(number: int, median_s: float, load: float, nodes: int, told: str) -> PromiseInput:
+    def trace(data: Path, seed: int) -> Trace:
+        demand = Demand(median_s=median_s)
+        mean_per_s = rate_per_s(demand, load, 8 * nodes)
+        return generate(_arrivals(told, mean_per_s), NUM_MADE, demand, 100 * seed + number)
+
+    return PromiseInput(
+        name=f"made-{number}",
+        title=f"{NUM_MADE:,} made-up jobs {told}, median {median_s:g} s, load {load:g}, on {nodes}x8",
+        files=(A100,),
+        profiles=A100,
+        cluster=(nodes, 8),
+        trace=trace,
+    )
+
+
+def _arrivals(told: str, mean_per_s: float) -> Arrivals:
+    if told == BURSTS:
+        return Bursty(high_per_s=1.6 * mean_per_s, low_per_s=0.4 * mean_per_s, phase_s=40 / mean_per_s)
+    if told == WAVES:
+        return Diurnal(mean_per_s=mean_per_s, period_s=200 / mean_per_s)
+    return Poisson(mean_per_s)
+
+
+_TRACES = "elasticflow/traces/"
+LOGS: Sequence[PromiseInput] = (
+    _seen("195-16x8", "195 jobs on 16x8", f"{_TRACES}195job.csv", (16, 8), 0, 195),
+    _seen("195-4x8", "195 jobs on 4x8", f"{_TRACES}195job.csv", (4, 8), 0, 195),
+    _seen("1000-16x8", "1,000 jobs on 16x8", f"{_TRACES}1000job_1500lam.csv", (16, 8), 0, 1_000),
+    _seen("philly-75", "Philly's log, 1,500 jobs from day 75 on, on 8x8", PHILLY, (8, 8), 75, 1_500),
+    _seen("philly-90", "Philly's log, 1,500 jobs from day 90 on, on 12x8", PHILLY, (12, 8), 90, 1_500),
+    _seen("philly-105", "Philly's log, 1,500 jobs from day 105 on, on 32x8", PHILLY, (32, 8), 105, 1_500),
+    _made(1, 30.0, 0.3, 8, RANDOM),
+    _made(2, 30.0, 0.8, 4, BURSTS),
+    _made(3, 120.0, 2.0, 8, RANDOM),
+    _made(4, 300.0, 0.7, 16, WAVES),
+    _made(5, 600.0, 1.0, 8, BURSTS),
+    _made(6, 1_200.0, 0.5, 4, WAVES),
+    _made(7, 1_200.0, 1.5, 8, RANDOM),
+    _made(8, 3_600.0, 0.8, 8, WAVES),
+    _made(9, 3_600.0, 0.6, 16, BURSTS),
+    _made(10, 7_200.0, 1.0, 8, RANDOM),
+    _made(11, 10_800.0, 0.3, 8, RANDOM),
+    _made(12, 10_800.0, 2.0, 8, BURSTS),
+    _made(13, 36_000.0, 0.8, 16, WAVES),
+    _made(14, 600.0, 0.4, 2, RANDOM),
+)

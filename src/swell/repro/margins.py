@@ -1,0 +1,231 @@
+"""What margins that are learnt keep and cost, beside margins that are the same for every estimate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from swell import __version__
+from swell.repro.experiment import Paper, Watch, unwatched
+from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.margin_cells import (
+    FIXED_MARGINS,
+    LOGS,
+    QUANTILES,
+    MarginCell,
+    MarginCells,
+    MarginOutcome,
+    Truth,
+)
+from swell.repro.promise_inputs import PromiseInput
+from swell.sim.stage import SETTINGS
+from swell.throughput.estimate_errors import KEPT_SHARE
+
+PAPER = Paper(
+    name="margins",
+    title="Promises where estimates are wrong",
+    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+    "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_A100/MODEL.csv, and Philly's log, as "
+    "philly/philly.csv.gz",
+    introduction="""
+`elasticflow` plans promises with a margin on each estimate of speed
+([how](../explanation/profiling-and-belief.md#the-margin)). The margin is an upper quantile
+(`estimate_quantile`) of what such estimates were wrong by.
+This page compares it with margins that are the same for every estimate, on twenty logs, where the true speed
+of each job at each size differs from its profile (`noise`), where the larger sizes of some models are slower
+than all profiles say (`wrong shapes`), and where one job in ten becomes slower in its run (`falling speeds`).
+
+`swell repro margins --data FOLDER --docs docs` writes this page. It takes hours, can be stopped
+(`--limit SECONDS`), and goes on where it stopped.
+""",
+    experiments=(),
+)
+#: A bar on deadlines met: so much less is as much.
+FORGIVEN = 0.003
+#: Two-sided.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """One way to choose margins under one truth, over all logs."""
+
+    num_logs: int
+    num_jobs: int
+    met: int
+    promised: int
+    broken: int
+    kept: tuple[int, ...]
+    estimates: int
+
+    @property
+    def met_share(self) -> float:
+        return self.met / max(self.num_jobs, 1)
+
+    @property
+    def broken_share(self) -> float:
+        return self.broken / max(self.promised, 1)
+
+    @property
+    def broken_bounds(self) -> tuple[float, float]:
+        """Wilson's interval."""
+        z, num, share = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2), max(self.promised, 1), self.broken_share
+        middle = (share + z * z / (2 * num)) / (1 + z * z / num)
+        half = z / (1 + z * z / num) * math.sqrt(share * (1 - share) / num + z * z / (4 * num * num))
+        return max(middle - half, 0.0), middle + half
+
+
+def pooled(outcomes: Sequence[MarginOutcome]) -> Pooled:
+    return Pooled(
+        num_logs=len(outcomes),
+        num_jobs=sum(one.num_jobs for one in outcomes),
+        met=sum(one.met for one in outcomes),
+        promised=sum(one.promised for one in outcomes),
+        broken=sum(one.broken for one in outcomes),
+        kept=tuple(map(sum, zip(*(one.kept for one in outcomes), strict=True))),
+        estimates=sum(one.estimates for one in outcomes),
+    )
+
+
+@dataclass(kw_only=True)
+class MarginRuns:
+    """Runs all cells, learnt margins first.
+
+    Args:
+        until_s: after this time, on the clock, no further run is begun.
+        clock: seconds.
+    """
+
+    cells: MarginCells
+    logs: Sequence[PromiseInput] = LOGS
+    until_s: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+    watch: Watch = unwatched
+
+    def all(self, truths: Sequence[Truth]) -> dict[MarginCell, MarginOutcome]:
+        """Those that are known, from now or from before. Raises InvalidInput, OSError."""
+        outcomes: dict[MarginCell, MarginOutcome] = {}
+        for margin in (None, *FIXED_MARGINS):
+            for truth in truths:
+                for on in self.logs:
+                    cell = MarginCell(input=on.name, truth=truth.name, margin=margin)
+                    outcome = self.cells.known(cell, on)
+                    if outcome is None and self.clock() < self.until_s:
+                        with self.watch(f"{on.name}, {truth.name}, {told(margin)}", 1):
+                            outcome = self.cells.run(cell, on)
+                    if outcome is not None:
+                        outcomes[cell] = outcome
+        return outcomes
+
+
+def told(margin: float | None) -> str:
+    return "learnt" if margin is None else f"{margin:g}"
+
+
+def findings_of(
+    outcomes: Mapping[MarginCell, MarginOutcome], truths: Sequence[Truth], num_logs: int, seed: int
+) -> Findings:
+    """Of those ways and truths alone that were run on every log."""
+    found: dict[str, dict[float | None, Pooled]] = {}
+    for truth in truths:
+        for margin in (None, *FIXED_MARGINS):
+            runs = [
+                one for cell, one in outcomes.items() if (cell.truth, cell.margin) == (truth.name, margin)
+            ]
+            if len(runs) == num_logs:
+                found.setdefault(truth.name, {})[margin] = pooled(runs)
+    return Findings(
+        name="margins",
+        title="Learnt margins and fixed ones",
+        truth=(
+            f"Truth: {num_logs} logs; resize cost changed; no node fails; gangs report; seed {seed}; "
+            f"estimate_quantile={KEPT_SHARE:g}, {', '.join(f'{k}={v:g}' for k, v in SETTINGS.items())}; "
+            f"swell {__version__}.",
+            *(f"{on.name}: {on.title}" for on in LOGS),
+        ),
+        tables=(_table(found),),
+        charts=(_calibration(found), _price(found)),
+        notes=(),
+        missed=tuple(line for truth in truths for line in _missed(truth, found.get(truth.name, {}))),
+    )
+
+
+def _table(found: Mapping[str, Mapping[float | None, Pooled]]) -> Table:
+    columns = ("truth", "margin", "jobs", "met", "promised", "broken")
+    rows: list[tuple[Cell, ...]] = []
+    for truth, by_margin in found.items():
+        for margin, one in by_margin.items():
+            bounds = (1000 * share for share in (one.broken_share, *one.broken_bounds))
+            row = (truth, told(margin), one.num_jobs, one.met_share, one.promised, one.broken)
+            rows.append((*row, *bounds))
+    return Table(
+        name="margins",
+        title="deadlines met, and promises broken, over all logs together; of 1,000 promises, with bounds "
+        f"of {CONFIDENCE:.0%} confidence",
+        columns=(
+            *(Column(name, 4) for name in columns),
+            *(Column(name, 2) for name in ("broken of 1,000", "from", "to")),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _calibration(found: Mapping[str, Mapping[float | None, Pooled]]) -> Chart:
+    lines = [Series("as promised", QUANTILES)]
+    for truth, by_margin in found.items():
+        if (learnt := by_margin.get(None)) is not None and learnt.estimates:
+            lines.append(Series(truth, tuple(num / learnt.estimates for num in learnt.kept)))
+    return Chart(
+        name="calibration",
+        title="Estimates that were no more wrong than their margin, by the quantile that it is",
+        kind="lines",
+        x=QUANTILES,
+        x_label="estimate_quantile",
+        y_label="share of estimates that came later",
+        panels=(Panel("all logs", tuple(lines)),),
+    )
+
+
+def _price(found: Mapping[str, Mapping[float | None, Pooled]]) -> Chart:
+    ways = (None, *FIXED_MARGINS)
+    return Chart(
+        name="price",
+        title="Deadlines met by margin",
+        kind="lines",
+        x=tuple(map(told, ways)),
+        x_label="margin",
+        y_label="share of deadlines",
+        panels=(
+            Panel(
+                "met",
+                tuple(
+                    Series(truth, tuple(one.met_share if (one := by.get(way)) else None for way in ways))
+                    for truth, by in found.items()
+                ),
+            ),
+        ),
+    )
+
+
+def _missed(truth: Truth, found: Mapping[float | None, Pooled]) -> list[str]:
+    """More promises broken than the bar allows; or fewer deadlines met than by a margin that keeps to it."""
+    learnt, lines = found.get(None), list[str]()
+    if learnt is None or truth.most_share is None:
+        return lines
+    if learnt.broken_share > truth.most_share:
+        lines.append(
+            f"{truth.name}: {learnt.broken} of {learnt.promised:,} promises broken, "
+            f"more than {truth.most_share:.4f}"
+        )
+    for margin, fixed in found.items():
+        if margin is None or fixed.broken_share > truth.most_share:
+            continue
+        if learnt.met_share < fixed.met_share - FORGIVEN:
+            lines.append(
+                f"{truth.name}: {learnt.met_share:.4f} of deadlines met, and {fixed.met_share:.4f} with a "
+                f"margin of {told(margin)}"
+            )
+    return lines
