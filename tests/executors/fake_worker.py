@@ -33,6 +33,7 @@ import msgspec
 from swell.wire import environ
 from swell.wire import messages as m
 from swell.wire.checkpoint_files import checkpoint_name, newest_whole
+from swell.wire.lease_end import LeaseWatch
 
 STEP_S = 0.01
 HOLD_S = 7
@@ -108,9 +109,12 @@ class Worker:
         os._exit(143)
 
     def beat(self) -> None:
-        while True:
+        path = os.environ.get(environ.LEASE)
+        watch = None if path is None else LeaseWatch(path)
+        while watch is None or not watch.is_over:
             self.agent.say(m.Alive())
             time.sleep(self.welcome.heartbeat_s)
+        os._exit(143)
 
     # ------------------------------------------------------------ life
     def run(self) -> None:
