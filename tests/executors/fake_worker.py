@@ -10,6 +10,7 @@
     boot_s=X    take so long before Ready
     busy=1      use CPU in each step
     eat=N       after 5 steps, take N megabytes
+    makes=PATH  make a folder that must be new
     on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
 
@@ -291,7 +292,10 @@ def run_entry(entry: str, args: list[str]) -> None:
         raise ImportError("no module named wonder")
     if entry.endswith("never_elastic.py"):
         return
-    worker = Worker(dict(arg.split("=", 1) for arg in args))
+    settings = dict(arg.split("=", 1) for arg in args)
+    if "makes" in settings:
+        os.makedirs(settings["makes"])
+    worker = Worker(settings)
     try:
         worker.run()
     except ZeroDivisionError:
