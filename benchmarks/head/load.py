@@ -20,7 +20,7 @@ from swell.executors.remote.join_token import JoinToken
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
-from swell.executors.unslewed_clocks import HostClock
+from swell.wire.unslewed_clocks import HostClock
 
 #: Hosts are looked at in turns, so that the load is even: each of them so often.
 TICK_EVERY_S, NUM_TURNS = 0.25, 25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +19,10 @@ from swell.executors.local.processes.stopped import is_stopped
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform
+from swell.live.ports import History
 from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
+from swell.live.recovery_progress import WatchedHistory
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
 from swell.live.turn_feed import NO_TIME, Turn
@@ -34,7 +36,7 @@ from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
-from swell.store.folder import StateFolder
+from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
 from swell.store.sqlite import log_of
@@ -110,7 +112,7 @@ def open_platform(
                     webhooks=told,
                     read_quotas=read_quotas,
                 )
-                platform.recover(journal.history())
+                platform.recover(_watched(folder, journal))
             yield platform
             executor.shut_down()
         finally:
@@ -189,6 +191,20 @@ def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
     )
 
 
+def _watched(folder: StateFolder, journal: SqlJournal) -> WatchedHistory:
+    """Others see in the folder how far the head is with it."""
+    history, daemon = journal.history(), Endpoint.of_this_process()
+
+    def tell(num_handled: int) -> None:
+        num_batches = journal.last_seq - history.seq
+        with suppress(StateUnwritable):  # a full disk: it only helps to wait
+            folder.write_recovery(
+                RecoveryProgress(daemon=daemon, num_handled=num_handled, num_batches=num_batches)
+            )
+
+    return WatchedHistory(history, tell, folder.remove_recovery)
+
+
 def settings_of(state_dir: Path) -> Settings:
     """Those that the platform of a state folder is, or was last, up with."""
     return _last_settings(StateFolder(state_dir))
@@ -201,12 +217,12 @@ def _fold_under_last_settings(
     last = _last_settings(folder)
     is_other_head = (last.core, last.parameters) != (settings.core, settings.parameters)
     if is_other_head and journal.last_seq != 0:
-        _fold(journal, last, webhooks)
+        _fold(journal, _watched(folder, journal), last, webhooks)
 
 
-def _fold(journal: SqlJournal, settings: Settings, webhooks: Webhooks) -> None:
+def _fold(journal: SqlJournal, history: History, settings: Settings, webhooks: Webhooks) -> None:
     """What the platform would do that is up with these settings. Of what is folded none is told later."""
-    history, core, board = journal.history(), new_core(settings=settings), ViewBoard()
+    core, board = new_core(settings=settings), ViewBoard()
     load(core, history.state)
     told_seq = webhooks.begin(board.open_jobs, lambda: core.now_s, lambda: board.calendar, journal.last_seq)
     for entry, _ in replay(core, history.entries):
@@ -230,7 +246,7 @@ def _fold_left_behind(folder: StateFolder, journal: SqlJournal, everywhere: Sequ
     webhooks = _webhooks(folder, journal, everywhere)
     try:
         with _told_as_damage():
-            _fold(journal, _last_settings(folder), webhooks)
+            _fold(journal, journal.history(), _last_settings(folder), webhooks)
     finally:
         webhooks.stop()
 

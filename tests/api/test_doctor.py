@@ -474,8 +474,9 @@ def fill(folder: StateFolder) -> None:
 
 
 def files_of(folder: StateFolder) -> dict[str, bytes]:
-    """But for an empty lock."""
-    files = [path for path in folder.path.rglob("*") if path.is_file() and path != folder.users_lock]
+    """But for locks."""
+    locks = (folder.lock, folder.users_lock)
+    files = [path for path in folder.path.rglob("*") if path.is_file() and path not in locks]
     return {str(path.relative_to(folder.path)): path.read_bytes() for path in files}
 
 
@@ -500,12 +501,12 @@ def test_a_copy_goes_to_another_disk_with_options_and_webhooks(site: Site, tmp_p
 def test_all_of_a_copy_is_checked_before_anything_is_replaced(
     name: str, is_text: bool, site: Site, tmp_path: Path
 ) -> None:
-    """Its checksums are right: it was put in like that."""
+    """Of a file that a later version has put in the checksum is right."""
     fill(site.folder)
     back_up(site.folder, tmp_path / "copy.db")
     content = GARBAGE.get(name, b"sesame") if is_text else b"\xff\x00"
     with sqlite3.connect(tmp_path / "copy.db") as raw:
-        values = (name, content, zlib.crc32(content))
+        values = (name, content, zlib.crc32(content) + (name in CARRIED))
         raw.execute("INSERT OR REPLACE INTO copied_files VALUES (?, ?, ?)", values)
     raw.close()
     for other in CARRIED:
@@ -520,13 +521,39 @@ def test_all_of_a_copy_is_checked_before_anything_is_replaced(
 
 
 @pytest.mark.parametrize("name", CARRIED)
-def test_no_copy_is_made_with_what_could_not_be_put_back(name: str, site: Site, tmp_path: Path) -> None:
+def test_a_damaged_file_is_copied_as_it_is_and_takes_no_other_ones_place(
+    name: str, site: Site, tmp_path: Path
+) -> None:
     fill(site.folder)
     (site.folder.path / name).write_bytes(GARBAGE[name])
-    with pytest.raises(StateError, match=rf"{name} is damaged .*correct it, or move it") as caught:
-        back_up(site.folder, tmp_path / "copy.db")
-    assert "sesame" not in str(caught.value)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["state"]
+    made = back_up(site.folder, tmp_path / "copy.db")
+    assert set(made.files) == CARRIED.keys() and made.damaged.keys() == {name}
+    (site.folder.path / name).write_bytes(CARRIED[name])
+    restored = restore(site.folder, tmp_path / "copy.db")
+    (beside,) = restored.damaged
+    assert beside.startswith(f"{name}.damaged-") and restored.damaged[beside] == made.damaged[name]
+    assert "sesame" not in made.damaged[name]
+    assert (site.folder.path / beside).read_bytes() == GARBAGE[name]
+    assert stat.S_IMODE((site.folder.path / beside).stat().st_mode) == 0o600
+    assert (site.folder.path / name).read_bytes() == CARRIED[name]
+    assert {job.id for job in unended_jobs(site.folder.path)} == site.open_jobs
+
+
+def test_one_restores_at_a_time(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, refused = tmp_path / "copy.db", []
+    back_up(site.folder, copy)
+
+    def begin_another(journal: Path, suffix: str) -> Path | None:
+        for another in (lambda: restore(site.folder, copy), lambda: salvage(site.folder.path)):
+            with pytest.raises(StateError, match="a command that restores, salvages or prunes it") as error:
+                another()
+            refused.append(error)
+        return set_aside(journal, suffix)
+
+    set_aside = backup.set_aside
+    monkeypatch.setattr(backup, "set_aside", begin_another)
+    restore(site.folder, copy)
+    assert len(refused) == 2
 
 
 def test_a_copy_whose_table_of_files_is_another_is_told_of_as_a_copy(site: Site, tmp_path: Path) -> None:

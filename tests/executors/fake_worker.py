@@ -10,6 +10,7 @@
     boot_s=X    take so long before Ready
     busy=1      use CPU in each step
     eat=N       after 5 steps, take N megabytes
+    makes=PATH  make a folder that must be new
     on=W        settings `raise`, `boot_s` hold for worker number W and later ones only
 """
 
@@ -33,6 +34,7 @@ import msgspec
 from swell.wire import environ
 from swell.wire import messages as m
 from swell.wire.checkpoint_files import checkpoint_name, newest_whole
+from swell.wire.lease_end import LeaseWatch
 
 STEP_S = 0.01
 HOLD_S = 7
@@ -108,9 +110,12 @@ class Worker:
         os._exit(143)
 
     def beat(self) -> None:
-        while True:
+        path = os.environ.get(environ.LEASE)
+        watch = None if path is None else LeaseWatch(path)
+        while watch is None or not watch.is_over:
             self.agent.say(m.Alive())
             time.sleep(self.welcome.heartbeat_s)
+        os._exit(143)
 
     # ------------------------------------------------------------ life
     def run(self) -> None:
@@ -287,7 +292,10 @@ def run_entry(entry: str, args: list[str]) -> None:
         raise ImportError("no module named wonder")
     if entry.endswith("never_elastic.py"):
         return
-    worker = Worker(dict(arg.split("=", 1) for arg in args))
+    settings = dict(arg.split("=", 1) for arg in args)
+    if "makes" in settings:
+        os.makedirs(settings["makes"])
+    worker = Worker(settings)
     try:
         worker.run()
     except ZeroDivisionError:

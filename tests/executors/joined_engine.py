@@ -28,9 +28,12 @@ from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.lines import LineLink
 from swell.model.event import Event
+from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.messages import Hello
 
 LIMIT_S = 60.0
+#: No lease ends here.
+ALWAYS_S = 1e300
 Wanted = TypeVar("Wanted", bound=Event)
 
 
@@ -93,6 +96,7 @@ class JoinedEngine:
         state_dir = self.state_dir(name)
         state_dir.mkdir(parents=True, exist_ok=True)
         lock_fd = hold_lock(state_dir)
+        ShownEnd(state_dir / LEASE_FILE).show(ALWAYS_S)
         options = CrewOptions(
             state_dir=state_dir,
             preload=self._preload,

@@ -39,6 +39,7 @@ from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.namespaces import find_child, inner_pid
 from swell.model.code import CodeTree
 from swell.model.share_mode import ShareMode
+from swell.wire.lease_end import LEASE_FILE, ShownEnd
 
 DOCKER, PODMAN = Engine("docker", "/usr/bin/docker"), Engine("podman", "/usr/bin/podman")
 
@@ -75,6 +76,14 @@ def test_a_job_may_write_in_its_folder_only_and_sees_no_other(folder: Path, tmp_
     ]
     above = msgspec.structs.replace(spec, workdir=str(tmp_path))
     assert Mount("", str(state)) in job_mounts(state, folder, above), "it has all jobs' files and the token"
+
+
+def test_a_job_sees_the_end_of_the_lease_of_a_machine_that_has_joined(folder: Path, tmp_path: Path) -> None:
+    state, lease = tmp_path / "state", tmp_path / "state" / LEASE_FILE
+    spec = make_spec(workdir=str(tmp_path), entry="package:main")
+    ShownEnd(lease)
+    mounts = job_mounts(state, folder, spec)
+    assert mounts.index(Mount("", str(state))) < mounts.index(Mount(str(lease), str(lease)))
 
 
 def test_code_is_mounted_wherever_it_lies_and_by_both_of_its_names(folder: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import torch_version
 from swell.executors.remote.token_list import TokenList
-from swell.executors.unslewed_clocks import granter_now_s
+from swell.wire.unslewed_clocks import granter_now_s
 
 ORDER = HostOrder(platform="p1", name="n1", join="h:1", token="t", devices="cpu:1", is_borrowed=False)
 

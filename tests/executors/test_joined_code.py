@@ -20,6 +20,7 @@ from swell.model.event import Outcome
 from swell.store.code_store import CodeStore
 from swell.train.link.code_paths import edited_since, why_missing
 from swell.wire import environ
+from swell.wire.lease_end import LEASE_FILE
 
 JOB = "job-1"
 FILES = {"train.py": "import helper", "helper.py": "A = 1", "pkg/deep.py": "B = 2", "empty.py": ""}
@@ -67,13 +68,13 @@ def test_the_snapshot_comes_and_nothing_else(submitted: Submitted) -> None:
     answer = world.open("a", submitted.order)
     world.settle()
     assert answer.place is not None
-    project = Path(answer.place.workdir)
+    project, state_dir = Path(answer.place.workdir), world.hosts["a"].state_dir
     assert Path(answer.place.entry) == project / "train.py"
     there = {str(p.relative_to(project)): p.read_text() for p in project.rglob("*") if p.is_file()}
     assert there == FILES
     assert not any(path.is_symlink() for path in answer.place.folder.rglob("*"))
-    assert answer.place.environ == {environ.AWAY: "a"}
-    assert not leftovers(world.hosts["a"].state_dir)
+    assert answer.place.environ == {environ.AWAY: "a", environ.LEASE: str(state_dir / LEASE_FILE)}
+    assert not leftovers(state_dir)
 
 
 def test_it_is_sent_once_to_each_host_and_what_is_there_is_not_sent_at_all(submitted: Submitted) -> None:

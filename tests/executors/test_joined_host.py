@@ -46,9 +46,10 @@ from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import JoinJudged, python_version, torch_version
 from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList
-from swell.executors.unslewed_clocks import granter_now_s
 from swell.model.cluster import Node
 from swell.model.job import JobSpec
+from swell.wire.lease_end import LEASE_FILE, LeaseWatch
+from swell.wire.unslewed_clocks import granter_now_s
 
 LOOPBACK = "127.0.0.1"
 NAME = "n1"
@@ -337,6 +338,14 @@ def test_a_host_that_is_told_to_leave_says_so(world: JoinedWorld) -> None:
     world.process.leave()
     world.wait_until(world.running.done)
     assert not is_alive(pid) and "it left the platform" in world.controller.lost[0]
+
+
+def test_workers_see_the_lease_of_their_host_and_that_it_is_over(world: JoinedWorld) -> None:
+    watch = LeaseWatch(str(world.state_dir / LEASE_FILE))
+    assert not watch.is_over
+    world.process.leave()
+    world.wait_until(world.running.done)
+    assert watch.is_over
 
 
 def test_a_host_that_will_be_gone_says_so_and_leaves_when_nobody_needs_it(

@@ -17,8 +17,8 @@ from tests.executors.listening import eventually
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.local.processes.mark import ProcessMark
 from swell.executors.node import keeper
-from swell.executors.unslewed_clocks import HostClock
 from swell.wire.environ import MARK
+from swell.wire.unslewed_clocks import HostClock
 
 #: A host process: tells its keeper the ends that it is told, and has a worker that has one of its own.
 HOST = """

@@ -126,6 +126,14 @@ def test_a_trial_writes_nothing_into_the_working_directory(
     eventually(lambda: [path.name for path in (tmp_path / "state" / "scratch").glob("*/*")] == [LINK])
 
 
+def test_a_folder_that_a_trial_has_made_is_gone_before_the_run_can_make_it(
+    executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
+) -> None:
+    executor.perform(make_profile(args=(f"makes={tmp_path / 'above' / 'out'}",)))
+    listener.wait(JobProfiled)
+    assert (tmp_path / "above").is_dir() and not (tmp_path / "above" / "out").exists()
+
+
 def test_a_killed_trial_is_lost_and_can_be_repeated(
     executor: LocalExecutor, listener: Listener, make_profile: MakeProfile
 ) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import spec
 
 from swell.live import recovery
-from swell.live.command_digest import MARK, digest, is_equal
+from swell.live.command_digest import MARK, UNCHECKED_MARK, DamagedDigest, digest, is_equal
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
@@ -87,6 +89,35 @@ def test_what_an_earlier_version_noted_is_compared_where_it_can_be_and_is_never_
     assert found.is_equal and (found.num_batches, found.num_compared, found.num_of_earlier) == (4, 2, 1)
     other = [(Noted(5, digest(same)), fewer)]
     assert recovery.compare(other).first_difference == 5
+
+
+@given(commands=COMMANDS, data=st.data())
+def test_a_flipped_bit_is_damage_and_no_other_decision(
+    commands: list[AnyCommand], data: st.DataObject
+) -> None:
+    noted = bytearray(digest(commands).encode())
+    place, bit = data.draw(st.integers(0, len(noted) - 1)), data.draw(st.integers(0, 7))
+    noted[place] ^= 1 << bit
+    damaged = noted.decode(errors="replace")
+    with pytest.raises(DamagedDigest):
+        is_equal(damaged, commands)
+    found = recovery.compare([(Noted(1, damaged), commands), (Noted(2, digest(commands)), commands)])
+    assert found.is_equal and (found.num_compared, found.num_damaged) == (1, 1)
+
+
+@given(st.text() | st.text("0123456789abcdef:", max_size=30))
+def test_what_is_no_digest_of_any_version_is_damaged(noted: str) -> None:
+    if re.fullmatch("(2:)?[0-9a-f]{16}", noted):
+        assert not is_equal(noted, [])
+    else:
+        with pytest.raises(DamagedDigest):
+            is_equal(noted, [])
+
+
+def test_what_the_version_before_noted_is_compared() -> None:
+    commands: list[AnyCommand] = [WakeAt(at_s=1.0)]
+    before = UNCHECKED_MARK + digest(commands)[len(MARK) :][:16]
+    assert is_equal(before, commands) is True and is_equal(before, []) is False
 
 
 def test_what_is_written_now_says_so() -> None:

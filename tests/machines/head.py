@@ -25,7 +25,7 @@ from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.remote.agent import ListeningDoor
-from swell.executors.unslewed_clocks import granter_now_s
+from swell.wire.unslewed_clocks import granter_now_s
 
 TICK_S = 0.05
 

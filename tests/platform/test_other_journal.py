@@ -90,3 +90,25 @@ def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
     swell.await_end(job)
     assert [view["id"] for view in swell.json("jobs")] == [job]
     assert list((swell.state / "jobs" / lost / "checkpoints").glob("step-*"))
+
+
+@pytest.mark.parametrize("way", ["restore", "salvage"])
+def test_a_journal_is_made_good_while_the_workers_of_a_killed_daemon_train(
+    way: str, swell: Program, tmp_path: Path, check_learned: CheckLearned
+) -> None:
+    """Nothing has to be ended first."""
+    folder = tmp_path / "job"
+    folder.mkdir()
+    job = swell.submit(folder, "--epochs", ENDLESS, "--workers", "2")
+    pids = swell.await_training(job, 2, folder).live_pids
+    assert swell("backup", str(tmp_path / "copy.db")).returncode == 0
+    assert swell.daemon_pid is not None
+    kill(swell.daemon_pid)
+    words = ("restore", str(tmp_path / "copy.db")) if way == "restore" else ("doctor", "--salvage")
+    assert swell(*words).returncode == 0
+    assert all(map(is_alive, pids)), "they train on"
+    swell.up()
+    done = swell.finish(job, folder)
+    assert check_learned(folder) == done.steps
+    steps = [entry.step for entry in read_diary(folder)]
+    assert len(steps) == len(set(steps)), "no step was made twice"

@@ -164,6 +164,22 @@ def test_a_file_that_is_no_database_is_called_damaged(path: Path) -> None:
         SqlJournal(path)
 
 
+@pytest.mark.parametrize("damaged", ["X'FF00'", "CAST(X'FF3A' AS TEXT)", "17"])
+def test_a_damaged_digest_keeps_no_batch_from_being_read(path: Path, damaged: str) -> None:
+    """Only a comparison needs it."""
+    journal = SqlJournal(path)
+    journal.append(BATCHES[0])
+    journal.note_commands(journal.last_seq, "beef")
+    journal.close()
+    with sqlite3.connect(path) as raw:
+        raw.execute(f"UPDATE batches SET digest = {damaged}")  # noqa: S608
+    raw.close()
+    journal = SqlJournal(path)
+    (entry,) = journal.history().entries
+    assert list(entry.batch) == BATCHES[0] and entry.digest not in (None, "beef")
+    journal.close()
+
+
 def test_a_database_with_a_broken_page_is_called_damaged(path: Path) -> None:
     journal = SqlJournal(path)
     for steps in range(300):

@@ -114,6 +114,7 @@ class FakeAgent:
         self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
         self.num_hosts = 1  #: that its workers take themselves to be on
+        self.environ: dict[str, str] = {}  #: what its workers are told besides
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
         self._news = threading.Condition()
@@ -127,6 +128,7 @@ class FakeAgent:
     # ---------------------------------------------------------------- what a test does
     def start(self, worker: int, entry: object, *args: str, token: str = TOKEN) -> ForkServerProcess:
         names = {environ.AGENT: self.address, environ.TOKEN: token, environ.WORKER: str(worker)}
+        names |= self.environ
         if self._steps_allowed is not None:
             self._allow(0)
             names[STEPS_ALLOWED] = str(self._allowance)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
+from swell.train.link.lease import Lease
 from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
 
@@ -35,6 +36,7 @@ def start(agent: FakeAgent, num_workers: int, *args: str, script: Path = FOREIGN
             environ.TOKEN: TOKEN,
             environ.WORKER: str(rank),
             environ.BALLOT: str(agent.folder / "leaving"),
+            **agent.environ,
         }
         agent.processes[rank] = fork_script(script, args, agent.log(rank), names)
 
@@ -186,7 +188,7 @@ def test_one_whose_stop_was_lost_stops_after_its_first_step(monkeypatch: pytest.
     """As where the signal comes while it forks a loader's process."""
     monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
     told: list[tuple[int, int | None, bool]] = []
-    counter = StepCounter(NoBallot(), lambda *step: told.append(step))
+    counter = StepCounter(NoBallot(), lambda *step: told.append(step), Lease())
     with pytest.raises(SystemExit):
         counter.asked_to_stop(environ.STOP_AT_STEP, None)
     weight = torch.nn.Parameter(torch.zeros(1))

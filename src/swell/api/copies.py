@@ -15,6 +15,7 @@ from swell.store import backup
 from swell.store.backup import BackedUp, Restored
 from swell.store.copied_files import CarriedFile
 from swell.store.folder import StateFolder, decode_options
+from swell.store.lock import StateLock
 
 
 def back_up(folder: StateFolder, file: Path) -> BackedUp:
@@ -23,8 +24,9 @@ def back_up(folder: StateFolder, file: Path) -> BackedUp:
 
 
 def restore(folder: StateFolder, file: Path) -> Restored:
-    """See `store.backup.restore`."""
-    return backup.restore(folder, file, _carried(folder))
+    """See `store.backup.restore`. Nothing else works in the folder meanwhile. Raises StateError."""
+    with StateLock(folder.lock):
+        return backup.restore(folder, file, _carried(folder))
 
 
 def secrets_of(copy: BackedUp, folder: StateFolder) -> str:

@@ -153,6 +153,9 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     if not found.is_equal:
         text = f"batch {found.first_difference} leads to other commands now than it did then"
         yield warn("replay", text, "harmless by itself; please report it with a copy of the journal")
+    if found.num_damaged:
+        text = f"what was noted of the commands of {found.num_damaged} batches is damaged"
+        yield warn("replay", text, "harmless by itself, but the disk may be bad: look at its messages")
     yield from _jobs(folder, place, open_jobs, ended)
 
 

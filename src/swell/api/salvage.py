@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api.at_rest import at_rest
 from swell.assemble import settings_of
 from swell.core.job_status import JobStatus
 from swell.core.platform_core import PlatformCore
@@ -40,6 +39,7 @@ from swell.store.curves import salvaged
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, SqlJournal
+from swell.store.lock import StateLock
 from swell.store.remains import Remains, read_remains
 from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
@@ -81,16 +81,17 @@ class _Rescue:
 
 
 def salvage(state_dir: Path) -> SalvageReport:
-    """Make a new journal; the former one stays as `journal.db.damaged-DATE`. The platform must be down.
+    """Make a new journal; the former one stays as `journal.db.damaged-DATE`. No daemon may run.
+
+    Workers of a killed one may: to the next they are those of an older journal.
 
     Raises:
         StateError: the platform is up, or nothing can be read.
-        ApiError: workers of a killed daemon still run.
     """
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
         raise StateError(f"there is no state folder {folder.path}; choose another with --state")
-    with at_rest(folder):
+    with StateLock(folder.lock):
         return _salvage(folder)
 
 

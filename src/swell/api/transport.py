@@ -157,7 +157,10 @@ def _platform_of(folder: StateFolder) -> str:
 
 
 def _no_platform(folder: StateFolder) -> NoPlatform:
-    """With the last words of the platform that was, if it had any."""
+    """With the last words of the platform that was, if it had any; or how far one is that begins."""
+    if (recovery := folder.read_recovery()) is not None:
+        who = f"the platform of state folder {folder.path} (pid {recovery.daemon.pid})"
+        return NoPlatform(f"{who} does not answer yet: {recovery}; try again in a while")
     text = f"no platform is running for state folder {folder.path}"
     if (notice := folder.read_notice()) is not None:
         when = datetime.fromtimestamp(notice.at_s).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - the user's

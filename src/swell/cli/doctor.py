@@ -10,7 +10,7 @@ import typer
 from swell.api.errors import InvalidOption
 from swell.cli.node import host_folder
 from swell.cli.options import Json, State
-from swell.cli.output import print_json
+from swell.cli.output import print_json, warn
 
 if TYPE_CHECKING:
     from swell.api.finding import Finding
@@ -201,6 +201,11 @@ def backup(
     print(f"{file} holds secrets ({secrets_of(copy, folder)}): only you can read it")
     print(f"not included: {folder.jobs} (checkpoints, logs), profiles, join tokens, and of webhooks the")
     print("messages that wait")
+    for name, flaw in copy.damaged.items():
+        warn(
+            f"{folder.path / name} is damaged ({flaw}), and was copied as it is: correct it, and make "
+            "another copy; `swell restore` puts no such file into the place of another"
+        )
     print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
 
@@ -208,23 +213,27 @@ def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy written by `swell backup`.")],
     state: State = None,
 ) -> None:
-    """Restore the journal, and the files that a copy has besides. The platform must be down.
+    """Restore the journal, and the files that a copy has besides. No daemon may run.
 
     All of the copy is checked before anything is replaced. What is replaced is kept under another name.
+    Workers of a killed daemon may run: the next `swell up` takes them over.
     """
     from swell.api import copies
-    from swell.api.at_rest import at_rest
     from swell.store.backup import refuse_no_file
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     refuse_no_file(file)
     folder.create()
-    with at_rest(folder):
-        restored = copies.restore(folder, file)
+    restored = copies.restore(folder, file)
     print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
     for name, former in restored.files.items():
         print(f"{folder.path / name} is that of the copy{_moved(former)}")
+    for name, flaw in restored.damaged.items():
+        warn(
+            f"{folder.path / name} was damaged when the copy was made ({flaw}), and takes no other's place: "
+            f"correct it, then rename it to {name.partition('.damaged')[0]}"
+        )
     if restored.files.get(folder.users.name) is not None:
         print("users that were removed since the copy was made are back: look at `swell users`")
     if restored.files.get(folder.webhook_secret.name) is not None:

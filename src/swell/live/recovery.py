@@ -10,7 +10,7 @@ import msgspec
 
 from swell.core.core import BelievedGang
 from swell.core.platform_core import PlatformCore
-from swell.live.command_digest import is_equal
+from swell.live.command_digest import DamagedDigest, is_equal
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
@@ -45,6 +45,7 @@ class Replay:
     num_compared: int  #: batches whose commands were noted at the time, by a version that they agree with
     first_difference: int | None  #: number of the first batch that led to other commands now
     num_of_earlier: int = 0  #: batches whose commands an earlier version noted, and that cannot be compared
+    num_damaged: int = 0  #: batches of whose commands what was noted is damaged, and that cannot be compared
 
     @property
     def is_equal(self) -> bool:
@@ -90,14 +91,18 @@ def load(core: PlatformCore, state: bytes | None) -> None:
 
 def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
     """Whether the journal leads to the same commands."""
-    num_batches = num_commands = num_compared = num_of_earlier = 0
+    num_batches = num_commands = num_compared = num_of_earlier = num_damaged = 0
     first_difference = None
     for entry, commands in replayed:
         num_batches += 1
         num_commands += len(commands)
         if entry.digest is None:
             continue
-        is_same = is_equal(entry.digest, commands)
+        try:
+            is_same = is_equal(entry.digest, commands)
+        except DamagedDigest:
+            num_damaged += 1
+            continue
         num_of_earlier += is_same is None
         num_compared += is_same is not None
         if is_same is False and first_difference is None:
@@ -108,6 +113,7 @@ def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
         num_compared=num_compared,
         first_difference=first_difference,
         num_of_earlier=num_of_earlier,
+        num_damaged=num_damaged,
     )
 
 

@@ -23,6 +23,7 @@ class BackedUp(NamedTuple):
 
     num_bytes: int
     files: tuple[str, ...]  #: names of those that it carries beside the journal
+    damaged: Mapping[str, str]  #: what is wrong with those of them that are as they were, damaged
 
 
 class Restored(NamedTuple):
@@ -30,15 +31,17 @@ class Restored(NamedTuple):
 
     journal: Path | None  #: where the former journal is now; None: there was none
     files: Mapping[str, Path | None]  #: by name, those of the copy: likewise; None, too: it was the same
+    damaged: Mapping[str, str]  #: what is wrong with those that were carried damaged, by their new names
 
 
 def back_up(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> BackedUp:
     """Write a consistent copy of the journal, checked row by row, and with it the files that are there.
 
-    Who reads it reads them, so the copy is its owner's only.
+    Who reads it reads them, so the copy is its owner's only. A damaged file is no reason to lose the journal:
+    it is carried as it is.
 
     Raises:
-        DamagedState: the journal or a file is damaged; no copy is left.
+        DamagedState: the journal is damaged; no copy is left.
         StateError: there is no journal, or the file is there or cannot be written.
     """
     if not folder.journal.exists():
@@ -64,7 +67,8 @@ def back_up(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> 
     finally:
         for left in (draft, *sqlite.companions(draft)):
             left.unlink(missing_ok=True)
-    return BackedUp(file.stat().st_size, tuple(contents))
+    flaws = {one.path.name: one.flaw(contents[one.path.name]) for one in carried if one.path.name in contents}
+    return BackedUp(file.stat().st_size, tuple(contents), _damaged(flaws))
 
 
 def _contents(carried: Sequence[CarriedFile]) -> dict[str, bytes]:
@@ -77,19 +81,20 @@ def _contents(carried: Sequence[CarriedFile]) -> dict[str, bytes]:
             continue
         except OSError as error:
             raise StateError(f"cannot read {one.path} ({error.strerror}); make it readable") from error
-        if flaw := one.flaw(content):
-            raise DamagedState(
-                f"{one.path} is damaged ({flaw}), and no copy is put back that carries such a file: correct "
-                "it, or move it to another place"
-            )
         found[one.path.name] = content
     return found
+
+
+def _damaged(flaws: Mapping[str, str]) -> dict[str, str]:
+    return {name: flaw for name, flaw in flaws.items() if flaw}
 
 
 def restore(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> Restored:
     """Put a copy in the place of the journal and of those files that the copy has.
 
-    The platform must be down, and its lock be held.
+    A file that was damaged when the copy was made takes no other's place: it is put beside it. No daemon may
+    run, and the folder's lock be held. Workers of a killed daemon may run: to the next they are those of an
+    older journal.
 
     Raises:
         StateError: the file is no sound copy; nothing was changed.
@@ -102,7 +107,7 @@ def restore(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> 
         draft.chmod(0o600)
         if flaw := _flaw(draft):
             raise DamagedState(f"{file} is no sound copy of a journal ({flaw}); choose another")
-        contents = _taken(draft, file, carried)
+        contents, damaged = _taken(draft, file, carried)
         with exclusive(folder.users_lock), _drafts(contents) as drafts:  # a full disk shows before any change
             journal = set_aside(folder.journal, "before-restore")
             draft.rename(folder.journal)
@@ -116,11 +121,18 @@ def restore(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> 
     finally:
         for left in (draft, *sqlite.companions(draft)):
             left.unlink(missing_ok=True)
-    return Restored(journal, former)
+    return Restored(journal, former, damaged)
 
 
-def _taken(draft: Path, file: Path, carried: Sequence[CarriedFile]) -> dict[Path, bytes]:
-    """The contents of a copy, by the place where they belong. Raises DamagedState, StateError."""
+def _taken(
+    draft: Path, file: Path, carried: Sequence[CarriedFile]
+) -> tuple[dict[Path, bytes], dict[str, str]]:
+    """The contents of a copy by the place where they belong, and what is wrong with some, by new names.
+
+    Raises:
+        DamagedState: they are not those that were put in.
+        StateError: a later version has put one in.
+    """
     try:
         contents = take_files(draft)
     except DamagedState as error:
@@ -128,18 +140,17 @@ def _taken(draft: Path, file: Path, carried: Sequence[CarriedFile]) -> dict[Path
             f"{file} is no sound copy of a journal ({_in_copy(error, draft)}); choose another"
         ) from error
     known = {one.path.name: one for one in carried}
-    for name, content in contents.items():
-        if name not in known:
-            raise StateError(
-                f"{file} carries {name!r}, which this version of Swell does not know; restore it with the "
-                "version that made it"
-            )
-        if flaw := known[name].flaw(content):
-            raise DamagedState(
-                f"{file} is no sound copy (its {name} is damaged: {flaw}), and nothing was changed; "
-                "choose another"
-            )
-    return {known[name].path: content for name, content in contents.items()}
+    if strange := contents.keys() - known.keys():
+        raise StateError(
+            f"{file} carries {min(strange)!r}, which this version of Swell does not know; restore it with "
+            "the version that made it"
+        )
+    flaws = _damaged({name: known[name].flaw(content) for name, content in contents.items()})
+    places = {
+        name: dated(known[name].path, "damaged") if name in flaws else known[name].path for name in contents
+    }
+    damaged = {places[name].name: flaw for name, flaw in flaws.items()}
+    return {places[name]: content for name, content in contents.items()}, damaged
 
 
 @contextmanager

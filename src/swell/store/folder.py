@@ -51,6 +51,17 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.metrics_port is None else f"http://127.0.0.1:{self.metrics_port}/metrics"
 
 
+class RecoveryProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a daemon is that handles its journal again, before it answers anyone."""
+
+    daemon: Endpoint
+    num_handled: int
+    num_batches: int
+
+    def __str__(self) -> str:
+        return f"{self.num_handled:,} of {self.num_batches:,} batches of its journal are handled"
+
+
 class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
     """What outlives the daemon of the live page, so that one which is open goes on."""
 
@@ -102,6 +113,7 @@ class StateFolder:
         self.log = self.path / "daemon.log"
         self.agent = self.path / "agent.json"
         self.notice = self.path / "notice.json"
+        self.recovery = self.path / "recovery.json"
         self.users = self.path / "users.json"
         self.users_lock = self.path / "users.lock"
         self.page = self.path / "page.json"
@@ -290,6 +302,24 @@ class StateFolder:
             return msgspec.json.decode(_read(self.notice), type=StopNotice)
         except msgspec.MsgspecError:
             return None
+
+    def write_recovery(self, recovery: RecoveryProgress) -> None:
+        """Not flushed: it is of use as long as the daemon lives. Raises StateUnwritable."""
+        try:
+            write_whole(self.recovery, msgspec.json.encode(recovery))
+        except OSError as error:
+            raise _unwritable(self.recovery, error) from error
+
+    def read_recovery(self) -> RecoveryProgress | None:
+        """None if no daemon is at it."""
+        try:
+            found = msgspec.json.decode(_read(self.recovery), type=RecoveryProgress)
+        except msgspec.MsgspecError:
+            return None
+        return found if found.daemon.is_alive else None
+
+    def remove_recovery(self) -> None:
+        self.recovery.unlink(missing_ok=True)
 
     def write_options(self, options: LastOptions) -> None:
         """Raises StateUnwritable."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -40,6 +41,11 @@ _WRITE_BATCH = batches.insert().prefix_with("OR REPLACE")
 _ADD_SUBMISSIONS = submissions.insert().prefix_with("OR IGNORE")
 _WRITE_DIGESTS = (
     batches.update().where(batches.c.seq == sa.bindparam("row")).values(digest=sa.bindparam("commands"))
+)
+
+#: As bytes: a damaged one may be no text, and must not keep the events from being read.
+_READ = sa.select(
+    batches.c.seq, batches.c.events, batches.c.crc, sa.cast(batches.c.digest, sa.LargeBinary).label("noted")
 )
 
 _decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
@@ -286,17 +292,18 @@ class SqlJournal:
             )
 
     def _page(self, after: int) -> list[JournalEntry]:
-        later = sa.select(batches).where(batches.c.seq > after).order_by(batches.c.seq).limit(PAGE)
+        later = _READ.where(batches.c.seq > after).order_by(batches.c.seq).limit(PAGE)
         with self._database.reading() as connection:
             rows = connection.execute(later).all()
         for place, row in enumerate(rows):
             if row.seq != after + 1 + place:
                 raise self._damaged(f"batch {after + 1 + place} is missing")
         return [
-            JournalEntry(row.seq, self._read(row), self._unwritten.get(row.seq, row.digest)) for row in rows
+            JournalEntry(row.seq, self._read(row), self._unwritten.get(row.seq, _text(row.noted)))
+            for row in rows
         ]
 
-    def _read(self, row: sa.Row[tuple[int, str, str | None, int | None]]) -> list[AnyEvent]:
+    def _read(self, row: sa.Row[Any]) -> list[AnyEvent]:
         if not isinstance(row.events, str) or not is_sound(row.crc, row.seq, row.events):
             raise self._damaged(f"batch {row.seq} is not what was written")
         try:
@@ -313,6 +320,10 @@ class SqlJournal:
         if not all(isinstance(seq, int) for seq in found):
             raise self._damaged("the number of a batch is none")
         return max(found)
+
+
+def _text(noted: bytes | None) -> str | None:
+    return None if noted is None else noted.decode(errors="replace")
 
 
 def _is_whole(row: sa.Row[tuple[str, str | None, str, int | None]]) -> bool:

@@ -79,9 +79,10 @@ class StateLock:
                 holder = os.pread(descriptor, 32, 0).decode().strip() or "unknown"
                 os.close(descriptor)
                 raise StateLocked(
-                    f"state folder {self._path.parent} is in use by a running platform (pid {holder}); "
-                    "stop that one with `swell down` (`--force` if it does not answer), or choose another "
-                    "folder with --state"
+                    f"state folder {self._path.parent} is in use by a running platform (pid {holder}), or "
+                    "by a command that restores, salvages or prunes it: stop the platform with `swell down` "
+                    "(`--force` if it does not answer), wait for the command, or choose another folder with "
+                    "--state"
                 )
             time.sleep(RETRY_S)
         text = f"{os.getpid()}\n".encode()

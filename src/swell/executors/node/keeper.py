@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swell.executors.local.processes.listing import descendants, kill, list_processes
 from swell.executors.local.processes.mark import ProcessMark, read_mark
-from swell.executors.unslewed_clocks import HostClock
+from swell.wire.unslewed_clocks import HostClock
 
 #: The host ends its workers in this time if it is not stopped. Well within `LeaseTimes.margin_s`.
 AHEAD_S = 0.5

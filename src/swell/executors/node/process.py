@@ -46,9 +46,10 @@ from swell.executors.remote.join_token import InvalidToken, JoinToken, read_toke
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JoinAccepted
-from swell.executors.unslewed_clocks import HostClock
+from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
+from swell.wire.unslewed_clocks import HostClock
 
 TICK_S = 0.1
 #: Between two tries to join.
@@ -146,7 +147,7 @@ class HostProcess:
                 self._state.begin_term,
                 self._new_inside,
                 HostClock().now_s,
-                self._show_end,
+                partial(self._show_end, ShownEnd(self._options.state_dir / LEASE_FILE)),
                 self._find_facts,
             )
         except OSError as error:
@@ -209,7 +210,9 @@ class HostProcess:
         _attach(terms, lost, line)
 
     # ------------------------------------------------------------ workers
-    def _show_end(self, end_s: float) -> None:
+    def _show_end(self, shown: ShownEnd, end_s: float) -> None:
+        """To the workers, and to the keeper, for those that do not look."""
+        shown.show(end_s)
         try:
             self._keeper.show(end_s)
         except OSError as error:

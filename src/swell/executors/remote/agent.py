@@ -24,7 +24,7 @@ from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
 from swell.executors.remote.opening import torch_version
 from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList, TokenListError
-from swell.executors.unslewed_clocks import granter_now_s
+from swell.wire.unslewed_clocks import granter_now_s
 
 #: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
 CLOSE_S = 5.0

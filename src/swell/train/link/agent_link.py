@@ -17,10 +17,13 @@ import msgspec
 
 from swell.train.link.dialing import dial
 from swell.train.link.heartbeat import Pulse
+from swell.train.link.lease import Lease
 from swell.wire import environ, messages
 from swell.wire.lines import LineBuffer
 
 CONNECT_TIMEOUT_S = 10.0
+#: Also in a step that takes longer, and while this worker waits. Well within the margin after a lease.
+LOOK_AT_LEASE_EVERY_S = 0.5
 
 Order = messages.Regroup | messages.Suspend
 
@@ -58,6 +61,7 @@ class Link:
         self.order: Order | None = None  #: the newest order not yet taken; read without a lock each step
         self.abort: Callable[[int], None] = lambda generation: None  #: called by the listening thread
         self.pulse = Pulse()
+        self.lease = Lease()
         self.send(messages.Hello(token=token, worker=worker, pid=os.getpid()))
         self.welcome = self._await_welcome(address)
         self._socket.settimeout(None)
@@ -126,7 +130,9 @@ class Link:
             if now_s >= alive_due_s:
                 self.send(self.pulse.beat())
                 alive_due_s = now_s + self.welcome.heartbeat_s
-            readable, _, _ = select.select([self._socket], [], [], alive_due_s - now_s)
+            self.lease.check()
+            wait_s = min(alive_due_s - now_s, LOOK_AT_LEASE_EVERY_S)
+            readable, _, _ = select.select([self._socket], [], [], wait_s)
             if readable:
                 self._read()
 

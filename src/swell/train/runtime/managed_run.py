@@ -136,6 +136,7 @@ class Linked:
         self._follow_orders()
 
     def reach_boundary(self) -> None:
+        self._link.lease.check()
         self._meter.reach_boundary()
         if self._is_agreed:
             self._meter.begin_change()

@@ -22,6 +22,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from swell.train.collective.interfaces import choose_interface, own_address
+from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
@@ -52,7 +53,7 @@ def watch() -> DistributedCheck:
         send_reports_to(reporter.report)
         atexit.register(reporter.tell_values)
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
-    watched = StepCounter(ballot, reporter.tell if reporter else None)
+    watched = StepCounter(ballot, reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
     register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
@@ -66,8 +67,10 @@ class StepCounter:
     A script with several optimizers is as far as the one that has made most steps.
     """
 
-    def __init__(self, ballot: StopBallot, report: Callable[[int, int | None, bool], None] | None) -> None:
-        self._ballot = ballot
+    def __init__(
+        self, ballot: StopBallot, report: Callable[[int, int | None, bool], None] | None, lease: Lease
+    ) -> None:
+        self._ballot, self._lease = ballot, lease
         self._report = report
         self._counts: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
         self._num_steps = 0  #: since this process began
@@ -76,6 +79,7 @@ class StepCounter:
 
     def stepped(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         """Raises SystemExit if it is time to go and the script does not handle SIGTERM itself."""
+        self._lease.check()
         self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
         if self._counts[optimizer] > self._num_steps:
             self._num_steps = self._counts[optimizer]

@@ -30,6 +30,7 @@ from swell.model.event import Outcome
 from swell.model.job import JobSpec
 from swell.wire import environ
 from swell.wire.checkpoint_files import order_in
+from swell.wire.lease_end import LEASE_FILE
 
 #: What comes damaged is asked for again so often: the disk that it is read from may be bad.
 NUM_TRIES = 3
@@ -245,7 +246,7 @@ def _made(state_dir: Path, host: str, order: OpenRun, first_worker: int) -> JobP
 
 def _place_of_job(state_dir: Path, folder: Path, host: str, spec: JobSpec, first: int) -> JobPlace:
     """The working directory is the job's own where this host has it too, and else that of the snapshot."""
-    variables = {environ.AWAY: host}
+    variables = {environ.AWAY: host, environ.LEASE: str(state_dir / LEASE_FILE)}
     tree = read_tree(state_dir, spec.code) if spec.code else None
     if tree is None:
         return JobPlace(folder, first, spec.workdir, spec.entry, variables)

@@ -1,9 +1,10 @@
 """Folders for as long as the process lives that they are for: they go when it is gone, whatever ended it.
 
 A trial run writes in one instead of the job's working directory (`mirror`), and another one takes the place
-of its temporary directory. Every worker has one for the sockets of its loader's processes, which leave them
-behind when they are killed. Sockets need short paths (107 bytes), so these folders are in the machine's
-temporary directory, in one that a link in the state folder names; the others are in the state folder.
+of its temporary directory; what it makes elsewhere may go with it, too (`trial_folders`). Every worker has
+one for the sockets of its loader's processes, which leave them behind when they are killed. Sockets need
+short paths (107 bytes), so these folders are in the machine's temporary directory, in one that a link in the
+state folder names; the others are in the state folder.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.trial_folders import SUFFIX, record_of, remove_noted
 from swell.wire import environ
 
 PREFIX = "swell-"
@@ -42,6 +44,7 @@ class Scratch:
     def begin(self) -> None:
         """Make the folders of this agent; remove those of killed ones, of which no process is left."""
         before = [path for path in self._root.glob("*") if path != self._own]
+        _remove_noted(before)
         self._in_background(lambda: _remove_left(before))
         try:
             self._own.mkdir(mode=0o700, parents=True)
@@ -76,13 +79,16 @@ class Scratch:
         return Path(tempfile.mkdtemp(prefix="room-", dir=self._temporary))
 
     def drop(self, key: str) -> None:
-        """The worker is gone."""
+        """The worker is gone. Nothing of its script begins again before this returns."""
         folders = self._folders.pop(key, ())
+        for folder in folders:
+            remove_noted(record_of(folder))
         if folders:
             self._in_background(lambda: _remove(folders))
 
     def end(self) -> None:
         """Every worker is gone."""
+        _remove_noted([self._own])
         _remove_left([self._own])
 
     def _made(self, parent: Path | None, name: str) -> Path | None:
@@ -99,6 +105,13 @@ class Scratch:
 def _remove(folders: tuple[Path, ...]) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)  # what is left goes with the agent
+
+
+def _remove_noted(owns: list[Path]) -> None:
+    """By trial runs of these agents, whose end none of them has seen."""
+    for own in owns:
+        for record in own.glob(f"*{SUFFIX}"):
+            remove_noted(record)
 
 
 def _remove_left(owns: list[Path]) -> None:

@@ -19,6 +19,7 @@ import swell
 from swell.executors.local.containers.engine import Engine
 from swell.model.code import decode_tree, job_tree_path
 from swell.model.job import JobSpec
+from swell.wire.lease_end import LEASE_FILE
 
 #: Of our own, inside: the sockets of the agent, and the platform's packages.
 ROOM = "/run/swell/agent"
@@ -53,7 +54,7 @@ def _quoted(field: str) -> str:
 
 
 def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
-    """The job's folder to write in; its working directory and its code to read.
+    """The job's folder to write in; its working directory, its code, and the lease of this machine to read.
 
     A state folder below one of these is hidden: it has the files of other jobs, and the platform's token.
 
@@ -69,12 +70,12 @@ def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
             )
     state = str(state_dir.resolve())
     hidden = [Mount("", state)] if any(_is_within(state, root) for root in roots) else []
-    sealed = [folder / name for name in SEALED if (folder / name).exists()]
+    to_read = (*(folder / name for name in SEALED), state_dir / LEASE_FILE)
     return [
         *(Mount(root, root) for root in roots),
         *hidden,
         Mount(str(folder), str(folder), is_writable=True),
-        *(Mount(str(path), str(path)) for path in sealed),
+        *(Mount(str(path), str(path)) for path in to_read if path.exists()),
     ]
 
 
