@@ -91,7 +91,7 @@ def test_what_has_changed_since_is_run_again(
     cell, some = Cell(input="tiny", policy="fifo"), cells(data)
     some.run(cell, TINY, 60.0)
     assert some.known(cell, TINY, 60.0)
-    assert not some.known(Cell(input="tiny", policy="fifo", noise_share=0.1), TINY, 60.0)
+    assert not some.known(Cell(input="tiny", policy="fifo", refused=AfterRefusal.SOFT), TINY, 60.0)
     if changed == "log":
         (data / tiny.TRACE).write_text(tiny.JOBS.replace(",9000,", ",9001,"))
         promise_cells.digest_of.cache_clear()
