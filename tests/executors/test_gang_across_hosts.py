@@ -100,8 +100,8 @@ def gang_of(*numbers: int) -> tuple[PuppetWorld, list[int], list[int]]:
     world = PuppetWorld(Gang(stage, 0, is_stopped))
     world.command(launch(stage, *numbers))
     world.settle()
-    on = lambda host: [n for n, puppet in world.puppets.items() if stage.host_of(puppet.slot) == host]  # noqa: E731
-    return world, on("a"), on("b")
+    leaders = [number for number, puppet in world.puppets.items() if stage.host_of(puppet.slot) == "a"]
+    return world, leaders, [number for number in world.puppets if number not in leaders]
 
 
 LIES = st.one_of(
