@@ -6,7 +6,6 @@ too long, is an error of the host, and the message is not heard. A whole message
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from itertools import islice
@@ -61,39 +60,39 @@ def bounded(message: Said) -> Said:
 
 
 def _of_struct(value: Said) -> Said:
-    news = {}
+    news: dict[str, Any] | None = None
     for name in value.__struct_fields__:
-        part = getattr(value, name)
-        if name not in SEALED and (cut := _of_part(name, part)) is not part:
-            news[name] = cut
-    return msgspec.structs.replace(value, **news) if news else value
+        if name not in SEALED:
+            part = getattr(value, name)
+            if (cut := _of_part(name, part)) is not part:
+                news = {**(news or {}), name: cut}
+    return value if news is None else msgspec.structs.replace(value, **news)
 
 
 def _of_part(name: str, part: Any) -> Any:
-    """The very same, if nothing is to be cut."""
-    match part:
-        case bool() | bytes() | None:
-            return part
-        case str():
-            return part if len(part) <= MOST_TEXT else part[:MOST_TEXT]
-        case int() | float():
-            _check_number(name, part)
-        case msgspec.Struct() if name not in MEASURED:
-            return _of_struct(part)
-        case dict():
-            return _of_map(name, part)
-        case list() | tuple():
-            return _of_list(name, part)
-    return part
+    """The very same, if nothing is to be cut. Most parts are numbers, and these are as they should be."""
+    kind = type(part)
+    if kind is int or kind is float:
+        if not 0 <= part < MOST_NUMBER:
+            _check_odd(name, part)
+        return part
+    if kind is str:
+        return part if len(part) <= MOST_TEXT else part[:MOST_TEXT]
+    if kind is dict:
+        return _of_map(name, part)
+    if kind is list or kind is tuple:
+        return _of_list(name, part)
+    return _of_struct(part) if isinstance(part, msgspec.Struct) else part
 
 
 def _of_map(name: str, part: dict[Any, Any]) -> dict[Any, Any]:
     if name in MEASURED:
         return _of_measured(part)
     _check_length(name, part)
-    news = {_of_part(name, key): _of_part(name, item) for key, item in part.items()}
-    is_same = all(news.get(key) is item for key, item in part.items())
-    return part if is_same else news
+    for key, item in part.items():
+        if _of_part(name, key) is not key or _of_part(name, item) is not item:
+            return {_of_part(name, key): _of_part(name, item) for key, item in part.items()}
+    return part
 
 
 def _of_measured(part: dict[str, Any]) -> dict[str, Any]:
@@ -114,12 +113,12 @@ def _check_length(name: str, part: Mapping[Any, Any] | list[Any] | tuple[Any, ..
         raise OutOfBounds(f"{name} has {len(part)} entries; a list in a message has at most {MOST_ENTRIES}")
 
 
-def _check_number(name: str, number: float) -> None:
-    if name in MEASURED:
+def _check_odd(name: str, number: float) -> None:
+    """Of a number that is none, negative or very large."""
+    if name in MEASURED or (name in SIGNED and -MOST_NUMBER < number < 0):
         return
-    least = -MOST_NUMBER if name in SIGNED else 0
-    if not math.isfinite(number) or not least <= number < MOST_NUMBER:
-        raise OutOfBounds(f"{name} is {str(number)[:40]}; a number in a message is from {least} to 2**53")
+    least = "-2**53" if name in SIGNED else "0"
+    raise OutOfBounds(f"{name} is {str(number)[:40]}; a number in a message is from {least} to 2**53")
 
 
 def _check_plain(name: str, text: str | None) -> None:
