@@ -23,10 +23,11 @@ from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
-from swell.model.errors import NodeInUse, Unavailable, UnknownNode, WrongPhase
+from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
+from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
 from swell.model.view import (
     ClusterView,
@@ -57,6 +58,7 @@ class FakeControl:
         self.warnings: dict[str, str] = {}
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
+        self.allowed: list[str] = []
         self.removed: list[str] = []
         self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
         self.is_full = False  #: its disk
@@ -327,6 +329,12 @@ class FakeControl:
 
     def undrain_node(self, name: str) -> NodeView:
         return self._change_node(name, None)
+
+    def allow_kind(self, kind: str) -> ClusterView:
+        if not is_kind(kind):
+            raise InvalidInput(f"{kind!r} cannot be a kind of device")
+        self.allowed.append(kind)
+        return self.cluster()
 
     def _change_node(self, name: str, leaving: NodeLeaving | None) -> NodeView:
         changed = msgspec.structs.replace(self._node(name), leaving=leaving)

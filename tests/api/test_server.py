@@ -33,6 +33,7 @@ ROUTES = [
     ("POST", "/v1/nodes/some/drain"),
     ("POST", "/v1/nodes/some/undrain"),
     ("POST", "/v1/nodes/some/remove"),
+    ("POST", "/v1/kinds/allow"),
     ("POST", "/v1/prune"),
     ("GET", "/v1/head"),
     ("POST", "/v1/stop"),

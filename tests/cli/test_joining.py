@@ -162,7 +162,7 @@ def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
         (("--name", "a b"), "a host cannot be called 'a b'"),
         (("--devices", "paced:2x2@10"), "are 2 nodes; a host that joins is one"),
         (("--devices", "tpu"), "devices 'tpu' are not known"),
-        (("--kind", "a100 "), "devices cannot be of kind 'a100 ': a kind has at most 80 printable"),
+        (("--kind", "a100 "), "devices cannot be of kind 'a100 ': a kind has at most 80 letters"),
         (("--join", "127.0.0.1:99999"), "'127.0.0.1:99999' is no address"),
         (("--token-file", "none"), "join token file none cannot be read"),
         (("--cpu-shares", "half"), "--cpu-shares half: choose from weight, quota, off"),

@@ -85,6 +85,16 @@ def test_a_node_is_drained_and_that_is_undone(here: Run, far: FakeControl) -> No
     assert json.loads(here("nodes", "drain", "far", "--json").stdout)["leaving"]["until_s"] is None
 
 
+def test_a_kind_is_allowed(here: Run, far: FakeControl) -> None:
+    done = here("nodes", "allow-kind", "paced@200")
+    assert done.stdout.startswith("jobs may have devices of kind 'paced@200'; there are ")
+    assert far.allowed == ["paced@200"]
+    done = here("nodes", "allow-kind", "<b>")
+    assert (
+        done.returncode == 1 and "cannot be a kind of device" in done.stderr and far.allowed == ["paced@200"]
+    )
+
+
 def test_a_node_with_workers_is_removed_only_by_force(here: Run, far: FakeControl) -> None:
     done = here("nodes", "remove", "far")
     assert done.returncode == 1 and done.stdout == ""

@@ -25,6 +25,8 @@ from swell.api.client import connect
 from swell.api.serving import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
+from swell.cli import up as up_command
+from swell.cli.remembered import Choice
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
 from swell.executors.local.protocol import AgentAddress
@@ -634,3 +636,19 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     end(state)
     assert "--share" not in up("--share", "").stdout
     end(state)
+
+
+@pytest.mark.parametrize("engine", ["ray", "local"])
+def test_who_chooses_ray_is_told_who_can_join(
+    folder: StateFolder,
+    control: FakeControl,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    engine: str,
+) -> None:
+    monkeypatch.setattr("swell.cli.launch.launch", lambda *_: connect(folder.path))
+    options = LastOptions(devices="none", policy="fifo", preload=(), engine=engine)
+    up_command._start(folder, Choice(options, ()), {})
+    out, err = capsys.readouterr()
+    assert "platform is up" in out
+    assert ("every user of that Ray cluster can read the join token" in err) is (engine == "ray")

@@ -24,6 +24,7 @@ from swell.model.event import (
     GangFound,
     JobProfiled,
     JobSubmitted,
+    KindAllowed,
     NodeCleared,
     NodeJoined,
     NodeLost,
@@ -89,6 +90,86 @@ def test_each_job_gets_devices_of_its_kind_and_one_that_names_none_those_of_the_
     assert {view.id: view.kind for view in core.views()} == {"a": "slow", "b": "fast"}
 
 
+# ---------------------------------------------------------------- kinds that are new
+def asking(*own: str) -> PlatformCore:
+    """A platform whose own devices are of these kinds, and that asks before it takes others."""
+    core = new()
+    core.handle([Opened(at_s=0.0, kinds=own), *(join(of_kind(kind, f"node-{kind}")) for kind in own)])
+    return core
+
+
+def names(core: PlatformCore) -> list[str]:
+    return [node.name for node in core.cluster.nodes]
+
+
+def test_a_node_of_a_new_kind_waits_aside_until_its_kind_is_allowed() -> None:
+    core = asking("slow")
+    core.handle([join(of_kind("odd", "n1"), 1.0)])
+    assert (names(core), core.kinds) == (["node-slow"], ("slow",)), "a job need name no kind"
+    (lost,) = core.lost_nodes
+    assert (lost.name, lost.at_s) == ("n1", 1.0)
+    assert (
+        "waits aside: its devices are of kind 'odd', which is new here; `swell nodes allow-kind" in lost.cause
+    )
+    for platform in (core, again(core)):
+        platform.handle([KindAllowed(at_s=2.0, kind="odd")])
+        assert names(platform) == ["node-slow", "n1"] and platform.lost_nodes == ()
+        platform.handle([join(of_kind("odd", "n2"), 3.0)])
+        assert names(platform)[2:] == ["n2"], "the kind is allowed, not the node"
+    assert core.kinds == ("slow", "odd")
+
+
+def test_the_first_kind_of_a_platform_without_devices_of_its_own_is_taken_and_no_second_one() -> None:
+    core = asking()
+    core.handle([join(of_kind("slow", "n0"), 1.0), join(of_kind("odd", "n1"), 1.0)])
+    assert (names(core), core.kinds) == (["n0"], ("slow",))
+    core.handle([NodeLost(at_s=2.0, name="n0"), join(of_kind("odd", "n1"), 3.0)])
+    assert (names(core), core.kinds) == ([], ("slow",)), "its jobs wait for what they were submitted to"
+    core.handle([join(of_kind("slow", "n0"), 4.0)])
+    assert names(core) == ["n0"]
+
+
+def test_a_kind_may_be_allowed_before_a_node_of_it_joins() -> None:
+    core = asking("slow")
+    core.handle([KindAllowed(at_s=1.0, kind="fast")])
+    core = again(core)
+    core.handle([join(of_kind("fast", "n1"), 2.0)])
+    assert names(core) == ["node-slow", "n1"]
+
+
+def test_what_waits_aside_makes_no_core_and_goes_with_its_host() -> None:
+    core = asking("slow")
+    for number in range(50):
+        core.handle([join(of_kind(f"odd-{number}", "n1"), 1.0 + number)])
+    assert len(read_kinds(core.save())) == 1 and len(core.lost_nodes) == 1
+    core.handle([NodeLost(at_s=60.0, name="n1", cause="its lease is over")])
+    core.handle([KindAllowed(at_s=61.0, kind="odd-49")])
+    assert names(core) == ["node-slow"]
+
+
+def test_a_node_that_becomes_one_of_a_new_kind_is_lost_to_the_kind_that_it_had() -> None:
+    core = asking("slow")
+    core.handle([join(of_kind("slow", "n1"), 1.0)])
+    core.handle([join(of_kind("odd", "n1"), 2.0)])
+    assert names(core) == ["node-slow"] and "waits aside" in core.lost_nodes[0].cause
+
+
+def test_a_platform_that_is_opened_again_hears_again_who_waits() -> None:
+    core = asking("slow")
+    core.handle([join(of_kind("odd", "n1"), 1.0)])
+    core.handle([Opened(at_s=2.0, kinds=("slow",)), KindAllowed(at_s=3.0, kind="odd")])
+    assert names(core) == ["node-slow"], "its host may be gone by now"
+
+
+def test_a_journal_of_a_version_that_did_not_ask_is_followed_as_it_was() -> None:
+    core = new()
+    core.handle([Opened(at_s=0.0), join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))])
+    assert core.kinds == ("slow", "fast")
+    core.handle([Opened(at_s=1.0, kinds=("slow",)), join(of_kind("fast", "n2"), 2.0)])
+    assert len(names(core)) == 3, "a kind that jobs could have is allowed"
+
+
+# ---------------------------------------------------------------- jobs and kinds
 def test_a_job_waits_for_its_kind_however_many_others_are_idle() -> None:
     core = new()
     core.handle([join(of_kind("slow", "n0")), submit("b", "fast")])

@@ -486,6 +486,17 @@ def test_a_host_that_was_not_asked_neither_refuses_nor_opens(fleet: Fleet) -> No
     assert worker.number == 0 and not told(fleet, "b", h.CloseRun)
 
 
+def test_a_host_that_was_not_asked_refuses_no_trial_run_of_another_one(fleet: Fleet) -> None:
+    for host in fleet.hosts.values():
+        host.is_held = True
+    fleet.perform(ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="cpu"))
+    (asked,) = (name for name in fleet.hosts if told(fleet, name, h.OpenRun))
+    other = next(host for name, host in fleet.hosts.items() if name != asked)
+    other.is_held = False
+    other.answer(h.RunRefused(run=f"trial:{JOB}", outcome=Outcome.FAILED, why="a lie"))
+    assert not of_kind(fleet, ProfilingFailed)
+
+
 # ---------------------------------------------------------------- hosts that refuse, and hosts that lag
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LOST])
 def test_one_host_that_refuses_ends_the_launch(fleet: Fleet, outcome: Outcome) -> None:

@@ -296,6 +296,16 @@ def test_what_comes_damaged_is_never_taken(
         assert made.hosts["a"].warnings[-1].message == ""
 
 
+def test_a_file_that_is_longer_than_it_was_offered_is_not_written() -> None:
+    """It could fill the disk of the head."""
+    with world("a") as made:
+        made.corrupt = lambda part: msgspec.structs.replace(part, num_bytes=10**15, content=b"x" * PART)
+        made.save("a", JOB, 1, b"short")
+        made.settle(lambda num: 0)
+        assert held(made.head_dir, JOB) == [] and not leftovers(made.head_dir)
+        assert "came damaged" in made.hosts["a"].warnings[-1].message
+
+
 # ---------------------------------------------------------------- flow
 def test_few_parts_are_on_their_way_at_a_time() -> None:
     with world("a") as made:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
+from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, WorkerLog
 from swell.executors.leases.lease_times import LeaseTimes
@@ -24,7 +25,8 @@ from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.node.terms import HostTerms
-from swell.executors.remote.host_door import HostDoor, UnknownHost
+from swell.executors.remote.claims import Claims
+from swell.executors.remote.host_door import MOST_A_MINUTE, HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
@@ -36,7 +38,7 @@ from swell.wire import messages as m
 
 TICK_S, KILL_S = 0.1, 0.2
 TIMES = LeaseTimes(lease_s=3.0, margin_s=0.5)
-NAME = "n1"
+NAME, JOB, SPEC = "n1", "job-7", make_spec()
 
 
 class FakeController:
@@ -79,14 +81,18 @@ class FakeInside:
     has_worker: bool = False
     offers: bool = True
     killed_s: float | None = None
+    orders: list[h.OpenRun] = field(default_factory=list)
 
     def offer(self) -> None:
         if self.offers:
             self.answer(h.DevicesOffered(devices={}, num_cores=1))
 
     def tell(self, message: h.ToHost) -> None:
-        assert isinstance(message, h.ReadUsage | h.OpenRun) and self.killed_s is None
+        assert isinstance(message, h.ReadUsage | h.OpenRun | h.CloseRun) and self.killed_s is None
         assert message.run == str(self.term), "what was said in another term is dropped"
+        if isinstance(message, h.CloseRun):
+            return
+        self.orders += [message] if isinstance(message, h.OpenRun) else []
         self.has_worker = True
         self.answer(h.UsageRead(run=message.run, usage=None))
 
@@ -159,7 +165,9 @@ class World:
         self.cut()
         self.controller = FakeController()
         book = LeaseBook(self.folder, TIMES, lambda: self.time_s)
-        self.door = HostDoor(self.controller, book, f"c{next(self.numbers)}", probe=probe)
+        self.door = HostDoor(
+            self.controller, book, Claims(self.folder), f"c{next(self.numbers)}", probe=probe
+        )
         self.controller.when_lost = self.check_none_runs
 
     def new_host(self, machine: str = "m") -> FakeHostProcess:
@@ -213,7 +221,7 @@ class World:
     def work(self) -> None:
         """The controller has a worker started."""
         if (host := self.controller.hosts.get(NAME)) is not None:
-            host.tell(h.ReadUsage(run=str(host.term)))  # type: ignore[attr-defined]
+            host.tell(h.OpenRun(run=str(host.term), job_id=JOB, spec=SPEC))  # type: ignore[attr-defined]
             self.carry()
 
     def settle(self) -> None:
@@ -578,7 +586,7 @@ def test_a_host_cannot_have_a_name_of_the_heads_own(world: World, name: str) -> 
 # ---------------------------------------------------------------- versions
 def test_another_version_of_torch_is_refused_by_name(tmp_path: Path) -> None:
     book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), book, "c1", torch="2.6.0")
+    door = HostDoor(FakeController(), book, Claims(tmp_path), "c1", torch="2.6.0")
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     refused = door.why_not(join)
     assert refused is not None and refused.is_final
@@ -601,7 +609,7 @@ def test_another_python_is_refused_by_name_unless_only_its_patches_differ(world:
 
 def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) -> None:
     book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), book, "c1")
+    door = HostDoor(FakeController(), book, Claims(tmp_path), "c1")
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     assert door.why_not(join) is None
     door.joined(fake_lines()[0].as_line, join)
@@ -672,55 +680,157 @@ def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
     assert len(world.controller.heard) == num_heard
 
 
+def said(world: World, *messages: h.FromHost) -> list[h.FromHost]:
+    """What the controller hears when the host says this in its present term."""
+    world.controller.heard.clear()
+    for message in messages:
+        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=message))
+    world.carry()
+    return list(world.controller.heard)
+
+
 def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_it(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By that it could claim the gang of any job, and its files."""
-    ended = GangEnded(at_s=0.0, job_id="job-7", generation=99, outcome=Outcome.LOST, steps=0)
-    kept: h.FromHost = h.EndKept(end=ended)
-
-    def say() -> bool:
-        """Whether the controller hears it."""
-        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=kept))
-        world.carry()
-        return kept in world.controller.heard
-
-    assert not say()
-    assert "refused host n1: it says what it has kept (EndKept), and no earlier agent gave it" in caplog.text
+    (order,) = world.host.insides[-1].orders
+    kept = h.RunKept(order=order, first_worker=0, checkpoint_dir="/c", record=None, workers=())
+    assert said(world, kept) == []
+    assert "refused host n1: it says what it has kept (RunKept), and no earlier agent gave it" in caplog.text
     world.start_controller()
     world.pass_time(1.0)
-    assert world.host.terms.term == 1 and say()
+    assert world.host.terms.term == 1 and said(world, kept) == [kept]
     world.restart_host()
     world.pass_time(1.0)
-    world.controller.heard.clear()
-    assert world.host.terms.term == 2 and not say()
+    assert world.host.terms.term == 2 and said(world, kept) == []
+
+
+def test_an_end_of_which_no_controller_has_told_a_host_is_not_believed(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Here of a job that had its workers elsewhere: it would be `succeeded`."""
+    ended = GangEnded(at_s=0.0, job_id="victim", generation=1, outcome=Outcome.SUCCEEDED, steps=480)
+    world.start_controller()
+    world.pass_time(1.0)
+    assert said(world, h.EndKept(end=ended)) == []
+    assert "refused host n1: it tells of the end of a gang of job 'victim', and no earlier" in caplog.text
+    assert world.is_joined() and world.running == {1}
+
+
+def test_a_host_that_claims_a_run_of_which_it_was_not_told_ends_its_term(world: World) -> None:
+    """Something may run there of which nothing is known."""
+    (order,) = world.host.insides[-1].orders
+    world.start_controller()
+    world.pass_time(1.0)
+    foreign = msgspec.structs.replace(order, spec=make_spec(env=(("X", "another"),)))
+    kept = h.RunKept(order=foreign, first_worker=0, checkpoint_dir="/c", record=None, workers=())
+    assert said(world, kept, h.DevicesOffered(devices={}, num_cores=9)) == []
+    world.pass_time(1.0)
+    assert world.host.terms.term == 2 and world.is_joined() and world.running == set()
+    assert said(world, h.DevicesOffered(devices={}, num_cores=9)), "in another term it is a host as any other"
+
+
+OF_RUN: list[Callable[[str], h.FromHost]] = [
+    lambda run: h.RunRefused(run=run, outcome=Outcome.FAILED, why="no", is_lacking=True),
+    lambda run: h.WorkerForked(run=run, worker=0, pid=1),
+    lambda run: h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=480)),
+    lambda run: h.WorkersAlive(runs={run: {0: m.Alive()}}),
+    lambda run: h.WorkerHalted(run=run, worker=0, is_stopped=True),
+    lambda run: h.WorkerExited(run=run, worker=0, status=0, log_tail=""),
+    lambda run: h.RunPortFound(run=run, address="10.9.0.1", port=99),
+    lambda run: h.RunPortRefused(run=run, why="no"),
+    lambda run: h.ShareSet(run=run, generation=1),
+    lambda run: h.UsageRead(run=run, usage=None),
+    lambda run: h.TalkKept(run=run, worker=0, message=m.Finished(steps=480)),
+]
+
+
+@pytest.mark.parametrize("of_run", OF_RUN)
+def test_a_host_speaks_of_runs_that_it_was_given_and_of_no_others(
+    world: World, caplog: pytest.LogCaptureFixture, of_run: Callable[[str], h.FromHost]
+) -> None:
+    assert said(world, of_run("victim"), of_run("trial:victim")) == []
+    (line,) = caplog.messages
+    assert line.startswith("refused host n1: it ") and "'victim', of which no run was opened" in line
+    assert said(world, of_run("1")) == [of_run("1")]
+
+
+def test_a_run_is_refused_once_for_each_order_to_open_it(world: World) -> None:
+    """Later it would be the job's end, which has hosts elsewhere by then."""
+    refused = h.RunRefused(run="1", outcome=Outcome.FAILED, why="no")
+    opened = h.RunOpened(run="1", first_worker=0, checkpoint_dir="/c")
+    assert said(world, opened, refused) == [opened]
+    world.controller.hosts[NAME].tell(h.CloseRun(run="1"))
+    late = OF_RUN[1]("1")
+    assert said(world, refused, late) == [late], "an answer may be under way"
 
 
 def test_a_host_warns_owners_of_jobs_that_it_was_given_and_of_no_others(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And in so many characters: a view of a job holds its warnings."""
+    warned = h.OwnerWarned(job_id="victim", message="x", about="y")
+    assert said(world, warned) == []
+    assert "refused host n1: it warned the owner of job 'victim', of which no run was" in caplog.text
+    own = msgspec.structs.replace(warned, job_id=JOB)
+    assert said(world, own) == [own]
 
-    def heard_of(job_id: str) -> list[h.OwnerWarned]:
-        warned = h.OwnerWarned(job_id=job_id, message="x" * 10**6, about="y" * 10**4)
-        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=warned))
-        world.carry()
-        return [one for one in world.controller.heard if isinstance(one, h.OwnerWarned)]
 
-    order = h.OpenRun(run="1", job_id="own", spec=make_spec())
-    world.controller.hosts[NAME].tell(order)
-    assert heard_of("victim") == []
-    assert "refused host n1: it warns the owner of job 'victim', of which it has nothing" in caplog.text
-    (own,) = heard_of("own")
-    assert (own.job_id, len(own.message), len(own.about)) == ("own", 4_000, 100)
+def offered(node: Node, *devices: str) -> h.DevicesOffered:
+    binding = DeviceBinding(torch_device="cpu", kind="cpu")
+    return h.DevicesOffered(devices=dict.fromkeys(devices, binding), num_cores=1, nodes=(node,))
+
+
+@pytest.mark.parametrize(
+    ("offer", "why"),
+    [
+        (offered(Node(name="node0", devices=(), kind="cpu")), "it offers node 'node0'; a host is one node"),
+        (offered(NODE, "n1/0", "node0/1"), "it offers device 'node0/1'; those of a host are called n1/0"),
+        (offered(NODE, "n1/../n2/0"), "it offers device 'n1/../n2/0'"),
+        (
+            offered(Node(name=NAME, devices=("n1/0",), kind="h100"), "n1/0"),
+            "it offers devices of several kinds; those of a node are of one",
+        ),
+        (offered(Node(name=NAME, devices=(), kind="<script>")), "DevicesOffered: its devices are of kind"),
+    ],
+)
+def test_a_host_offers_one_node_of_its_own_name(
+    world: World, caplog: pytest.LogCaptureFixture, offer: h.DevicesOffered, why: str
+) -> None:
+    """Else it would be taken for the head's own node, or for another host's."""
+    assert said(world, offer) == []
+    assert f"refused host n1: {why}" in caplog.text
+    fine = offered(Node(name=NAME, devices=("n1/0",), kind="cpu"), "n1/0")
+    assert said(world, fine) == [fine]
+
+
+def test_a_host_that_says_the_same_thing_all_the_time_is_heard_so_often_a_minute(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    warnings = [h.OwnerWarned(job_id=JOB, message=str(number)) for number in range(MOST_A_MINUTE + 50)]
+    assert len(said(world, *warnings)) <= MOST_A_MINUTE
+    assert "it says OwnerWarned more than 100 times a minute" in caplog.text
+    assert said(world, OF_RUN[1]("1")), "what is not journalled is heard"
+
+
+def test_a_number_that_cannot_be_is_not_heard_and_the_line_stays(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    endless = h.WorkerSaid(run="1", worker=0, message=m.CheckpointSaved(steps=1 << 60, path=""))
+    assert said(world, endless) == [] and world.line is not None
+    assert "refused host n1: WorkerSaid: steps is 1152921504606846976; a number in a message" in caplog.text
 
 
 def test_of_a_lease_that_is_over_a_new_controller_believes_which_files_there_are_until_all_is_told(
     world: World,
 ) -> None:
-    log = WorkerLog(job_id="job-7", worker=3, is_trial=False)
-    name = JobCheckpoint(job_id="job-7", name="any")
-    kept = FilesKept(checkpoints=(name,), logs=(log,))
+    own, foreign = (
+        FilesKept(
+            checkpoints=(JobCheckpoint(job_id=job_id, name="any"),),
+            logs=(WorkerLog(job_id=job_id, worker=3, is_trial=False),),
+        )
+        for job_id in (JOB, "victim")
+    )
+    kept = FilesKept(checkpoints=own.checkpoints + foreign.checkpoints, logs=foreign.logs + own.logs)
 
     def heard() -> list[h.FromHost]:
         """By the controller."""
@@ -737,7 +847,7 @@ def test_of_a_lease_that_is_over_a_new_controller_believes_which_files_there_are
     world.host.insides[-1].offers = False
     world.pass_time(1.0)
     assert world.host.terms.term == 2 and world.is_joined()
-    assert heard() == [kept]
+    assert heard() == [own], "and only of jobs that it has had"
     world.host.insides[-1].answer(h.DevicesOffered(devices={}, num_cores=1))
     assert heard() == []
 

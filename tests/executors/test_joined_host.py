@@ -37,6 +37,7 @@ from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
+from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
@@ -121,8 +122,9 @@ class JoinedWorld:
         self.start_host()
 
     def _new_door(self, session: str) -> HostDoor:
-        book = LeaseBook(self._folder / "head", self._times, granter_now_s)
-        return HostDoor(self.controller, book, session, torch_version(), NetworkProbe())
+        folder = self._folder / "head"
+        book = LeaseBook(folder, self._times, granter_now_s)
+        return HostDoor(self.controller, book, Claims(folder), session, torch_version(), NetworkProbe())
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)

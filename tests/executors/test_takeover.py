@@ -15,7 +15,9 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import make_spec
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 
+from swell.executors.controller.takeover import MOST_TALK, Takeover
 from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.records import ElasticRecord
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import MAX_CURVES, WHOLE_BYTES
@@ -297,6 +299,21 @@ def test_what_a_host_runs_that_nobody_waited_for_is_ended(fleet: Fleet) -> None:
     assert not host.workers and not host.runs
     fleet.perform(launch("c/0", generation=2))
     assert of_kind(fleet, GangStarted)[-1].generation == 2
+
+
+def test_what_waits_for_a_takeover_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that says so much before the others have come fills no memory."""
+    monkeypatch.setattr("swell.executors.controller.takeover.MOST_LATER", 3)
+    takeover, worker = Takeover(awaited={"b"}), KeptWorker(number=0)
+    order = h.OpenRun(run="j", job_id="j", spec=make_spec())
+    kept = h.RunKept(order=order, first_worker=1, checkpoint_dir="/c", record=None, workers=(worker,))
+    takeover.note("a", kept)
+    for number in range(2 * MOST_TALK):
+        takeover.note_talk("a", h.TalkKept(run="j", worker=0, message=m.Alive(steps=number)))
+        assert takeover.keep("a", h.WorkerSaid(run="j", worker=0, message=m.Alive(steps=number)))
+    assert len(takeover._kept["j"]["a"].workers[0].talk) == MOST_TALK
+    takeover.settle("b")
+    assert not list(takeover.take_whole()) and len(takeover.take_later()) == 3
 
 
 # ---------------------------------------------------------------- a change that was under way

@@ -14,7 +14,7 @@ from swell.live.platform import Platform
 from swell.live.site import Site
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
-from swell.model.errors import InvalidJob, NodeInUse, UnknownNode
+from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import GangEnded, NodeJoined, NodeLost, Outcome
 from swell.model.job import Origin, Phase
 from swell.store.journal import SqlJournal
@@ -183,6 +183,7 @@ def test_a_job_runs_on_the_kind_that_it_names_and_must_name_one_where_there_are_
             InvalidJob, match=r"asks for devices of kind 'another'; the platform has cpu \(2 dev"
         ):
             platform.submit(spec(kind="another"))
+        platform.allow_kind(ANOTHER.kind)
         hands.join(ANOTHER)
         until(has(platform, "node0", "far"))
         with pytest.raises(
@@ -198,6 +199,7 @@ def test_a_job_runs_on_the_kind_that_it_names_and_must_name_one_where_there_are_
 def test_a_job_that_names_no_kind_has_the_only_one_that_takes_work(tmp_path: Path) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
+        platform.allow_kind(ANOTHER.kind)
         hands.join(ANOTHER)
         until(has(platform, "node0", "far"))
         platform.drain_node("far")
@@ -209,11 +211,26 @@ def test_a_job_that_names_no_kind_has_the_only_one_that_takes_work(tmp_path: Pat
         assert platform.submission(other).spec.kind == "another"
 
 
+def test_a_host_of_a_kind_of_its_own_stands_in_the_way_of_no_job(tmp_path: Path) -> None:
+    hands = Noting()
+    with running(tmp_path, hands, NODE) as platform:
+        until(has(platform, "node0"))
+        hands.join(ANOTHER)
+        until(lambda: [lost.name for lost in platform.cluster().lost_nodes] == ["far"])
+        assert platform.submission(platform.submit(spec()).id).spec.kind == ""
+        with pytest.raises(InvalidJob, match="asks for devices of kind 'another'; the platform has"):
+            platform.submit(spec(kind="another"))
+        with pytest.raises(InvalidInput, match="cannot be a kind of device"):
+            platform.allow_kind("<b>")
+        assert [node.name for node in platform.allow_kind("another").nodes] == ["node0", "far"]
+
+
 def test_a_request_made_again_is_the_same_job_also_when_another_kind_has_joined(tmp_path: Path) -> None:
     hands, origin = Noting(), Origin(key="k", fingerprint="same")
     with running(tmp_path, hands, NODE) as platform:
         until(has(platform, "node0"))
         first = platform.submit(spec(), origin).id
+        platform.allow_kind(ANOTHER.kind)
         hands.join(ANOTHER)
         until(has(platform, "node0", "far"))
         with pytest.raises(InvalidJob, match="names no kind of device"):
@@ -226,6 +243,7 @@ def test_both_kinds_and_their_jobs_outlive_the_daemon(tmp_path: Path) -> None:
     hands = Noting()
     with running(tmp_path, hands, NODE) as platform:
         until(has(platform, "node0"))
+        platform.allow_kind(ANOTHER.kind)
         hands.join(ANOTHER)
         until(has(platform, "node0", "far"))
         job_id = platform.submit(spec(kind="another")).id

@@ -53,6 +53,8 @@ class Site:
         self.head, *self.hosts = network.machines
         self._devices = devices
         swell(self.head, "up", "--listen", f"{self.head.address}:{_PORT}", "--devices", "none", *options)
+        for new_kind in kinds:
+            swell(self.head, "nodes", "allow-kind", new_kind)
         token = self.head.outside(f"{STATE}/first.join-token").read_text()
         for number, host in enumerate(self.hosts, 1):
             file = host.outside(_TOKEN)

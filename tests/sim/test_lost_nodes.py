@@ -74,7 +74,7 @@ def test_the_loss_of_one_node_breaks_no_promise(
 
 def test_without_a_reserve_the_loss_of_a_node_breaks_a_promise() -> None:
     """Six devices are promised for all of the time that there is."""
-    jobs = [job(f"j{number}", steps=100, deadline_s=125.0, rates={2: 1.0}) for number in range(NODES)]
+    jobs = [job(f"j{number}", steps=100, deadline_s=180.0, rates={2: 1.0}) for number in range(NODES)]
     lost = failure(0, 50.0, 10_000.0)
     ends = run(jobs, lost, survive_nodes=0).jobs
     assert [one.is_kept for one in ends].count(False) == 1 and all(one.is_promised for one in ends)
@@ -85,7 +85,7 @@ def test_without_a_reserve_the_loss_of_a_node_breaks_a_promise() -> None:
 
 def test_while_a_node_is_lost_nothing_is_promised_that_needs_the_others() -> None:
     """Its reserve is in use: the next loss could not be survived."""
-    first = [job(f"j{number}", steps=200, deadline_s=900.0, rates={2: 1.0}) for number in range(NODES - 1)]
+    first = [job(f"j{number}", steps=200, deadline_s=320.0, rates={2: 1.0}) for number in range(NODES - 1)]
     late = job("late", submit_s=60.0, steps=50, deadline_s=400.0, rates={2: 1.0})
     lost = failure(0, 50.0, 10_000.0)
     assert {one.id: one.is_promised for one in run([*first, late], [], 1).jobs}["late"] is True

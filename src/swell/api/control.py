@@ -119,6 +119,9 @@ class Control(Protocol):
     def undrain_node(self, name: str) -> NodeView:
         """Jobs may be placed on it again. Raises UnknownNode, Unavailable."""
 
+    def allow_kind(self, kind: str) -> ClusterView:
+        """Jobs may have devices of this kind; the cluster after it. Raises InvalidInput, Unavailable."""
+
     def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
         """Have its host leave; the node as it was.
 

@@ -94,6 +94,7 @@ KEY = Parameter(
 NODE = Parameter(
     name="name", description="Of a node, as in the cluster.", schema={"type": "string"}, place="path"
 )
+KIND = Parameter(name="kind", description="Of devices, as in the cluster.", schema={"type": "string"})
 FORCE = Parameter(
     name="force",
     description="Even if jobs have workers on the node, which are lost.",
@@ -328,6 +329,16 @@ OPERATIONS = (
         answer=NodeView,
         parameters=(NODE,),
         failures=(404, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/kinds/allow",
+        name="allow_kind",
+        role=Role.OPERATE,
+        summary="Let jobs have devices of a kind that is new to the platform, which are there or will be.",
+        answer=ClusterView,
+        parameters=(KIND,),
+        failures=(422, 503),
     ),
     Operation(
         method="POST",

@@ -36,6 +36,14 @@ class OperatorCalls:
         """Let jobs be placed on a node again. Raises UnknownNode, Unavailable."""
         return self._about_node(name, "undrain")
 
+    def allow_kind(self, kind: str) -> ClusterView:
+        """Let jobs have devices of a kind that is new to the platform; the cluster after it.
+
+        Raises ApiError, Unavailable.
+        """
+        content = self._transport.call("POST", "/v1/kinds/allow", query={"kind": kind})
+        return decoder(ClusterView).decode(content)
+
     def remove_node(self, name: str, *, force: bool = False) -> NodeView:
         """Have the host of a node that has joined leave; the node as it was.
 

@@ -44,6 +44,7 @@ from swell.api.submission import Submission, origin_of, parse, request_key
 from swell.api.user_list import UserListError
 from swell.live.retention import PruneRequest
 from swell.model.errors import (
+    InvalidInput,
     InvalidJob,
     KeyConflict,
     NodeInUse,
@@ -94,6 +95,7 @@ def create_app(
         (KeyConflict, 409),
         (TooManyOpenJobs, 409),
         (WrongPhase, 409),
+        (InvalidInput, 422),
         (InvalidJob, 422),
         (Unavailable, 503),
         (UserListError, 503),
@@ -248,6 +250,9 @@ class Routes:
 
     def undrain_node(self, name: str) -> Response:
         return answer(self._control.undrain_node(name))
+
+    def allow_kind(self, kind: str = "") -> Response:
+        return answer(self._control.allow_kind(kind))
 
     def remove_node(self, name: str, force: bool = False) -> Response:
         return answer(self._control.remove_node(name, force), 202)

@@ -66,6 +66,24 @@ def drain(
 
 
 @app.command()
+def allow_kind(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="Of devices, as `swell nodes` names it.")],
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Let jobs have devices of a kind that is new to the platform. Nodes of such a kind wait until then."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        cluster = client.allow_kind(kind)
+    if json:
+        print_json(cluster)
+        return
+    num = sum(len(node.devices) for node in cluster.nodes if node.kind == kind)
+    print(f"jobs may have devices of kind {kind!r}; there are {num} now")
+
+
+@app.command()
 def remove(
     name: Name,
     force: Annotated[

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from swell.platform_options import PlatformOptions
     from swell.store.folder import StateFolder
 
+ABOUT_RAY = (
+    "note: every user of that Ray cluster can read the join token of these hosts, and join as one: "
+    "use it where you trust all its users"
+)
+
 
 def up(
     state: State = None,
@@ -112,6 +117,7 @@ def _start(folder: StateFolder, choice: Choice, ports: Mapping[str, int | None])
                 print(f"note: {why}", file=sys.stderr)
         if choice.ray is not None:
             print(f"Ray at {choice.ray.address}: a host is started on each node; see `swell nodes`")
+            print(ABOUT_RAY, file=sys.stderr)
         elif choice.listen:
             _print_how_to_join(folder)
 

@@ -12,7 +12,8 @@ import msgspec
 
 from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
-from swell.core.saved_kinds import SavedKind, encode_kinds, read_kinds
+from swell.core.kind_admission import KindAdmission
+from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Node
@@ -25,6 +26,7 @@ from swell.model.event import (
     GangFound,
     JobEvent,
     JobSubmitted,
+    KindAllowed,
     NodeCleared,
     NodeJoined,
     NodeLost,
@@ -62,7 +64,7 @@ class PlatformCore:
 
     The first core takes the kind of the first node of a kind that no job has named before. As long as there
     is no other core and no job has named a kind, it takes that of a node of another kind as well, if no
-    other node is there.
+    other node is there. Nodes of a new kind that nobody has allowed wait aside; see `kind_admission`.
 
     Args:
         new_core: makes a core that knows nothing yet.
@@ -75,6 +77,7 @@ class PlatformCore:
     def _clear(self) -> None:
         self._kinds = [""]  #: of the cores; empty: no node has told yet
         self._cores = [self._new_core()]
+        self._admission = KindAdmission()
         self._nodes: dict[str, KnownNode] = {}
         self._job_places: dict[str, int] = {}  #: of jobs that are not the first core's
         self._joined_places: dict[str, int] = {}  #: of nodes that have joined in this batch
@@ -133,6 +136,12 @@ class PlatformCore:
             return [(place, event) for place in self._places_that_know(event)]
         if isinstance(event, NodeJoined):
             return self._joined(event, parts)
+        if isinstance(event, KindAllowed):
+            taken = self._admission.allow(event.kind)
+            joined = (NodeJoined(at_s=event.at_s, node=node) for node in taken)
+            return [told for one in joined for told in self._joined(one, parts)]
+        if isinstance(event, Opened) and event.kinds is not None:
+            self._admission.begin(event.kinds)
         if isinstance(event, NodeLost | NodeWarned | NodeCleared):
             return [(self._place_of_node(event), event)]
         if isinstance(event, Woke):
@@ -160,13 +169,21 @@ class PlatformCore:
     def _joined(self, event: NodeJoined, parts: Parts) -> Iterator[tuple[int, AnyEvent]]:
         """A node that comes back as one of another kind is lost to the core that had it."""
         node = event.node
-        place = self._place_of_joined(node, parts)
         before = self._nodes.get(node.name)
+        if not self._is_taken(node):
+            yield FIRST if before is None else before.place, self._admission.put_aside(event)
+            return
+        self._admission.aside.pop(node.name, None)
+        place = self._place_of_joined(node, parts)
         self._nodes[node.name] = KnownNode(place, node.devices)
         self._joined_places[node.name] = place
         if before is not None and before.place != place:
             yield before.place, NodeLost(at_s=event.at_s, name=node.name)
         yield place, event
+
+    def _is_taken(self, node: Node) -> bool:
+        """The first kind of a platform is; so is each that jobs may have by now."""
+        return node.kind in self._kinds or not self._kinds[FIRST] or self._admission.takes(node.kind)
 
     def _place_of_joined(self, node: Node, parts: Parts) -> int:
         if node.kind not in self._kinds and self._may_name_first(node, parts):
@@ -202,6 +219,8 @@ class PlatformCore:
 
     def _place_of_node(self, event: NodeLost | NodeWarned | NodeCleared) -> int:
         known = self._nodes.get(event.name)
+        if isinstance(event, NodeLost):
+            self._admission.aside.pop(event.name, None)
         if isinstance(event, NodeLost) and not event.is_host_kept:
             self._nodes.pop(event.name, None)
         return FIRST if known is None else known.place
@@ -321,12 +340,14 @@ class PlatformCore:
 
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal; `read_kinds` reads it."""
-        return encode_kinds(SavedKind(kind=kind, head=core.save()) for kind, core in self._by_kind())
+        kinds = (SavedKind(kind=kind, head=core.save()) for kind, core in self._by_kind())
+        return encode_kinds(kinds, self._admission)
 
     def load(self, data: bytes) -> None:
         """Also what a `Core` has saved, of the only kind that there was."""
         self._clear()
         saved = read_kinds(data)
+        self._admission = read_admission(data)
         self._kinds = [one.kind for one in saved]
         self._cores = [self._new_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):

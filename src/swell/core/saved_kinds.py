@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from swell.core.kind_admission import KindAdmission
 from swell.core.state import Saved, read_saved
 from swell.model.cluster import Cluster
 
@@ -29,8 +30,13 @@ class _Part(msgspec.Struct):
     head: msgspec.Raw
 
 
-class _Fold(msgspec.Struct):
+class _Fold(msgspec.Struct, omit_defaults=True):
     kinds: list[_Part]
+    admission: KindAdmission | None = None
+
+
+class _Admission(msgspec.Struct):
+    admission: KindAdmission | None = None
 
 
 class _OldFold(msgspec.Struct):
@@ -51,9 +57,15 @@ def read_one_kind(data: bytes) -> Saved:
     return only.saved
 
 
-def encode_kinds(saved: Iterable[SavedKind]) -> bytes:
-    """`read_kinds` reads it."""
-    return msgspec.json.encode(_Fold([_Part(one.kind, msgspec.Raw(one.head)) for one in saved]))
+def encode_kinds(saved: Iterable[SavedKind], admission: KindAdmission | None = None) -> bytes:
+    """`read_kinds` and `read_admission` read it. `admission`: None: any kind is taken."""
+    parts = [_Part(one.kind, msgspec.Raw(one.head)) for one in saved]
+    return msgspec.json.encode(_Fold(parts, admission if admission and admission.is_asked else None))
+
+
+def read_admission(data: bytes) -> KindAdmission:
+    """Which kinds are taken. Raises msgspec.MsgspecError."""
+    return msgspec.json.decode(data, type=_Admission).admission or KindAdmission()
 
 
 def read_kinds(data: bytes) -> Sequence[SavedKind]:

@@ -174,6 +174,7 @@ class HeadThread:
             boot_id=self._clock.boot_id,
             boot_offset_s=self._clock.boot_offset_s,
             calendar_offset_s=self._watch.offset_s,
+            kinds=tuple(dict.fromkeys(node.kind for node in self._site.nodes)),
         )
 
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:

@@ -276,6 +276,12 @@ class Platform:
         self._journal.refuse_while_stalled()
         return self._nodes.undrain(name)
 
+    def allow_kind(self, kind: str) -> ClusterView:
+        """See `SiteNodes.allow_kind`; the cluster after it."""
+        self._journal.refuse_while_stalled()
+        self._nodes.allow_kind(kind)
+        return self.cluster()
+
     def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
         """See `SiteNodes.remove`."""
         self._journal.refuse_while_stalled()

@@ -10,8 +10,9 @@ from swell.live.board import ViewBoard
 from swell.live.calendar_times import shown_loss, shown_node
 from swell.live.inbox import Inbox
 from swell.live.submitter import result_of
-from swell.model.errors import NodeInUse, UnknownNode
-from swell.model.event import NodeCleared, NodeWarned
+from swell.model.errors import InvalidInput, NodeInUse, UnknownNode
+from swell.model.event import KindAllowed, NodeCleared, NodeWarned
+from swell.model.kind import RULE, is_kind
 from swell.model.view import LostNode, NodeView
 
 #: What is shown of a node that is drained, and of one that is removed.
@@ -75,6 +76,20 @@ class SiteNodes:
         if self.named(name).leaving is not None:
             self._tell(NodeCleared(at_s=self._now_s(), name=name))
         return self.named(name)
+
+    def allow_kind(self, kind: str) -> None:
+        """Jobs may have devices of this kind, which are there or will be.
+
+        Raises:
+            InvalidInput: no kind may be called so.
+            Unavailable.
+        """
+        if not is_kind(kind):
+            raise InvalidInput(
+                f"{kind[:80]!r} cannot be a kind of device: it has {RULE}; `swell nodes` names it"
+            )
+        event = KindAllowed(at_s=self._now_s(), kind=kind)
+        result_of(self._inbox.request(event), f"kind {kind!r} may or may not be allowed")
 
     def remove(self, name: str, is_forced: bool = False) -> NodeView:
         """Have the host of a node leave; the node as it was. `NodeLost` comes once its workers are gone.

@@ -226,6 +226,12 @@ class NodeCleared(Event, frozen=True, kw_only=True):
     why: str = ""  #: of the warning that is meant; empty: all of them
 
 
+class KindAllowed(Event, frozen=True, kw_only=True):
+    """The operator lets jobs have devices of this kind, which are there or will be."""
+
+    kind: str
+
+
 class NodeLost(Event, frozen=True, kw_only=True):
     """A node left the cluster with its devices.
 
@@ -253,6 +259,9 @@ class Opened(Event, frozen=True, kw_only=True):
     boot_offset_s: float = 0.0  #: head time less CLOCK_BOOTTIME, for as long as this boot lasts
     #: Calendar less head time; None: of a version whose head lived by the calendar, or it is as it was.
     calendar_offset_s: float | None = None
+    #: Of the platform's own devices: nodes of another new kind wait for `KindAllowed`. None: of a version in
+    #: which they joined at once.
+    kinds: tuple[str, ...] | None = None
 
 
 class ClockStepped(Event, frozen=True, kw_only=True):
@@ -288,6 +297,7 @@ AnyEvent = (
     | NodeJoined
     | NodeWarned
     | NodeCleared
+    | KindAllowed
     | NodeLost
     | Woke
     | DrainRequested

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_FORM = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,78}[\x21-\x7e])?")
-RULE = "at most 80 printable ASCII characters, no space first or last"
+_FORM = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:@/+(),-]{0,78}[A-Za-z0-9._:@/+(),-])?")
+RULE = "at most 80 letters, digits, spaces and . _ : @ / + ( ) , - and begins with a letter or digit"
 
 
 def is_kind(name: str) -> bool:

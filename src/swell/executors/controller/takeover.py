@@ -15,6 +15,11 @@ from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.hosts.messages import FromHost, RunKept, RunSnapshot, TalkKept
 from swell.model.event import GangEnded, GangSuspended
 
+#: Messages about a run on a host that wait until it is taken over; those of a minute are a tenth of that.
+MOST_LATER = 10_000
+#: Of a worker, the latest of each kind: there are not so many kinds.
+MOST_TALK = 100
+
 
 @dataclass(frozen=True, slots=True)
 class WholeRun:
@@ -82,7 +87,7 @@ class Takeover:
             return  # no director will take the run over
         workers = tuple(
             msgspec.structs.replace(worker, talk=(*worker.talk, talk.message))
-            if worker.number == talk.worker
+            if worker.number == talk.worker and len(worker.talk) < MOST_TALK
             else worker
             for worker in copy.workers
         )
@@ -101,7 +106,7 @@ class Takeover:
     def keep(self, host: str, message: FromHost) -> bool:
         """Whether it is about a run that is not taken over yet: it is to be heard afterwards."""
         later = self._later.get((host, getattr(message, "run", "")))
-        if later is not None:
+        if later is not None and len(later) < MOST_LATER:
             later.append(message)
         return later is not None
 

@@ -110,12 +110,12 @@ class TrialOpenings:
             return None
         return self._openings.pop(run)
 
-    def refused(self, run: str, outcome: Outcome) -> TrialOpening | None:
+    def refused(self, run: str, host: str, outcome: Outcome) -> TrialOpening | None:
         """One that comes to nothing. None: no trial waits for that, or another host is asked, which may have
         what this one lacks.
         """
         opening = self._openings.get(run)
-        if opening is None:
+        if opening is None or opening.host != host:
             return None
         opening.refused_by.add(opening.host)
         is_final = outcome is Outcome.FAILED or opening.is_called_off

@@ -234,7 +234,7 @@ class Trials:
             begun.trial.skip_crossing()
             self.advance()
             return
-        opening = self._openings.refused(run, outcome)
+        opening = self._openings.refused(run, host, outcome)
         if opening is not None:
             self._give_up(opening.command, outcome, why)
             self.advance()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.ending import early_end, failed_in_step
@@ -32,6 +32,8 @@ class Departures:
     transition: Transition
     recovery: Recovery
     shutdown: Shutdown
+    #: Who has come to its end, and what it said of that, where another host speaks for the gang.
+    waiting: dict[int, tuple[Member, messages.Finished | None]] = field(default_factory=dict)
 
     # ------------------------------------------------------------ what a worker says before
     def note_left(self, message: messages.Left, member: Member) -> None:
@@ -49,12 +51,30 @@ class Departures:
 
     def note_finished(self, member: Member, message: messages.Finished | None) -> None:
         """The end condition is met, or the script came to its end without a word (None)."""
+        if not self.recovery.formation.speaks_for_gang(member):
+            self.waiting.setdefault(member.number, (member, message))
+            return
         is_leader = self.roster.group[:1] == [member.number]
         if not self.shutdown.is_under_way:
             self.transition.settle_launch()
             self.shutdown.succeed(member, early_end(self.stage, self.progress.steps, message))
         if message is not None:
             self.progress.note_finished(message, is_leader)
+
+    def _hear_waiting(self) -> None:
+        """Where those that spoke for the gang are gone, the next ones do."""
+        for number, (member, message) in list(self.waiting.items()):
+            if self.recovery.formation.speaks_for_gang(member):
+                del self.waiting[number]
+                self.note_finished(member, message)
+
+    def note_break(self) -> None:
+        """The gang goes on: who has come to its end already is lost to it."""
+        gone = [member for number, (member, _) in self.waiting.items() if number not in self.roster.members]
+        for member in gone:
+            del self.waiting[member.number]
+            if not self.shutdown.is_under_way:
+                self.recovery.note_death(member, f"worker {member.number} had ended before the others")
 
     # ------------------------------------------------------------ its exit
     def note_exit(self, member: Member, status: int, log_tail: str) -> None:
@@ -68,6 +88,7 @@ class Departures:
             self._lose_member(member, status, log_tail)
         if status == OVER_MEMORY:
             self.recovery.setback.is_over_memory = True
+        self._hear_waiting()
 
     def _lose_joiner(self, member: Member, status: int, log_tail: str) -> None:
         if member.slot not in self.transition.target or (member.is_killed and not member.failure):

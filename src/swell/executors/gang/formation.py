@@ -29,6 +29,8 @@ class Formation:
         self._pass_limit = pass_limit
         self._effects = effects
         self._host_of = host_of
+        self._hosts: dict[int, str] = {}  #: of members, by the latest order that each was given
+        self._former_host = ""  #: of the leader of the group before the latest
 
     def regroup(self, group: Sequence[Member], batch: int | None, now_s: float) -> None:
         """Be this group, with this batch, at the next step boundary; a worker that is not in it leaves.
@@ -36,6 +38,8 @@ class Formation:
         Where all have the state, none is sent, also after a break: they compare their steps by themselves.
         """
         self._note_order(now_s)
+        leader = self._leader()
+        self._former_host = "" if leader is None else self._where(leader)
         self.round += 1
         self.batch = batch
         source = best_source(group)
@@ -65,7 +69,31 @@ class Formation:
             self.orders[member.number] = order
             self._effects.append(Send(member.number, order))
         self._roster.group = [member.number for member in group]
+        known = {number: host for number, host in self._hosts.items() if number in self._roster.members}
+        self._hosts = known | {member.number: host for member, host in zip(group, hosts, strict=True)}
 
+    # ------------------------------------------------------------ who speaks for all
+    def speaks_for_gang(self, member: Member) -> bool:
+        """Whether its host has the leader of the group, or all workers. Other hosts may be in other hands.
+
+        The leader of the group before has the last word of that one, until it is in the latest or gone.
+        """
+        own, leader = self._where(member), self._leader(member)
+        if leader is not None and own == self._where(leader):
+            return True
+        if own == self._former_host and member.whole_round != self.round:
+            return True
+        return all(self._where(other) == own for other in self._roster.members.values())
+
+    def _leader(self, gone: Member | None = None) -> Member | None:
+        """The first of the latest group that is left. `gone`: one that has just ended, and counts as left."""
+        members = self._roster.members if gone is None else {**self._roster.members, gone.number: gone}
+        return next((members[number] for number in self._roster.group if number in members), None)
+
+    def _where(self, member: Member) -> str:
+        return self._hosts.get(member.number) or self._host_of(member.slot)
+
+    # ------------------------------------------------------------ what else members are told
     def note_told(self, curves: Mapping[str, Tally]) -> None:
         """What the leader has told of losses."""
         if (losses := curves.get(LOSS)) is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
+import msgspec
+
 from swell.executors.gang.departures import Departures
 from swell.executors.gang.effects import Effect, Send
 from swell.executors.gang.formation import Formation
@@ -72,17 +74,24 @@ class Handlers:
     @hear.register(messages.Broken)
     def _(self, message: messages.JoinFailed | messages.Broken, member: Member) -> None:
         self.recovery.note_failed(message, member)
+        self.departures.note_break()
 
     # ------------------------------------------------------------ training
     @hear.register
     def _(self, message: messages.Progress, member: Member) -> None:
-        member.steps = self.progress.steps = message.steps
+        member.steps = message.steps
+        if not self.formation.speaks_for_gang(member):
+            return
+        self.progress.steps = message.steps
         self.vigil.step_s = message.step_s or self.vigil.step_s
         self.formation.note_told(message.curves)
         self.progress.note(message)
 
     @hear.register
     def _(self, message: messages.Reported, member: Member) -> None:
+        """Its shares are of each worker, all else of the gang."""
+        if not self.formation.speaks_for_gang(member):
+            message = msgspec.structs.replace(message, values={}, curves={})
         self.formation.note_told(message.curves)
         self.progress.note_values(message, member.number)
 
@@ -92,7 +101,8 @@ class Handlers:
 
     @hear.register
     def _(self, message: messages.CheckpointSaved, member: Member) -> None:
-        self.saving.note_saved(message)
+        if self.formation.speaks_for_gang(member):
+            self.saving.note_saved(message)
 
     @hear.register
     def _(self, message: messages.CheckpointDamaged, member: Member) -> None:
@@ -100,7 +110,8 @@ class Handlers:
 
     @hear.register
     def _(self, message: messages.SaveFailed, member: Member) -> None:
-        self.saving.note_failed(message)
+        if self.formation.speaks_for_gang(member):
+            self.saving.note_failed(message)
 
     # ------------------------------------------------------------ leaving
     @hear.register

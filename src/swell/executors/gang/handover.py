@@ -136,7 +136,9 @@ class Handover:
     # ------------------------------------------------------------ what workers have said
     def _hear_progress(self, present: Collection[KeptWorker]) -> None:
         """How far the group is. What its steps took is told of the step that follows."""
-        said = [progress for worker in present if (progress := worker.latest(messages.Progress))]
+        speaks, members = self.formation.speaks_for_gang, self.roster.members
+        heard = [worker for worker in present if speaks(members[worker.number])]
+        said = [progress for worker in heard if (progress := worker.latest(messages.Progress))]
         newest = max(said, key=lambda progress: (progress.generation, progress.steps), default=None)
         if newest is not None:
             self.progress.steps = newest.steps
@@ -146,7 +148,7 @@ class Handover:
             if values is not None and self.roster.group[:1] == [worker.number]:
                 self.formation.note_told(values.curves)
                 self.progress.note_values(values, worker.number, is_again=True)  # or no daemon was told
-        saves = [save for worker in present if (save := worker.latest(messages.CheckpointSaved))]
+        saves = [save for worker in heard if (save := worker.latest(messages.CheckpointSaved))]
         self.progress.saved_steps = max([self.progress.saved_steps, *(save.steps for save in saves)])
 
     def _hear_again(self, worker: KeptWorker) -> None:

@@ -136,15 +136,20 @@ class RestartGang:
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
         self._dialogue.now_s = now_s
         if worker in self._members and self._aim is not RestartAim.END:
-            if isinstance(message, Stepped):
+            if isinstance(message, Stepped) and self._speaks_for_gang(worker):
                 self._note_steps(message)
-            elif isinstance(message, Reported):
+            elif isinstance(message, Reported) and self._speaks_for_gang(worker):
                 self._note_values(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
             elif isinstance(message, StopVote):
                 self._note_vote(worker, message)
         return self._drain()
+
+    def _speaks_for_gang(self, worker: int) -> bool:
+        """Whether it is on the host of rank 0, or of the first that is left; see `Formation`."""
+        first = next(iter(self._members.values()))
+        return self._stage.host_of(self._members[worker].slot) == self._stage.host_of(first.slot)
 
     def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
         """Its workers give none."""

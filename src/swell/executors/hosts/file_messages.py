@@ -130,6 +130,11 @@ class FilesKept(FileMessage, frozen=True, kw_only=True):
     checkpoints: tuple[JobCheckpoint, ...]
     logs: tuple[WorkerLog, ...]
 
+    @property
+    def jobs(self) -> set[str]:
+        """Their ids."""
+        return {file.job_id for file in self.checkpoints} | {log.job_id for log in self.logs}
+
 
 class HeldCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One that lies on the host."""

@@ -35,7 +35,6 @@ from swell.executors.hosts.messages import (
     WorkerSaid,
 )
 from swell.model.coding import encode
-from swell.model.event import GangEnded, GangSuspended
 from swell.tally import Tally, plus
 from swell.wire.messages import FromAgent, FromWorker, Progress, Reported
 from swell.wire.numbers import Number
@@ -119,8 +118,12 @@ class _Run:
     order: OpenRun
     opened: RunOpened
     next_worker: int  #: no worker of this kind had this number here, or a higher one
-    record: RunSnapshot | None = None
+    kept_record: KeepRecord | None = None
     workers: dict[int, _Worker] = field(default_factory=dict)
+
+    @property
+    def record(self) -> RunSnapshot | None:
+        return None if self.kept_record is None else self.kept_record.record
 
     def kept(self) -> RunKept:
         return RunKept(
@@ -129,6 +132,7 @@ class _Run:
             checkpoint_dir=self.opened.checkpoint_dir,
             record=self.record,
             workers=tuple(worker.kept() for worker in self.workers.values()),
+            seal="" if self.kept_record is None else self.kept_record.seal,
         )
 
 
@@ -138,13 +142,13 @@ class KeptRuns:
     def __init__(self) -> None:
         self._orders: dict[str, OpenRun] = {}  #: that were not answered yet
         self._runs: dict[str, _Run] = {}
-        self._ends: dict[str, GangEnded | GangSuspended] = {}  #: by run, the latest last
+        self._ends: dict[str, EndKept] = {}  #: by run, the latest last
 
     def kept(self) -> list[RunKept | TalkKept | EndKept]:
         """What a new controller is told first."""
         return [
             *(part for run in self._runs.values() for part in _parts(run.kept())),
-            *(EndKept(end=end) for end in self._ends.values()),
+            *self._ends.values(),
         ]
 
     def note_told(self, message: ToHost) -> None:
@@ -162,7 +166,7 @@ class KeptRuns:
             case TellWorker(worker=worker, message=said) if worker in run.workers:
                 run.workers[worker].note(said)
             case KeepRecord(record=record):
-                run.record = record
+                run.kept_record = message
                 heard = [w.number for w in run.workers.values() if w.exit and w.number not in record.workers]
                 for number in heard:
                     del run.workers[number]
@@ -185,9 +189,10 @@ class KeptRuns:
 
     def _close(self, key: str, run: _Run) -> None:
         del self._runs[key]
-        end = None if run.record is None else run.record.gang.dialogue.end
-        if end is not None:
-            self._ends[key] = end
+        kept = run.kept_record
+        end = None if kept is None else kept.record.gang.dialogue.end
+        if kept is not None and end is not None:
+            self._ends[key] = EndKept(end=end, seal=kept.end_seal)
         for oldest in list(self._ends)[:-MAX_ENDS]:
             del self._ends[oldest]
 

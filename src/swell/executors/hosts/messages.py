@@ -63,6 +63,7 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     is_trial: bool = False  #: no cores are divided for it
     share: float | None = None  #: None: none was chosen
     is_joining: bool = False  #: its gang hands the state over from other hosts: no checkpoint is needed
+    seal: str = ""  #: given back in `RunKept`; empty: the host is the controller's own
 
 
 class StartWorker(HostMessage, frozen=True, kw_only=True):
@@ -131,6 +132,8 @@ class KeepRecord(HostMessage, frozen=True, kw_only=True):
 
     run: str
     record: RunSnapshot
+    seal: str = ""  #: given back in `RunKept`
+    end_seal: str = ""  #: of the end in the record, given back in `EndKept`
 
 
 class DropCode(HostMessage, frozen=True, kw_only=True):
@@ -174,6 +177,7 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     checkpoint_dir: str
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
     workers: tuple[KeptWorker, ...]
+    seal: str = ""  #: of the record, as the controller has made it
 
 
 class TalkKept(HostMessage, frozen=True, kw_only=True):
@@ -190,6 +194,7 @@ class EndKept(HostMessage, frozen=True, kw_only=True):
     """How a gang ended that had workers here; it may not have been told to a daemon."""
 
     end: GangEnded | GangSuspended
+    seal: str = ""  #: as the controller has made it
 
 
 class KeptTold(HostMessage, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from swell.executors.local.agent.options import CrewOptions
 from swell.executors.local.agent.process import main
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
+from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
 from swell.executors.remote.join_listener import JoinListener
@@ -43,7 +44,8 @@ class ListeningDoor:
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             book = LeaseBook(folder, options.leases, granter_now_s)
-            self._hosts = HostDoor(controller, book, session, torch_version(), NetworkProbe())
+            claims = Claims(folder)
+            self._hosts = HostDoor(controller, book, claims, session, torch_version(), NetworkProbe())
             self._listener = JoinListener(
                 certificate,
                 self._tokens,

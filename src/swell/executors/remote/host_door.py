@@ -17,19 +17,23 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.hosts.file_messages import FilesKept
+from swell.executors.hosts.file_messages import FileMessage, FilesKept
 from swell.executors.hosts.messages import (
     DevicesOffered,
     EndKept,
     FromHost,
+    HostLeaving,
     KeptTold,
     NodeHost,
     OwnerWarned,
     RunKept,
 )
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
+from swell.executors.local.files.opened_runs import OpenedRuns
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.asides import AsideToHead, FactsTold
+from swell.executors.remote.bounds import OutOfBounds, bounded
+from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.examination import Examinations
 from swell.executors.remote.host_in_term import HostInTerm
@@ -37,6 +41,7 @@ from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, S
 from swell.executors.remote.join_token import NAME
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
+from swell.executors.remote.minute_limit import MinuteLimit
 from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
 from swell.executors.remote.remarks import Probe, about_clock, about_way, no_probe
 from swell.executors.told_seldom import ToldSeldom
@@ -45,8 +50,9 @@ from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
-#: Characters of a warning that a host sends to the owner of a job, and of its topic.
-MOST_TEXT, MOST_TOPIC = 4_000, 100
+
+#: What is written to the journal at once, so often a minute at most.
+TO_JOURNAL, MOST_A_MINUTE = (DevicesOffered, HostLeaving, OwnerWarned), 100
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
@@ -78,7 +84,9 @@ class JoinedHost:
     term: int | None = None  #: in which it is the controller's; None: it is not
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
-    jobs: set[str] = field(default_factory=set)  #: that it was given in this term, or has kept from before
+    opened: OpenedRuns = field(default_factory=OpenedRuns)  #: in this term
+    rate: MinuteLimit = field(default_factory=lambda: MinuteLimit(MOST_A_MINUTE))
+    is_distrusted: bool = False  #: it is to end this term, and nothing that it says counts until it has
 
     @property
     def name(self) -> str:
@@ -87,6 +95,10 @@ class JoinedHost:
     @property
     def machine(self) -> str:
         return self.join.machine
+
+    @property
+    def claimant(self) -> Claimant:
+        return Claimant(self.name, self.machine)
 
     @property
     def session(self) -> str:
@@ -101,6 +113,7 @@ class HostDoor:
         self,
         owner: HostsOwner,
         book: LeaseBook,
+        claims: Claims,
         session: str,
         torch: str = "",
         probe: Probe = no_probe,
@@ -113,7 +126,7 @@ class HostDoor:
         """
         self._probe = probe
         self._examinations = Examinations(probe)
-        self._owner, self._book = owner, book
+        self._owner, self._book, self._claims = owner, book, claims
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
@@ -263,39 +276,46 @@ class HostDoor:
             host.conversation.close()
 
     def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
-        """What a host had kept is believed if it can have: it could claim the gang of any job by that."""
-        if isinstance(said.message, FilesKept):
-            self._hear_files_kept(host, said.message)
+        """What it may say, in this term, the controller hears. Of files see `HeadFiles`, which answers."""
+        if host.is_distrusted:
             return
-        is_kept = isinstance(said.message, RunKept | EndKept)
-        if is_kept and not self._book.is_recalled(host.name, host.machine, said.term):
-            what = type(said.message).__name__
-            why = (
-                f"it says what it has kept ({what}), and no earlier agent gave it a lease in term {said.term}"
-            )
-            self._tell_seldom(f"refused host {host.name}: {why}")
+        try:
+            message = bounded(said.message)
+        except OutOfBounds as error:
+            self._refuse(host, f"{type(said.message).__name__}: {error}")
             return
-        if isinstance(said.message, RunKept):
-            host.jobs.add(said.message.order.job_id)
-        if isinstance(said.message, OwnerWarned):
-            self._hear_warning(host, said.message)
+        if isinstance(message, FilesKept):
+            self._hear_files_kept(host, message)
             return
-        if isinstance(said.message, DevicesOffered | KeptTold):
-            self._book.note_told(host.name)
-        if isinstance(said.message, DevicesOffered):
-            host.offered = said.message
-            self._owner.hear(host.name, _remarked(said.message, host.remarks))
+        if isinstance(message, RunKept | EndKept):
+            why = self._why_not_kept(host, message, said.term)
         else:
-            self._owner.hear(host.name, said.message)
-
-    def _hear_warning(self, host: JoinedHost, warned: OwnerWarned) -> None:
-        """To the owner of a job that the host has something of, and in so many characters."""
-        if warned.job_id not in host.jobs:
-            why = f"it warns the owner of job {warned.job_id[:MOST_TOPIC]!r}, of which it has nothing"
-            self._tell_seldom(f"refused host {host.name}: {why}")
+            why = _why_not_now(host, message)
+        if why:
+            self._refuse(host, why)
             return
-        text, about = warned.message[:MOST_TEXT], warned.about[:MOST_TOPIC]
-        self._owner.hear(host.name, OwnerWarned(job_id=warned.job_id, message=text, about=about))
+        host.opened.note_said(message)
+        if isinstance(message, DevicesOffered | KeptTold):
+            self._book.note_told(host.name)
+        if isinstance(message, DevicesOffered):
+            host.offered = message
+            message = _remarked(message, host.remarks)
+        self._owner.hear(host.name, message)
+
+    def _why_not_kept(self, host: JoinedHost, kept: RunKept | EndKept, term: int) -> str:
+        """What a host had kept is believed if it can have: it could claim the gang of any job by that."""
+        if not self._book.is_recalled(host.name, host.machine, term):
+            what = type(kept).__name__
+            return f"it says what it has kept ({what}), and no earlier agent gave it a lease in term {term}"
+        why = self._claims.why_not(host.claimant, kept)
+        if why and isinstance(kept, RunKept):
+            self._distrust(host, term)  # something runs there, and nobody knows what
+        return why
+
+    def _distrust(self, host: JoinedHost, term: int) -> None:
+        host.is_distrusted = True
+        self._book.refuse(host.name)
+        host.conversation.say_aside(TermOver(term=term))
 
     def _hear_files_kept(self, host: JoinedHost, kept: FilesKept) -> None:
         """It may be of a lease of a former controller that is over. Of a host that this controller has had
@@ -303,9 +323,12 @@ class HostDoor:
         """
         who = host.name, host.machine, host.term or 0
         if self._book.is_recalled(*who) or self._book.follows_recalled(*who):
-            host.jobs.update(log.job_id for log in kept.logs)
-            host.jobs.update(checkpoint.job_id for checkpoint in kept.checkpoints)
-            self._owner.hear(host.name, kept)
+            own = self._claims.true_part(host.claimant, kept)
+            host.opened.note_said(own)
+            self._owner.hear(host.name, own)
+
+    def _refuse(self, host: JoinedHost, why: str) -> None:
+        self._tell_seldom(f"refused host {host.name}: {why}")
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
         """A message of the moment: the host asks for its lease, or answers what it has."""
@@ -315,9 +338,15 @@ class HostDoor:
             self._refuse_nonsense(host, error)
             return
         if isinstance(aside, FactsTold):
-            self._examinations.hear(host.name, aside)
+            self._hear_facts(host, aside)
         else:
             self._hear_question(host, aside)
+
+    def _hear_facts(self, host: JoinedHost, told: FactsTold) -> None:
+        try:
+            self._examinations.hear(host.name, bounded(told))
+        except OutOfBounds as error:
+            self._refuse(host, f"FactsTold: {error}")
 
     def _hear_question(self, host: JoinedHost, asked: LeaseAsked) -> None:
         if self._is_closing or host.session in self._removed:
@@ -334,9 +363,12 @@ class HostDoor:
             self._awaited.discard(host.name)
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
-            host.term, host.offered, host.jobs = answer.term, None, set()
+            host.term, host.offered, host.is_distrusted = answer.term, None, False
+            host.opened = OpenedRuns()
             here = partial(self._owner.hear, host.name)
-            in_term = HostInTerm(host.conversation, answer.term, here, host.jobs)
+            in_term = HostInTerm(
+                host.conversation, answer.term, here, host.claimant, self._claims, host.opened
+            )
             self._owner.join_host(host.name, in_term, host.machine)
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.conversation.say_aside(answer)
@@ -447,6 +479,32 @@ class HostDoor:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
             host.conversation.close()
+
+
+def _why_not_now(host: JoinedHost, message: FromHost) -> str:
+    """Why it has no business to say this in its present term; empty: it has."""
+    if isinstance(message, FileMessage):
+        return ""
+    if isinstance(message, TO_JOURNAL) and not host.rate.take():
+        return f"it says {type(message).__name__} more than {MOST_A_MINUTE} times a minute"
+    if isinstance(message, DevicesOffered):
+        return _why_not_its_own(host.name, message)
+    return host.opened.why_not(message)
+
+
+def _why_not_its_own(host: str, offered: DevicesOffered) -> str:
+    """A joined host is one node, of its name; so nothing of another one is taken for its own."""
+    for node in offered.nodes:
+        if node.name != host:
+            return f"it offers node {node.name[:80]!r}; a host is one node, which has its name"
+        kinds = {offered.devices[device].kind for device in node.devices if device in offered.devices}
+        if kinds - {node.kind}:
+            return "it offers devices of several kinds; those of a node are of one"
+    own = re.compile(rf"{re.escape(host)}/[0-9]{{1,4}}")
+    foreign = next((device for device in offered.devices if not own.fullmatch(device)), None)
+    if foreign is not None:
+        return f"it offers device {foreign[:80]!r}; those of a host are called {host}/0, {host}/1, ..."
+    return ""
 
 
 def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOffered:

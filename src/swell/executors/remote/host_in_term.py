@@ -14,6 +14,8 @@ from swell.executors.hosts.messages import (
     ToHost,
     WorkerExited,
 )
+from swell.executors.local.files.opened_runs import OpenedRuns
+from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import ToldInTerm
 from swell.executors.remote.machine_line import MessageTooLong
@@ -26,26 +28,32 @@ class HostInTerm:
     """See `NodeHost`. What it is told waits in the stream as long as there is no line."""
 
     def __init__(
-        self, conversation: Conversation, term: int, answer: Callable[[FromHost], None], jobs: set[str]
+        self,
+        conversation: Conversation,
+        term: int,
+        answer: Callable[[FromHost], None],
+        who: Claimant,
+        claims: Claims,
+        opened: OpenedRuns,
     ) -> None:
         """
         Args:
             answer: takes what is answered here, because the host will never hear the question.
-            jobs: is given the ids of those that the host is to run.
+            opened: is told what the host is told.
         """
         self.term = term
         self._conversation = conversation
-        self._answer, self._jobs = answer, jobs
+        self._answer, self._who, self._claims, self._opened = answer, who, claims, opened
 
     @property
     def is_reached(self) -> bool:
         return self._conversation.has_line
 
     def tell(self, message: ToHost) -> None:
-        if isinstance(message, OpenRun):
-            self._jobs.add(message.job_id)
+        self._opened.note_told(message)
+        sealed = self._claims.sealed(self._who, message)
         try:
-            self._conversation.say(ToldInTerm(term=self.term, message=message))
+            self._conversation.say(ToldInTerm(term=self.term, message=sealed))
         except MessageTooLong as error:
             self._refuse(message, str(error))
 

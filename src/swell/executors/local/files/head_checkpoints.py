@@ -60,9 +60,9 @@ class HeadCheckpoints:
             say(CheckpointTaken(job_id=offer.job_id, name=offer.name, why_not=why_not))
             self._go_on()
 
-        copy = _Copy(self._state_dir, self._num_kept, file, say, self._background, ended)
+        copy = _Copy(self._state_dir, self._num_kept, file, offer.num_bytes, say, self._background, ended)
         self._copies[host, file] = copy
-        copy.begin(offer.num_bytes)
+        copy.begin()
 
     def _is_copied(self, host: str, job_id: str) -> bool:
         """Whether a checkpoint of the job is under way from this host."""
@@ -126,17 +126,19 @@ class _Copy:
         state_dir: Path,
         num_kept: int,
         file: JobCheckpoint,
+        num_bytes: int,
         ask: Callable[[PartRequest], None],
         background: Background,
         ended: Callable[[str], None],
     ) -> None:
         self._state_dir, self._num_kept, self._file = state_dir, num_kept, file
+        self._num_bytes = num_bytes
         self._ask, self._background, self._ended = ask, background, ended
         self._incoming: IncomingFile | None = None
         self._is_over = False
 
-    def begin(self, num_bytes: int) -> None:
-        self._background(lambda: self._look(num_bytes), self._looked)
+    def begin(self) -> None:
+        self._background(self._look, self._looked)
 
     def hear(self, part: FilePart | NoFile) -> None:
         if self._incoming is not None:
@@ -149,7 +151,7 @@ class _Copy:
         elif not self._is_over:
             self._end(why)
 
-    def _look(self, num_bytes: int) -> tuple[bool, str]:
+    def _look(self) -> tuple[bool, str]:
         """Whether it is wanted, and if not why it cannot be had; empty: it is not needed."""
         try:
             path = place_of(self._state_dir, self._file)
@@ -161,10 +163,11 @@ class _Copy:
             disk = os.statvfs(path.parent.parent)
         except (OSError, ValueError) as error:
             return False, f"the checkpoint was not copied to the head: {error}"
-        if num_bytes > disk.f_bavail * disk.f_frsize:
+        if self._num_bytes > disk.f_bavail * disk.f_frsize:
+            size = format_bytes(self._num_bytes)
             return False, (
-                f"the checkpoint ({format_bytes(num_bytes)}) was not copied to the head: it does not fit on "
-                f"the disk of {path.parent}; make room there"
+                f"the checkpoint ({size}) was not copied to the head: it does not fit on the disk of "
+                f"{path.parent}; make room there"
             )
         return True, ""
 
@@ -176,7 +179,9 @@ class _Copy:
             self._end(why_not)
             return
         path = place_of(self._state_dir, self._file)
-        self._incoming = IncomingFile(self._file, path, self._ask, self._background, self._came)
+        self._incoming = IncomingFile(
+            self._file, path, self._ask, self._background, self._came, self._num_bytes
+        )
         self._incoming.begin()
 
     def _came(self, failure: TransferFailure | None) -> None:

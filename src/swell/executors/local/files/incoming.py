@@ -48,12 +48,14 @@ class IncomingFile:
         ask: Callable[[PartRequest], None],
         background: Background,
         ended: Callable[[TransferFailure | None], None],
+        num_bytes: int | None = None,
     ) -> None:
         """
         Args:
             path: where the file is to be. Its folder is made, unless it is there.
             ask: tells the other side.
             ended: called once; None: it is safe on disk.
+            num_bytes: that it has; None: the first part tells.
 
         Raises:
             ValueError: the name has no digest.
@@ -62,7 +64,7 @@ class IncomingFile:
         self._digest = digest_of(file)
         self._ask, self._background, self._ended = ask, background, ended
         self._draft = _Draft(path, self._digest)
-        self._num_bytes: int | None = None  #: known from the first part on
+        self._num_bytes = num_bytes
         self._asked = self._next = 0  #: positions: up to here it was asked for, and handed to be written
         self._parts: dict[int, bytes] = {}  #: have come, and cannot be written yet
         self._is_writing = self._is_over = False

@@ -1,21 +1,26 @@
-"""What a host may ask of the controller's state folder and send there: files of runs that were opened on it.
+"""What a host may speak of, ask for and send: runs that were opened on it in its term, and their files.
 
 A host is another machine, and may say anything once an intruder has it. What was opened there is known here,
-and was not said by it; but for what it had kept when another controller came.
+and was not said by it; but for what it had kept when another controller came, which is checked before (see
+`remote.claims`). What a run makes of a message is the run's affair: which of its workers are on which host.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from swell.executors.hosts import file_messages as files
+from swell.executors.hosts import messages as hosts
 from swell.executors.hosts.messages import (
     CloseRun,
+    FromHost,
     HostMessage,
     OpenRun,
     RunKept,
+    RunOpened,
     RunRefused,
     StartWorker,
     ToHost,
@@ -28,8 +33,12 @@ from swell.executors.local.files.places import shown
 MAX_LATE_LOGS = 1000
 #: The ends of so many logs may come again.
 MAX_ENDED_LOGS = 1000
-#: Of so many jobs a host may hold checkpoints.
+#: Of so many jobs a host may hold checkpoints, and warn the owners.
 MAX_JOBS = 1000
+#: Of so many runs that are closed something may be under way.
+MAX_CLOSED = 1000
+#: Checkpoints that a host may have kept.
+MAX_KEPT = 10_000
 
 T = TypeVar("T")
 
@@ -50,8 +59,11 @@ class OpenedRuns:
         self._logs: dict[str, set[LogName]] = {}  #: that are not at their end, by run
         self._late_logs: dict[LogName, None] = {}  #: the same of runs that are closed, the oldest first
         self._ended_logs: dict[LogName, None] = {}  #: the host may not have heard that it was taken
-        self._kept: set[files.JobCheckpoint] = set()  #: not sent to the controller before
+        self._kept: dict[files.JobCheckpoint, None] = {}  #: not sent to the controller before
         self._jobs: dict[str, None] = {}  #: whose gangs it has or had, the latest last
+        self._known: dict[str, None] = {}  #: of which it has or had anything in this term, the latest last
+        self._closed: dict[str, None] = {}  #: runs, the latest last
+        self._unanswered: Counter[str] = Counter()  #: orders to open a run
         if former is not None:
             self._expect_late(former.logs)
             _note(self._jobs, former.jobs, MAX_JOBS)
@@ -71,34 +83,48 @@ class OpenedRuns:
     def note_told(self, message: ToHost) -> None:
         """To be noted before the host has it."""
         match message:
-            case OpenRun():
+            case OpenRun(run=key):
                 self._open(message)
+                self._unanswered[key] += 1
             case StartWorker(run=key, worker=worker):
                 self._expect(key, [worker])
             case CloseRun(run=key):
-                self._runs.pop(key, None)
+                self._close(key)
                 self._expect_late(self._logs.pop(key, ()))
             case files.CheckpointTaken(job_id=job_id, name=name):
-                self._kept.discard(files.JobCheckpoint(job_id=job_id, name=name))
+                self._kept.pop(files.JobCheckpoint(job_id=job_id, name=name), None)
 
     def note_said(self, message: HostMessage) -> None:
-        """Of what it has kept it is to be believed; see `HostDoor`."""
+        """To be told of what `why_not` has no objection to."""
         match message:
             case RunKept(order=order):
                 self._open(order)
                 self._expect(order.run, (worker.number for worker in message.workers))
             case files.FilesKept():
-                self._kept.update(message.checkpoints)
+                _note(self._kept, message.checkpoints, MAX_KEPT)
+                _note(self._known, message.jobs, MAX_JOBS)
                 self._expect_late(LogName(log.job_id, log.worker, log.is_trial) for log in message.logs)
+            case RunOpened(run=key):
+                self._note_answer(key)
             case RunRefused(run=key):
-                self._runs.pop(key, None)
+                self._note_answer(key)
+                self._close(key)
             case files.LogPiece(is_last=True):
                 self._end_log(LogName(message.job_id, message.worker, message.is_trial))
 
     def _open(self, order: OpenRun) -> None:
         self._runs[order.run] = order
+        _note(self._known, [order.job_id], MAX_JOBS)
         if not order.is_trial:
             _note(self._jobs, [order.job_id], MAX_JOBS)
+
+    def _close(self, key: str) -> None:
+        if self._runs.pop(key, None) is not None:
+            _note(self._closed, [key], MAX_CLOSED)
+
+    def _note_answer(self, key: str) -> None:
+        self._unanswered[key] -= 1
+        self._unanswered = +self._unanswered  # without those that are answered
 
     def _expect(self, key: str, workers: Iterable[int]) -> None:
         if (order := self._runs.get(key)) is not None:
@@ -115,11 +141,34 @@ class OpenedRuns:
         _note(self._ended_logs, [name], MAX_ENDED_LOGS)
 
     # ------------------------------------------------------------ what follows
-    def why_not(self, message: files.FileMessage) -> str:
+    def why_not(self, message: FromHost | files.FileMessage) -> str:
         """Why the host has no business to say this; empty: it has.
 
         Of contents of code see `codes`: which contents a snapshot has stands on the disk.
         """
+        if isinstance(message, files.FileMessage):
+            return self._why_no_file(message)
+        match message:
+            case hosts.RunRefused(run=key):
+                return "" if self._unanswered[key] else foreign(f"it refused run {key!r}")
+            case hosts.WorkersAlive(runs=runs):
+                return next(filter(None, map(self._why_not_of, runs)), "")
+            case hosts.OwnerWarned(job_id=job_id):
+                return "" if job_id in self._known else foreign(f"it warned the owner of job {job_id!r}")
+            case hosts.RunKept() | hosts.EndKept() | hosts.KeptTold():
+                return ""
+            case hosts.DevicesOffered() | hosts.HostLeaving():
+                return ""
+            case hosts.RunOpened():  # a former controller may have ordered it: it is to be closed
+                return ""
+        return self._why_not_of(message.run)
+
+    def _why_not_of(self, key: str) -> str:
+        """One that was closed a moment ago is its own: an answer may have been under way."""
+        is_its_own = key in self._runs or key in self._closed
+        return "" if is_its_own else foreign(f"it spoke of run {key!r}")
+
+    def _why_no_file(self, message: files.FileMessage) -> str:
         match message:
             case files.PartRequest(file=files.JobCheckpoint(job_id=job_id) as file):
                 return "" if self._has_job(job_id) else foreign(f"it asked for {shown(file)}")
