@@ -74,8 +74,8 @@ def test_the_loss_of_one_node_breaks_no_promise(
 
 def test_without_a_reserve_the_loss_of_a_node_breaks_a_promise() -> None:
     """Six devices are promised for all of the time that there is."""
-    jobs = [job(f"j{number}", steps=100, deadline_s=180.0, rates={2: 1.0}) for number in range(NODES)]
-    lost = failure(0, 50.0, 10_000.0)
+    jobs = [job(f"j{number}", steps=400, deadline_s=515.0, rates={2: 1.0}) for number in range(NODES)]
+    lost = failure(0, 200.0, 10_000.0)
     ends = run(jobs, lost, survive_nodes=0).jobs
     assert [one.is_kept for one in ends].count(False) == 1 and all(one.is_promised for one in ends)
     ends = run(jobs, lost, survive_nodes=1).jobs
