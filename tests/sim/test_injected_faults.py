@@ -153,7 +153,7 @@ def test_rates_are_read_and_what_is_none_is_refused() -> None:
 
 def test_of_survivors_that_go_on_no_change_of_size_is_told() -> None:
     ears = Ears()
-    run(crowd(), faults=InjectedFaults(FaultRates(loss=0.5)), listen=ears)
+    run(crowd(), faults=InjectedFaults(FaultRates(loss=0.3)), listen=ears)
     texts = [text for _, _, code, text in ears.told if code == "resized"]
     assert any(text.startswith("goes on with 3 workers at step") for text in texts)
     assert any(text.startswith("went from") for text in texts)

@@ -228,6 +228,10 @@ class Training:
         done = math.ceil(self.steps - WHOLE)
         return self.as_of_s if done - self.steps <= WHOLE else self.reach_s(float(done))
 
+    def complete_step(self) -> None:
+        """The step under way is done, if all but nothing of it is."""
+        self.steps = max(self.steps, float(math.floor(self.steps + WHOLE)))
+
     def first_step_s(self) -> float:
         """When it has done the first step that it reports, of a gang that trains."""
         return self.as_of_s if self.steps >= self.report_step - WHOLE else self.reach_s(self.report_step)

@@ -548,8 +548,10 @@ class SimGangs:
         if math.isfinite(self._timings.report_s):
             if not goes_on:
                 since_s = max(now_s, training.resumes_s)
-                wait_s = max(since_s - training.resumes_s, FIRST_REPORT_S)
-                training.report_due_s = since_s + min(wait_s, self._timings.report_s)
+                so_far_s = (
+                    math.inf if self._cores is not None else max(since_s - training.resumes_s, FIRST_REPORT_S)
+                )
+                training.report_due_s = since_s + min(so_far_s, self._timings.report_s)
             at_s = max(now_s, training.report_due_s)
             self._agenda.put(at_s, Reports(training.job.id, training.generation))
 
@@ -562,10 +564,12 @@ class SimGangs:
         self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None
     ) -> None:
         training.advance(now_s)
+        if self._counts_steps(training):
+            training.complete_step()
         self._tell(
             StepsReported(
                 **_facts(training, now_s),
-                steps=math.floor(training.steps + WHOLE * self._counts_steps(training)),
+                steps=math.floor(training.steps),
                 num_workers=training.num_workers,
                 global_batch=training.global_batch,
                 step_s=step_s,
