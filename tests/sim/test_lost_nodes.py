@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sim.worlds import job

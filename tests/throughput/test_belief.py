@@ -14,7 +14,6 @@ from swell.model.job import JobSpec, Profile
 from swell.throughput.belief import FittedBelief
 from swell.throughput.estimate_errors import (
     OTHER_SIZES,
-    PRIOR_MARGINS,
     SAME_SIZE,
     TRIAL,
     class_of,
@@ -200,20 +199,20 @@ def test_a_size_has_the_margin_of_what_is_known_of_it() -> None:
     assert belief.margin_classes("j", SIZES, on_two).tolist() == [other] * 5
 
 
-@given(st.lists(st.floats(-0.5, 0.5), min_size=1, max_size=40), st.floats(0.1, 0.6))
-def test_margins_are_learnt_from_how_wrong_estimates_of_other_jobs_were(
-    errors: list[float], new: float
-) -> None:
+@given(st.lists(st.floats(0.25, 0.5), max_size=40) | st.lists(st.floats(-0.5, 0.0), min_size=11, max_size=40))
+def test_margins_are_learnt_from_how_wrong_estimates_of_other_jobs_were(errors: list[float]) -> None:
+    """Estimates that were too slow count as right."""
     belief = FittedBelief()
     for number, error in enumerate(errors):
         belief.learn_profile(str(number), spec(), profile({64: 1.0}, {}))
         steady(belief, str(number), 1, float(np.exp(error)))
         belief.forget(str(number))
     belief.learn_profile("j", spec(), profile({64: 1.0}, {}))
-    highest = max(*errors, np.log1p(PRIOR_MARGINS[TRIAL]))
-    assert all(0.0 <= share <= np.expm1(highest) + 1e-9 for share in margins_of(belief))
-    if len(errors) >= 3 and min(errors) > np.log1p(PRIOR_MARGINS[TRIAL]):
-        assert margins_of(belief)[0] == pytest.approx(np.expm1(max(errors)))
+    first = margins_of(FittedBelief())[0]
+    if errors and min(errors) > 0.2:
+        assert margins_of(belief)[0] > first
+    elif errors:
+        assert margins_of(belief)[0] < first
 
 
 def test_a_job_that_becomes_slower_raises_the_margin_of_sizes_that_were_measured() -> None:
@@ -221,7 +220,7 @@ def test_a_job_that_becomes_slower_raises_the_margin_of_sizes_that_were_measured
     steady(belief, "j", 1, 1.0)
     before = margins_of(belief)[0]
     steady(belief, "j", 1, 1.3)
-    assert margins_of(belief)[0] == pytest.approx(0.3) and before <= PRIOR_MARGINS[SAME_SIZE]
+    assert margins_of(belief)[0] > 2 * before > 0.0
 
 
 def test_other_sizes_are_corrected_by_as_much_as_that_has_proved_right() -> None:
@@ -268,7 +267,7 @@ def test_forget_drops_the_curve_and_keeps_the_margins() -> None:
     margins = belief.margins.tolist()
     belief.forget("j")
     belief.forget("j")
-    assert belief.margins.tolist() == margins and max(margins) > PRIOR_MARGINS[TRIAL]
+    assert belief.margins.tolist() == margins and max(margins) > FittedBelief().margins.max()
     assert belief.rates_per_s("j", SIZES) == pytest.approx(SIZES**0.8)
 
 

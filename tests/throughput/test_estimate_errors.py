@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,8 @@ from swell.throughput.estimate_errors import (
     NUM_BASES,
     NUM_ERRORS,
     OTHER_SIZES,
-    PRIOR_MARGINS,
+    PLATFORM_WEIGHT,
+    PRIOR_SCALES,
     TRIAL,
     EstimateErrors,
     SizeError,
@@ -35,37 +38,40 @@ def margin(pool: EstimateErrors, kind: int = 0, basis: int = TRIAL) -> float:
 
 @pytest.mark.parametrize("basis", range(NUM_BASES))
 def test_before_anything_was_measured_there_is_the_prior(basis: int) -> None:
-    assert margin(EstimateErrors(kept_share=0.99), 7, basis) == pytest.approx(PRIOR_MARGINS[basis])
+    expected = np.expm1(PRIOR_SCALES[basis] * NormalDist().inv_cdf(0.9))
+    assert margin(EstimateErrors(kept_share=0.9), 7, basis) == pytest.approx(expected, rel=0.05)
 
 
 @given(st.lists(logs, min_size=1, max_size=60), st.sampled_from([0.5, 0.9, 0.98]), st.integers(0, 63))
 def test_of_what_was_seen_the_kept_share_lies_within_the_margin(
     errors: list[float], kept_share: float, kind: int
 ) -> None:
-    """The prior counts as one error more."""
+    """Normal errors of their deviation count as `SMOOTH_WEIGHT` more, and to a kind those of all kinds."""
     within = margin(noted(errors, kind, kept_share), kind)
     num_within = sum(error <= np.log1p(within) + 1e-9 for error in errors)
-    assert num_within + 1 >= kept_share * (len(errors) + 1) - 1e-6
+    others = PLATFORM_WEIGHT
+    assert num_within + others >= kept_share * (len(errors) + others) - 1e-6
     assert 0.0 <= within <= LARGEST_MARGIN
 
 
-@given(st.lists(logs, max_size=30), st.lists(logs, max_size=30))
+@given(st.lists(logs, max_size=30), st.lists(st.floats(0.0, 0.6), max_size=30))
 def test_a_wider_share_is_never_a_smaller_margin_and_larger_errors_neither(
     errors: list[float], more: list[float]
 ) -> None:
     assert margin(noted(errors, kept_share=0.8)) <= margin(noted(errors, kept_share=0.95)) + 1e-12
-    worse = [max(pair) for pair in zip(errors, [*more, *errors], strict=False)]
-    assert margin(noted(errors)) <= margin(noted(worse)) + 1e-12
+    slow = [abs(error) for error in errors]
+    worse = [sum(pair) for pair in zip(slow, [*more, *[0.0] * len(slow)], strict=False)]
+    assert margin(noted(slow)) <= margin(noted(worse)) + 1e-12
 
 
 @given(st.integers(1, 80))
-def test_exact_estimates_soon_have_no_margin(num: int) -> None:
+def test_exact_estimates_soon_have_hardly_a_margin(num: int) -> None:
     """A few replace the prior, and none ever raises it."""
     before, after = (
         margin(noted([0.0] * (num - 1), kept_share=0.95)),
         margin(noted([0.0] * num, kept_share=0.95)),
     )
-    assert after <= before and (after == 0.0 or num < 20)
+    assert after <= before and (after < 0.01 or num < 40)
 
 
 @given(st.lists(st.floats(0.2, 0.6), min_size=40, max_size=56), st.integers(120, 200))
@@ -75,7 +81,7 @@ def test_a_kind_that_is_estimated_well_is_not_charged_for_another_one(
     pool = noted(bad, kind=1)
     for number in range(num_good):
         pool.note(SizeError(f"good-{number}", 1, 0.0, kind=2))
-    assert margin(pool, 1) > 0.2 and margin(pool, 2) == 0.0
+    assert margin(pool, 1) > 0.2 and margin(pool, 2) < margin(pool, 1) / 2
 
 
 def test_one_job_at_one_size_counts_once_and_old_errors_fade() -> None:
@@ -86,7 +92,7 @@ def test_one_job_at_one_size_counts_once_and_old_errors_fade() -> None:
         assert number or len(pool.errors) == 31
     for number in range(NUM_ERRORS):
         pool.note(SizeError(f"late-{number}", 1, 0.0))
-    assert margin(pool) == 0.0 and len(pool.errors) == NUM_ERRORS
+    assert margin(pool) < 0.01 and len(pool.errors) == NUM_ERRORS
 
 
 @given(st.lists(st.floats(-0.5, 0.5), min_size=30, max_size=60))
@@ -96,7 +102,7 @@ def test_what_sizes_have_in_common_is_carried_and_leaves_no_error(factors: list[
     for number, factor in enumerate(factors):
         pool.note(SizeError(str(number), 2, factor, basis=OTHER_SIZES, others=factor))
     assert pool.carried_share == pytest.approx(1.0)
-    assert margin(pool, basis=OTHER_SIZES) < PRIOR_MARGINS[OTHER_SIZES]
+    assert margin(pool, basis=OTHER_SIZES) < 0.02
 
 
 @given(st.lists(st.tuples(logs, logs), max_size=60))
