@@ -69,7 +69,7 @@ def margins(
         watch=progress_bar,
     )
     with writing("--out", out):
-        findings = findings_of(runs.all(truths), truths, len(LOGS), seed)
+        findings = findings_of(runs.all(truths), truths, seed)
         show_findings(findings)
         written = findings_store.write(findings, out)
     if docs is not None:

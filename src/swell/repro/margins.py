@@ -125,26 +125,28 @@ def told(margin: float | None) -> str:
     return "learnt" if margin is None else f"{margin:g}"
 
 
-def findings_of(
-    outcomes: Mapping[MarginCell, MarginOutcome], truths: Sequence[Truth], num_logs: int, seed: int
-) -> Findings:
-    """Of those ways and truths alone that were run on every log."""
-    found: dict[str, dict[float | None, Pooled]] = {}
-    for truth in truths:
-        for margin in (None, *FIXED_MARGINS):
-            runs = [
-                one for cell, one in outcomes.items() if (cell.truth, cell.margin) == (truth.name, margin)
-            ]
-            if len(runs) == num_logs:
-                found.setdefault(truth.name, {})[margin] = pooled(runs)
+def found_of(outcomes: Mapping[MarginCell, MarginOutcome], truth: Truth) -> dict[float | None, Pooled]:
+    """By margin, over the logs that were run with each of the margins that were run."""
+    by_margin: dict[float | None, dict[str, MarginOutcome]] = {}
+    for cell, outcome in outcomes.items():
+        if cell.truth == truth.name:
+            by_margin.setdefault(cell.margin, {})[cell.input] = outcome
+    logs = set.intersection(*map(set, by_margin.values())) if by_margin else set()
+    return {margin: pooled([runs[log] for log in sorted(logs)]) for margin, runs in by_margin.items() if logs}
+
+
+def findings_of(outcomes: Mapping[MarginCell, MarginOutcome], truths: Sequence[Truth], seed: int) -> Findings:
+    """What was run so far; each truth on the logs that all of its margins were run on."""
+    found = {truth.name: of for truth in truths if (of := found_of(outcomes, truth))}
+    known = {cell.input for cell in outcomes}
     return Findings(
         name="margins",
         title="Learnt margins and fixed ones",
         truth=(
-            f"Truth: {num_logs} logs; resize cost changed; no node fails; gangs report; seed {seed}; "
+            f"Truth: resize cost changed; no node fails; gangs report; seed {seed}; "
             f"estimate_quantile={KEPT_SHARE:g}, {', '.join(f'{k}={v:g}' for k, v in SETTINGS.items())}; "
             f"swell {__version__}.",
-            *(f"{on.name}: {on.title}" for on in LOGS),
+            *(f"{on.name}: {on.title}" for on in LOGS if on.name in known),
         ),
         tables=(_table(found),),
         charts=(_calibration(found), _price(found)),
@@ -154,12 +156,12 @@ def findings_of(
 
 
 def _table(found: Mapping[str, Mapping[float | None, Pooled]]) -> Table:
-    columns = ("truth", "margin", "jobs", "met", "promised", "broken")
+    columns = ("truth", "margin", "logs", "jobs", "met", "promised", "broken")
     rows: list[tuple[Cell, ...]] = []
     for truth, by_margin in found.items():
         for margin, one in by_margin.items():
             bounds = (1000 * share for share in (one.broken_share, *one.broken_bounds))
-            row = (truth, told(margin), one.num_jobs, one.met_share, one.promised, one.broken)
+            row = (truth, told(margin), one.num_logs, one.num_jobs, one.met_share, one.promised, one.broken)
             rows.append((*row, *bounds))
     return Table(
         name="margins",
