@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
+from tests.executors.puppets import make_spec
 from tests.standby.lines import Standby
 from tests.standby.test_sender import Head, keep_code, rows_of
 from tests.store.contract import BATCHES
@@ -13,8 +15,10 @@ from tests.store.contract import BATCHES
 from swell.api.copies import CHECKS
 from swell.api.succession import is_copy, take_over
 from swell.executors.remote.reign import read_reign
+from swell.model.event import JobSubmitted
 from swell.standby.contents import SMALL_FILES
 from swell.standby.process import StandbyUnusable, lock_of
+from swell.store.code_store import GRACE_S, CodeStore
 from swell.store.errors import DamagedState, StateError
 from swell.store.folder import LastOptions, StateFolder
 
@@ -28,9 +32,11 @@ def standby(tmp_path: Path) -> Path:
     (head.folder / "leases.json").write_text("[]")
     (head.folder / "listen.pem").write_text("certificate")
     (head.folder / "join-tokens.json").write_text("{}")
-    keep_code(head.folder, b"one")
+    _, tree = keep_code(head.folder, b"one")
+    keep_code(head.folder, b"of no job")
     head.start()
-    head.journal.append(BATCHES[0])
+    submitted = JobSubmitted(at_s=1.0, job_id="coded-1", spec=make_spec(code=tree.stem))
+    head.journal.append([*BATCHES[0], submitted])
     head.close()
     return tmp_path / "standby"
 
@@ -55,6 +61,15 @@ def test_the_next_head_has_all_that_the_former_one_had(
     assert taken.reign == 1 == read_reign(folder.path)
     options = folder.read_options()
     assert options is not None and (options.policy, options.copy_to) == ("edf", "")
+
+
+def test_the_code_of_jobs_stays_on_the_next_head_and_no_other(standby: Path, folder: StateFolder) -> None:
+    take_over(folder, standby)
+    CodeStore(folder.path).collect(time.time() + 2 * GRACE_S)
+    (tree,) = (folder.path / "code" / "trees").iterdir()
+    assert tree.samefile(folder.jobs / "coded-1" / "code.json")
+    (content,) = (folder.path / "code" / "objects").glob("*/*")
+    assert content.read_bytes() == b"one"
 
 
 def test_a_second_takeover_has_a_higher_reign_and_the_former_head_is_refused_by_the_standby(

@@ -14,14 +14,17 @@ from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.lease_book import LEASES_FILE, parse_leases
 from swell.executors.remote.reign import REIGN_FILE, parse_reign, read_reign, write_reign
 from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
+from swell.model.code import tree_path
 from swell.standby.contents import CODE, SMALL_FILES
 from swell.standby.copied_folder import HEARD_FILE
 from swell.standby.process import COPY, lock_of
 from swell.store import backup
 from swell.store.backup import Restored
+from swell.store.code_store import CodeStore
 from swell.store.copied_files import CarriedFile
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
+from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 
 #: What is wrong with the content of a file that a standby has and a backup has not.
@@ -78,12 +81,24 @@ def _take_over(folder: StateFolder, copy: StateFolder) -> TakenOver:
         draft.unlink(missing_ok=True)
     if (copy.path / CODE).exists():
         shutil.copytree(copy.path / CODE, folder.path / CODE, dirs_exist_ok=True)
+    _bind_code(folder)
     if (options := folder.read_options()) is not None:  # no head has its standby on its own machine
         folder.write_options(msgspec.structs.replace(options, copy_to=""))
     reign = read_reign(copy.path) + 1
     write_reign(folder.path, reign)
     write_reign(copy.path, reign)  # the former head, if it was only cut off, copies here no more
     return TakenOver(restored, heard_s, reign)
+
+
+def _bind_code(folder: StateFolder) -> None:
+    """To its jobs: what no job uses is removed before long."""
+    store, journal = CodeStore(folder.path), SqlJournal(folder.journal)
+    try:
+        for submission in journal.submissions():
+            if submission.spec.code and tree_path(folder.path, submission.spec.code).exists():
+                store.bind(submission.job_id, submission.spec.code)
+    finally:
+        journal.close()
 
 
 def _carried(folder: StateFolder) -> tuple[CarriedFile, ...]:

@@ -113,6 +113,12 @@ class CopySender:
 
     # ------------------------------------------------------------ its thread
     def _run(self, copy_journal: CopyJournal) -> None:
+        try:
+            self._keep_fed(copy_journal)
+        finally:
+            self._lose("the platform ends")
+
+    def _keep_fed(self, copy_journal: CopyJournal) -> None:
         pause_s = FIRST_PAUSE_S
         while not self._is_stopping:
             try:
@@ -123,7 +129,6 @@ class CopySender:
                 self._lose(str(error))
             with self._changed:
                 self._changed.wait_for(lambda: self._is_stopping, pause_s)
-        self._lose("the platform ends")
 
     def feed(self, line: StandbyLine, copy_journal: CopyJournal) -> None:
         """All that there is, then what changes, until this is stopped.

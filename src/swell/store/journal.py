@@ -166,6 +166,12 @@ class SqlJournal:
         """As the job was submitted, ended or not; None if there is no such job, or no such text of it."""
         return self._submission(submissions.c.job_id == job_id)
 
+    def submissions(self) -> Iterator[JobSubmitted]:
+        """Of all jobs that were not pruned, without damaged ones."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(submissions)).all()
+        return (_decode_submission(row.event) for row in rows if _is_whole(row))
+
     def submission_of_key(self, key: str) -> JobSubmitted | None:
         """The one that came with this idempotency key; None if none did."""
         with self._giving:
