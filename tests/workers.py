@@ -24,8 +24,8 @@ LESS_WEIGHT = 5  #: of `nice`
 COMPUTING = tuple(
     f"tests/{folder}/"
     for folder in (
-        "api", "core", "live", "model", "placement", "policies", "repro", "sim", "solvers", "store",
-        "throughput", "wire",
+        "api", "core", "live", "model", "placement", "policies", "repro", "sim", "solvers", "standby",
+        "store", "throughput", "wire",
     )
 )  # fmt: skip
 

@@ -27,6 +27,7 @@ class PlatformOptions:
         ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
     )
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
+    copy_to: str = ""  #: ADDRESS:PORT of the standby; empty: there is none
     ray: RayOptions | None = None  #: the cluster that brings hosts; None: people do
 
     @property

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,7 +37,7 @@ from swell.executors.node.introduction import ask_to_join
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
-from swell.executors.remote.certificate import fingerprint_of, make_certificate
+from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
@@ -45,6 +46,7 @@ from swell.executors.remote.join_token import write_token
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import JoinJudged, python_version, torch_version
+from swell.executors.remote.reign import FIRST, Reign
 from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList
 from swell.model.cluster import Node
@@ -53,6 +55,7 @@ from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 from swell.wire.unslewed_clocks import granter_now_s
 
 LOOPBACK = "127.0.0.1"
+KEY = b"of all heads"
 NAME = "n1"
 SETTINGS = PlatformSettings(preload=("msgspec",), call=CALL)
 
@@ -90,8 +93,10 @@ class JoinedWorld:
         monkeypatch: pytest.MonkeyPatch,
         times: LeaseTimes,
         settings: PlatformSettings = SETTINGS,
+        more_ports: tuple[int, ...] = (),
     ) -> None:
-        self._settings = settings
+        """`more_ports`: at which another head may come."""
+        self._settings, self._more_ports = settings, more_ports
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
         self.controller = ControllerWithFiles(folder / "head")
         self.heard: list[h.FromHost] = self.controller.heard
@@ -121,10 +126,10 @@ class JoinedWorld:
         self._lock_fd = hold_lock(self.state_dir)
         self.start_host()
 
-    def _new_door(self, session: str) -> HostDoor:
+    def _new_door(self, session: str, reign: Reign = FIRST) -> HostDoor:
         folder = self._folder / "head"
-        book = LeaseBook(folder, self._times, granter_now_s)
-        return HostDoor(self.controller, book, Claims(folder), session, torch_version(), NetworkProbe())
+        book, claims = LeaseBook(folder, self._times, granter_now_s), Claims(folder)
+        return HostDoor(self.controller, book, claims, session, torch_version(), NetworkProbe(), reign)
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)
@@ -134,6 +139,23 @@ class JoinedWorld:
         self.door = self._new_door("next head")
         former.close_lines()
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
+
+    def meet_later_head(self) -> None:
+        """It was made from a copy of this one's state, and the former one goes on."""
+        former, num_heard = self.door, len(self.heard)
+        self.controller = ControllerWithFiles(self._folder / "head")
+        self.controller.heard = self.heard
+        later = self._new_door("later head", Reign(1, KEY))
+        certificate = self._folder / "head" / CERTIFICATE_FILE
+        told = Reign(1, KEY).sealed
+        listener = JoinListener(
+            certificate, self.tokens, "1", later.joined, later.why_not, self._settings, told
+        )
+        self._loop.run_until_complete(listener.listen(LOOPBACK, self._more_ports[0]))
+        self.door = later
+        self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
+        self._loop.run_until_complete(listener.close())
+        assert not any(host.conversation.has_line for host in former._hosts.values())
 
     def freeze_head_while(self, is_so: Callable[[], bool]) -> None:
         """It does nothing. Its kernel takes what comes."""
@@ -152,7 +174,7 @@ class JoinedWorld:
     def start_host(self) -> None:
         self.options = options = NodeOptions(
             state_dir=self.state_dir,
-            head=HostAddress(LOOPBACK, self._port),
+            heads=tuple(HostAddress(LOOPBACK, port) for port in (self._port, *self._more_ports)),
             token_file=self._folder / "token",
             name=NAME,
             devices="paced:2@400",
@@ -223,6 +245,25 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedWor
     made = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=2.0, margin_s=2.0))
     yield made
     made.close()
+
+
+def test_it_goes_to_a_later_head_with_its_workers_while_the_former_one_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.executors.node.process.LOOK_S", 0.05)
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind((LOOPBACK, 0))
+        port = held.getsockname()[1]
+        world = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=5.0, margin_s=2.0), more_ports=(port,))
+        begin(world)
+        term = (world.state_dir / "term").read_text()
+    try:
+        world.meet_later_head()
+        assert (world.state_dir / "term").read_text() == term, "no worker was ended"
+        assert any(isinstance(message, h.RunKept) for message in world.heard)
+        assert HostState(world.state_dir).reign == Reign(1, KEY).sealed
+    finally:
+        world.close()
 
 
 class TestJoinedHost(HostContract):

@@ -14,14 +14,14 @@ from typing import Any
 from tests.machines.namespaces import HOME, STATE, Machine, Network
 
 _ROOT = Path(__file__).parents[2]
-_IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
-_PORT, _TOKEN = 7070, f"{HOME}/join-token"
+IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
+PORT, TOKEN = 7070, f"{HOME}/join-token"
 _PATIENCE_S, _LOOK_EVERY_S = 150.0, 0.2
 
 
 def start(machine: Machine, *words: str, **streams: Any) -> subprocess.Popen[str]:
     """`swell` with these words on a machine."""
-    return machine.popen(sys.executable, "-P", "-m", "swell.cli.main", *words, env=_IMPORTABLE, **streams)
+    return machine.popen(sys.executable, "-P", "-m", "swell.cli.main", *words, env=IMPORTABLE, **streams)
 
 
 def swell(machine: Machine, *words: str) -> str:
@@ -52,12 +52,12 @@ class Site:
     ) -> None:
         self.head, *self.hosts = network.machines
         self._devices = devices
-        swell(self.head, "up", "--listen", f"{self.head.address}:{_PORT}", "--devices", "none", *options)
+        swell(self.head, "up", "--listen", f"{self.head.address}:{PORT}", "--devices", "none", *options)
         for new_kind in kinds:
             swell(self.head, "nodes", "allow-kind", new_kind)
         token = self.head.outside(f"{STATE}/first.join-token").read_text()
         for number, host in enumerate(self.hosts, 1):
-            file = host.outside(_TOKEN)
+            file = host.outside(TOKEN)
             file.touch(mode=0o600)
             file.write_text(token)
             is_borrowed = number > len(self.hosts) - num_borrowed
@@ -67,7 +67,7 @@ class Site:
 
     def join(self, host: Machine, name: str, *options: str) -> subprocess.Popen[str]:
         """`options`: of `swell node`."""
-        words = ("node", "--join", f"{self.head.address}:{_PORT}", "--token-file", _TOKEN, "--name", name)
+        words = ("node", "--join", f"{self.head.address}:{PORT}", "--token-file", TOKEN, "--name", name)
         with host.outside(f"{HOME}/node.log").open("w") as log:
             devices = ("--devices", self._devices)
             return start(host, *words, *devices, *options, stdout=log, stderr=subprocess.STDOUT)

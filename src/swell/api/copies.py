@@ -6,6 +6,7 @@ they would be sent a second time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from swell.api.user_list import decode_users
@@ -16,6 +17,14 @@ from swell.store.backup import BackedUp, Restored
 from swell.store.copied_files import CarriedFile
 from swell.store.folder import StateFolder, decode_options
 from swell.store.lock import StateLock
+
+#: What is wrong with the content of each file, by its name: see `CarriedFile`.
+CHECKS: dict[str, Callable[[bytes], object]] = {
+    "users.json": decode_users,
+    "options.json": decode_options,
+    "webhooks.yaml": decode_webhooks,
+    "webhook-secret": check_secret,
+}
 
 
 def back_up(folder: StateFolder, file: Path) -> BackedUp:
@@ -38,9 +47,4 @@ def secrets_of(copy: BackedUp, folder: StateFolder) -> str:
 
 
 def _carried(folder: StateFolder) -> tuple[CarriedFile, ...]:
-    return (
-        CarriedFile(folder.users, decode_users),
-        CarriedFile(folder.options, decode_options),
-        CarriedFile(folder.webhooks_file, decode_webhooks),
-        CarriedFile(folder.webhook_secret, check_secret),
-    )
+    return tuple(CarriedFile(folder.path / name, check) for name, check in CHECKS.items())

@@ -239,6 +239,7 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         listen=options.listen,
         advertise=options.advertise,
         share=options.share,
+        copy_to=options.copy_to,
         engine="local" if options.ray is None else "ray",
         ray_address="" if options.ray is None else options.ray.address,
         device_resource="" if options.ray is None else str(options.ray.resource),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ from swell.cli.output import print_json, warn
 if TYPE_CHECKING:
     from swell.api.finding import Finding
     from swell.api.salvage import SalvageReport
+    from swell.store.backup import Restored
+    from swell.store.folder import StateFolder
 
 #: Exit status when something is bad.
 BAD = 1
@@ -210,30 +213,32 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A copy written by `swell backup`.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A copy written by `swell backup`, or the folder of a `swell standby`."
+        ),
+    ],
     state: State = None,
 ) -> None:
     """Restore the journal, and the files that a copy has besides. No daemon may run.
 
     All of the copy is checked before anything is replaced. What is replaced is kept under another name.
-    Workers of a killed daemon may run: the next `swell up` takes them over.
+    Workers of a killed daemon may run: the next `swell up` takes them over. From the folder of a standby this
+    machine becomes the head of the platform.
     """
-    from swell.api import copies
+    from swell.api import copies, succession
     from swell.store.backup import refuse_no_file
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
+    if succession.is_copy(file):
+        _take_over(folder, file)
+        return
     refuse_no_file(file)
     folder.create()
     restored = copies.restore(folder, file)
-    print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
-    for name, former in restored.files.items():
-        print(f"{folder.path / name} is that of the copy{_moved(former)}")
-    for name, flaw in restored.damaged.items():
-        warn(
-            f"{folder.path / name} was damaged when the copy was made ({flaw}), and takes no other's place: "
-            f"correct it, then rename it to {name.partition('.damaged')[0]}"
-        )
+    _print_restored(folder, file, restored)
     if restored.files.get(folder.users.name) is not None:
         print("users that were removed since the copy was made are back: look at `swell users`")
     if restored.files.get(folder.webhook_secret.name) is not None:
@@ -242,6 +247,34 @@ def restore(
         f"`swell doctor --state {folder.path}` lists the jobs that were submitted or ended "
         "since the copy was made"
     )
+
+
+def _take_over(folder: StateFolder, standby: Path) -> None:
+    from swell.api.succession import take_over
+    from swell.standby.process import StandbyUnusable
+
+    folder.create()
+    try:
+        taken = take_over(folder, standby)
+    except StandbyUnusable as error:
+        raise InvalidOption(str(error)) from error
+    _print_restored(folder, standby, taken.restored)
+    heard = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(taken.heard_s))
+    print(f"the former head was last heard at {heard}, and is none any longer (reign {taken.reign})")
+    print(
+        "to go on here: swell up --listen ADDRESS (of this machine), with --devices of this machine or none"
+    )
+
+
+def _print_restored(folder: StateFolder, file: Path, restored: Restored) -> None:
+    print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
+    for name, former in restored.files.items():
+        print(f"{folder.path / name} is that of the copy{_moved(former)}")
+    for name, flaw in restored.damaged.items():
+        warn(
+            f"{folder.path / name} was damaged when the copy was made ({flaw}), and takes no other's place: "
+            f"correct it, then rename it to {name.partition('.damaged')[0]}"
+        )
 
 
 def _moved(former: Path | None) -> str:

@@ -10,8 +10,9 @@ import typer
 Join = Annotated[
     str,
     typer.Option(
-        metavar="HEAD[:PORT]",
-        help="Address of the platform, as `swell up --listen` printed it.",
+        metavar="HEAD[:PORT],...",
+        help="Address of the platform, as `swell up --listen` printed it; behind a comma that of the machine "
+        "which takes over if the head is lost.",
         show_default=False,
     ),
 ]

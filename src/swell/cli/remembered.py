@@ -25,7 +25,7 @@ from swell.store.folder import LastOptions, StateFolder
 #: Options that an error about them names together with their value.
 NAMED_WHOLE = (
     *("--cores", "--cpu-shares", "--containers", "--listen", "--advertise"),
-    *("--address", "--device-resource", "--share"),
+    *("--address", "--device-resource", "--share", "--copy-to"),
 )
 ENGINES = ("local", "ray")
 
@@ -90,7 +90,7 @@ class Choice:
         names = ["--devices", self.options.devices, "--policy", self.options.policy]
         containers = ["--containers", self.containers.value]
         listen = ["--listen", self.options.listen, "--advertise", self.options.advertise]
-        listen += ["--share", self.options.share]
+        listen += ["--share", self.options.share, "--copy-to", self.options.copy_to]
         return [*names, *self.sharing.words, *containers, *listen, *self._engine_words, *preload, *settings]
 
     @property
@@ -150,6 +150,15 @@ class Choice:
             raise InvalidOption(f"--listen {said}: {error}") from error
 
     @property
+    def copy_to(self) -> str:
+        """ADDRESS:PORT of the standby; empty: there is none. Raises InvalidOption: it is none."""
+        said = self.options.copy_to
+        try:
+            return str(parse_address(said)) if said else ""
+        except InvalidAddress as error:
+            raise InvalidOption(f"--copy-to {said}: {error}") from error
+
+    @property
     def advertise(self) -> str:
         """IP address for workers of hosts; empty: that of `listen`. Raises InvalidOption: it is none."""
         said = self.options.advertise
@@ -203,6 +212,7 @@ def choose(
     advertise: str | None = None,
     engine: EngineWords = EngineWords(),
     share: str | None = None,
+    copy_to: str | None = None,
 ) -> Choice:
     """None: was not given. An empty setting forgets those of last time; no cores are all of them.
 
@@ -210,7 +220,7 @@ def choose(
         InvalidOption: a setting is none.
     """
     settings, chosen = settings or (), _chosen(settings or ())
-    given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise, share)
+    given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise, share, copy_to)
     is_complete = None not in given and "" in settings
     last = DEFAULTS if is_complete else _last(folder)
     of_engine = engine.over(last)
@@ -228,6 +238,7 @@ def choose(
         listen=last.listen if listen is None else listen,
         advertise=last.advertise if advertise is None else advertise,
         share=last.share if share is None else _absolute(share),
+        copy_to=last.copy_to if copy_to is None else copy_to,
         engine=of_engine.engine,
         ray_address=of_engine.ray_address,
         device_resource=of_engine.device_resource,
@@ -250,6 +261,8 @@ def choose(
         remembered.append(f"--advertise {last.advertise}")
     if share is None and last.share:
         remembered.append(f"--share {last.share}")
+    if copy_to is None and last.copy_to:
+        remembered.append(f"--copy-to {last.copy_to}")
     if preload is None:
         remembered += [f"--preload {module}" for module in last.preload]
     remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]

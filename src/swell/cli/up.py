@@ -36,6 +36,7 @@ def up(
     listen: option.Listen = None,
     advertise: option.Advertise = None,
     share: option.Share = None,
+    copy_to: option.CopyTo = None,
     engine: option.Engine = None,
     address: option.Address = None,
     device_resource: option.DeviceResource = None,
@@ -51,7 +52,19 @@ def up(
     folder.check_owner()
     said = EngineWords(engine, address, device_resource, borrowed)
     choice = choose(
-        folder, devices, policy, preload, set_, cores, cpu_shares, containers, listen, advertise, said, share
+        folder,
+        devices,
+        policy,
+        preload,
+        set_,
+        cores,
+        cpu_shares,
+        containers,
+        listen,
+        advertise,
+        said,
+        share,
+        copy_to,
     )
     with choice.explained():
         made_of = _platform_options(folder, choice)
@@ -146,6 +159,7 @@ def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
         listen=choice.listen,
         advertise=choice.advertise,
         share=choice.options.share,
+        copy_to=choice.copy_to,
         ray=choice.ray,
     )
 

@@ -94,6 +94,15 @@ Share = Annotated[
         "members of the folder's group. Default: previous value, else none; '': none.",
     ),
 ]
+CopyTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS[:PORT]",
+        help="Keep a copy of the state at this standby (`swell standby`), whose token is in "
+        "`standby.join-token` of the state folder; default port 7070. Default: previous value, else none; "
+        "'': none.",
+    ),
+]
 Engine = Annotated[
     str | None,
     typer.Option(

@@ -51,7 +51,7 @@ NUM_MADE = 800
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truth:
+class TrueSpeeds:
     """How speeds differ from estimates.
 
     Args:
@@ -79,12 +79,12 @@ def _falling(job: SimJob, generator: np.random.Generator) -> SimJob:
 
 
 TRUTHS = (
-    Truth(name="exact", noise_share=0.0, most_share=0.0),
-    Truth(name="noise .05", noise_share=0.05, most_share=1 / 1000),
-    Truth(name="noise .1", noise_share=0.1),
-    Truth(name="noise .2", noise_share=0.2, most_share=1 / 300),
-    Truth(name="wrong shapes", noise_share=0.05, alter=_bent),
-    Truth(name="falling speeds", noise_share=0.05, alter=_falling),
+    TrueSpeeds(name="exact", noise_share=0.0, most_share=0.0),
+    TrueSpeeds(name="noise .05", noise_share=0.05, most_share=1 / 1000),
+    TrueSpeeds(name="noise .1", noise_share=0.1),
+    TrueSpeeds(name="noise .2", noise_share=0.2, most_share=1 / 300),
+    TrueSpeeds(name="wrong shapes", noise_share=0.05, alter=_bent),
+    TrueSpeeds(name="falling speeds", noise_share=0.05, alter=_falling),
 )
 #: The same margin for every estimate: what margins that are learnt are compared with.
 FIXED_MARGINS = (0.0, 0.05, 0.1, 0.2, 0.4)
@@ -192,7 +192,7 @@ class MarginCells:
         self._file(cell, on).write_bytes(msgspec.json.encode(outcome))
         return outcome
 
-    def _scenario(self, truth: Truth, on: PromiseInput) -> Scenario:
+    def _scenario(self, truth: TrueSpeeds, on: PromiseInput) -> Scenario:
         nodes, devices = on.cluster
         conditions = Conditions(
             nodes=nodes,

@@ -18,7 +18,7 @@ from swell.repro.margin_cells import (
     MarginCell,
     MarginCells,
     MarginOutcome,
-    Truth,
+    TrueSpeeds,
 )
 from swell.repro.promise_inputs import PromiseInput
 from swell.sim.stage import SETTINGS
@@ -105,7 +105,7 @@ class MarginRuns:
     clock: Callable[[], float] = time.monotonic
     watch: Watch = unwatched
 
-    def all(self, truths: Sequence[Truth]) -> dict[MarginCell, MarginOutcome]:
+    def all(self, truths: Sequence[TrueSpeeds]) -> dict[MarginCell, MarginOutcome]:
         """Those that are known, from now or from before. Raises InvalidInput, OSError."""
         outcomes: dict[MarginCell, MarginOutcome] = {}
         for margin in (None, *FIXED_MARGINS):
@@ -125,7 +125,7 @@ def told(margin: float | None) -> str:
     return "learnt" if margin is None else f"{margin:g}"
 
 
-def found_of(outcomes: Mapping[MarginCell, MarginOutcome], truth: Truth) -> dict[float | None, Pooled]:
+def found_of(outcomes: Mapping[MarginCell, MarginOutcome], truth: TrueSpeeds) -> dict[float | None, Pooled]:
     """By margin, over the logs that were run with each of the margins that were run."""
     by_margin: dict[float | None, dict[str, MarginOutcome]] = {}
     for cell, outcome in outcomes.items():
@@ -135,7 +135,9 @@ def found_of(outcomes: Mapping[MarginCell, MarginOutcome], truth: Truth) -> dict
     return {margin: pooled([runs[log] for log in sorted(logs)]) for margin, runs in by_margin.items() if logs}
 
 
-def findings_of(outcomes: Mapping[MarginCell, MarginOutcome], truths: Sequence[Truth], seed: int) -> Findings:
+def findings_of(
+    outcomes: Mapping[MarginCell, MarginOutcome], truths: Sequence[TrueSpeeds], seed: int
+) -> Findings:
     """What was run so far; each truth on the logs that all of its margins were run on."""
     found = {truth.name: of for truth in truths if (of := found_of(outcomes, truth))}
     known = {cell.input for cell in outcomes}
@@ -212,7 +214,7 @@ def _price(found: Mapping[str, Mapping[float | None, Pooled]]) -> Chart:
     )
 
 
-def _missed(truth: Truth, found: Mapping[float | None, Pooled]) -> list[str]:
+def _missed(truth: TrueSpeeds, found: Mapping[float | None, Pooled]) -> list[str]:
     """More promises broken than the bar allows; or fewer deadlines met than by a margin that keeps to it."""
     learnt, lines = found.get(None), list[str]()
     if learnt is None or truth.most_share is None:

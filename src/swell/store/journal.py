@@ -31,6 +31,7 @@ from swell.store.schema import (
     submission_row,
     submissions,
 )
+from swell.store.statements import JournalCopy
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
@@ -79,10 +80,11 @@ class SqlJournal:
         StateUnwritable: the folder is not writable, the disk is full. The call may be made again.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, elsewhere: JournalCopy | None = None) -> None:
+        """`elsewhere`: see `Database`."""
+        self._path, self._elsewhere = path, elsewhere
         self._unwritten: dict[int, str] = {}
-        self._database = Database(path)
+        self._database = Database(path, elsewhere)
         try:
             self._database.check()
             with self._database.writing() as connection:
@@ -163,6 +165,12 @@ class SqlJournal:
     def submission(self, job_id: str) -> JobSubmitted | None:
         """As the job was submitted, ended or not; None if there is no such job, or no such text of it."""
         return self._submission(submissions.c.job_id == job_id)
+
+    def submissions(self) -> Iterator[JobSubmitted]:
+        """Of all jobs that were not pruned, without damaged ones."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(submissions)).all()
+        return (_decode_submission(row.event) for row in rows if _is_whole(row))
 
     def submission_of_key(self, key: str) -> JobSubmitted | None:
         """The one that came with this idempotency key; None if none did."""
@@ -256,6 +264,10 @@ class SqlJournal:
         """When the job was pruned; None if it was not."""
         return self._archive.pruned_s(job_id)
 
+    def copy(self, target: Path, begun: Callable[[], None]) -> None:
+        """See `Database.copy`."""
+        self._database.copy(target, begun)
+
     @property
     def is_blank(self) -> bool:
         """Nothing was ever written, or all is lost."""
@@ -265,7 +277,8 @@ class SqlJournal:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the owner of the platform should know about the file."""
-        return (*self._database.notices, *self._archive.notices)
+        of_copy = "" if self._elsewhere is None else self._elsewhere.notice
+        return (*self._database.notices, *self._archive.notices, *([of_copy] if of_copy else []))
 
     @property
     def last_seq(self) -> int:

@@ -24,7 +24,7 @@ from swell.executors.remote.opening import (
 )
 
 
-def introduction(options: NodeOptions, machine: str, session: str, probe_port: int) -> Join:
+def introduction(options: NodeOptions, machine: str, session: str, probe_port: int, reign: str = "") -> Join:
     """To be made when it is said: it has the time of day."""
     return Join(
         protocol=JOIN_PROTOCOL,
@@ -38,6 +38,7 @@ def introduction(options: NodeOptions, machine: str, session: str, probe_port: i
         clock_s=time.time(),
         advertise=options.advertise,
         probe_port=probe_port,
+        reign=reign,
     )
 
 

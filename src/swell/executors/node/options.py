@@ -38,7 +38,7 @@ class _RaisingParser(argparse.ArgumentParser):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     state_dir: Path
-    head: HostAddress
+    heads: tuple[HostAddress, ...]  #: where the head may be, the likeliest first
     token_file: Path
     name: str
     devices: str = "auto"
@@ -47,6 +47,11 @@ class NodeOptions:
     advertise: str  #: address at which workers of other hosts reach those of this one
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM until it has to be gone
+
+    @property
+    def head(self) -> HostAddress:
+        """Where it is as a rule."""
+        return self.heads[0]
 
     def node(self) -> LocalNode:
         """This machine, by its name among the nodes; its devices are NAME/0, NAME/1, ...
@@ -120,7 +125,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     """Of the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
     parser = _RaisingParser(prog="swell.executors.node.process", description="A host.", add_help=False)
     parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
-    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
+    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform; more behind commas")
     parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
     parser.add_argument("--name", default="", help="of the node")
     parser.add_argument("--devices", default="auto", help="as in `swell up`")
@@ -133,7 +138,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     )
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     arguments = parser.parse_args(words)
-    head = parse_address(arguments.join)
+    heads = tuple(map(parse_address, arguments.join.split(",")))
     try:
         mode = ShareMode(arguments.cpu_shares)
     except ValueError as error:
@@ -142,13 +147,13 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         ) from error
     return NodeOptions(
         state_dir=arguments.state.resolve(),
-        head=head,
+        heads=heads,
         token_file=arguments.token_file,
         name=check_name(arguments.name) if arguments.name else default_name(),
         devices=arguments.devices,
         kind=check_kind(arguments.kind) if arguments.kind else "",
         sharing=CoreSharing(arguments.cores or None, mode),
-        advertise=check_address(arguments.advertise or address_towards(head)),
+        advertise=check_address(arguments.advertise or address_towards(heads[0])),
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,
     )

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from swell import __version__
@@ -19,16 +21,19 @@ from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_address import HostAddress, parse_address
-from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
+from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost, replaced
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
 from swell.executors.remote.opening import torch_version
+from swell.executors.remote.reign import Reign, UnusableReign, read_reign, write_reign
 from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList, TokenListError
 from swell.wire.unslewed_clocks import granter_now_s
 
 #: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
 CLOSE_S = 5.0
+#: The reign of the head that has taken this one's platform over.
+REPLACED_FILE = "replaced"
 LOOK_EVERY_S = 0.02
 
 
@@ -38,14 +43,17 @@ class ListeningDoor:
     def __init__(self, controller: HostsOwner, options: CrewOptions, session: str) -> None:
         """Raises DoorError: what earlier agents have left cannot be used."""
         self._listen = parse_address(options.listen)
-        folder = options.state_dir
+        folder = self._folder = options.state_dir
+        self._has_given_way = False
         try:
+            self._refuse_if_replaced(number := read_reign(folder))
             certificate = make_certificate(folder)
+            reign = Reign(number, certificate.read_bytes())
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             book = LeaseBook(folder, options.leases, granter_now_s)
-            claims = Claims(folder)
-            self._hosts = HostDoor(controller, book, claims, session, torch_version(), NetworkProbe())
+            claims, probe = Claims(folder), NetworkProbe()
+            self._hosts = HostDoor(controller, book, claims, session, torch_version(), probe, reign)
             self._listener = JoinListener(
                 certificate,
                 self._tokens,
@@ -53,8 +61,9 @@ class ListeningDoor:
                 self._hosts.joined,
                 self._hosts.why_not,
                 options.of_platform,
+                reign.sealed,
             )
-        except (UnusableCertificate, UnusableLeases, TokenListError) as error:
+        except (UnusableReign, UnusableCertificate, UnusableLeases, TokenListError) as error:
             raise DoorError(str(error)) from error
         except OSError as error:
             raise DoorError(_unwritable(folder, error)) from error
@@ -81,8 +90,23 @@ class ListeningDoor:
         """Of the certificate, in hexadecimal digits: no other platform has the same."""
         return self._fingerprint.hex()
 
+    def _refuse_if_replaced(self, reign: int) -> None:
+        """Raises DoorError, UnusableReign, OSError."""
+        latest = read_reign(self._folder, REPLACED_FILE)
+        if latest > reign:
+            raise DoorError(replaced(reign, latest))
+
     def tick(self) -> None:
         self._hosts.tick()
+        if self._hosts.is_replaced and not self._has_given_way:
+            self._give_way()
+
+    def _give_way(self) -> None:
+        """No later agent of this folder begins, so the daemon has no hands: nothing is started twice."""
+        self._has_given_way = True
+        with suppress(OSError):  # a full disk: the next agent hears of it from the hosts, too
+            write_reign(self._folder, self._hosts.latest_reign, REPLACED_FILE)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def give_up(self, name: str, why: str) -> None:
         """See `HostDoor.give_up`."""

@@ -63,7 +63,7 @@ def host_context() -> ssl.SSLContext:
     return context
 
 
-def has_fingerprint(connection: ssl.SSLObject, fingerprint: bytes) -> bool:
+def has_fingerprint(connection: ssl.SSLObject | ssl.SSLSocket, fingerprint: bytes) -> bool:
     """Whether the other side has proved that the key of this certificate is its own."""
     der = connection.getpeercert(binary_form=True)
     return der is not None and hashlib.sha256(der).digest() == fingerprint

@@ -34,6 +34,13 @@ class Claimant(NamedTuple):
     machine: str
 
 
+def parse_key(data: bytes) -> bytes:
+    """Raises ValueError: it is no key of seals."""
+    if len(data) != KEY_BYTES:
+        raise ValueError(f"a key has {KEY_BYTES} bytes, and this has {len(data)}")
+    return data
+
+
 class Claims:
     """Of all hosts of a platform."""
 

@@ -157,8 +157,8 @@ class LeaseBook:
 
     def _read(self) -> list[LeaseRecord]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=list[LeaseRecord])
-        except (OSError, msgspec.MsgspecError) as error:
+            return parse_leases(self._path.read_bytes())
+        except (OSError, ValueError) as error:
             raise UnusableLeases(
                 f"{self._path} cannot be read ({error}), and it says which hosts may still run workers: "
                 "restore it, or remove it: the next agent waits for the length of a lease then"
@@ -182,6 +182,14 @@ class LeaseBook:
         if not self._is_told:
             self._is_told = True
             log.warning("cannot write %s (%s): make room on its disk", self._path, error.strerror)
+
+
+def parse_leases(text: bytes) -> list[LeaseRecord]:
+    """What such a file says. Raises ValueError."""
+    try:
+        return msgspec.json.decode(text, type=list[LeaseRecord])
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
 
 
 def _of_lost(folder: Path, times: LeaseTimes) -> list[LeaseRecord]:
