@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sim.worlds import job
@@ -47,7 +46,11 @@ def several_jobs(draw: st.DrawFn) -> list[SimJob]:
     for number in range(draw(st.integers(1, 8))):
         steps, slack = draw(st.integers(30, 400)), draw(st.sampled_from([1.1, 1.3, 1.6, 2.0, 3.0]))
         one = job(
-            f"j{number}", float(draw(st.integers(0, 300))), steps, deadline_s=40.0 + slack * steps, rates=RATES
+            f"j{number}",
+            float(draw(st.integers(0, 300))),
+            steps,
+            deadline_s=40.0 + slack * steps,
+            rates=RATES,
         )
         profile = msgspec.structs.replace(one.profile, start_s=1.0)
         jobs.append(dataclasses.replace(one, profile=profile))

@@ -273,7 +273,9 @@ _TRACES = "elasticflow/traces/"
 LOGS: Sequence[PromiseInput] = (
     _seen("195-16x8", "195 jobs on 16x8", f"{_TRACES}195job.csv", (16, 8), 0, 195),
     _seen("195-4x8", "195 jobs on 4x8", f"{_TRACES}195job.csv", (4, 8), 0, 195),
-    _seen("700-16x8", "the first 700 of 1,000 jobs on 16x8", f"{_TRACES}1000job_1500lam.csv", (16, 8), 0, 700),
+    _seen(
+        "700-16x8", "the first 700 of 1,000 jobs on 16x8", f"{_TRACES}1000job_1500lam.csv", (16, 8), 0, 700
+    ),
     _seen("philly-75", "Philly's log, 700 jobs from day 75 on, on 8x8", PHILLY, (8, 8), 75, 700),
     _seen("philly-90", "Philly's log, 700 jobs from day 90 on, on 12x8", PHILLY, (12, 8), 90, 700),
     _seen("philly-105", "Philly's log, 700 jobs from day 105 on, on 32x8", PHILLY, (32, 8), 105, 700),
