@@ -108,6 +108,9 @@ class TableBelief:
     def __init__(self, members: dict[str, Member]) -> None:
         self._members = members
 
+    def slowdown_share(self, job_id: str) -> float:
+        return 0.0
+
     def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
         return np.zeros_like(sizes)
 

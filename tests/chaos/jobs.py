@@ -56,7 +56,8 @@ class Jobs:
         script = folder / "tally.py"
         shutil.copy(SCRIPT, script)
         job = Job("", folder, chance.randint(*self._epochs), fails=chance.random() < 0.1)
-        for name, is_so in (("raises", job.fails), ("strays", chance.random() < 0.3)):
+        ways = {"raises": job.fails, "strays": chance.random() < 0.3, "varies": chance.random() < 0.3}
+        for name, is_so in ways.items():
             if is_so:
                 (folder / name).touch()
         options: list[object] = ["--epochs", job.epochs, "--workers", chance.choice(("1:4", "1:2", 2, 1))]

@@ -2,13 +2,15 @@
 
 With plain SGD each visit of sample i lowers parameter i by 1 / 64, whatever the size of the gang. Argument: a
 word that makes the trial run this job's own. Files in the current folder change its ways: with `raises` it
-raises in a step after the 20th, with `strays` it leaves a process behind.
+raises in a step after the 20th, with `strays` it leaves a process behind, with `varies` its speed does.
 """
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -25,8 +27,12 @@ loader = DataLoader(TensorDataset(torch.arange(NUM_SAMPLES)), batch_size=64, shu
 run = train.elastic(seen, optimizer, loader, epochs=1)
 if Path("strays").exists() and run.is_leader and not os.environ.get("SWELL_TRIAL"):
     subprocess.Popen(["setsid", "sleep", "3600"])
+varies, chance = Path("varies").exists(), random.Random()
 for epoch in run.epochs():
+    slow_s = chance.choice((0.0, 0.005, 0.03))
     for (index,) in run.batches():
+        if varies:
+            time.sleep(chance.uniform(0.0, slow_s))
         optimizer.zero_grad()
         loss = seen(index).mean()
         loss.backward()

@@ -50,6 +50,9 @@ class PowerBelief:
     def depends_on_hosts(self, job_id: str) -> bool:
         return False
 
+    def slowdown_share(self, job_id: str) -> float:
+        return 0.0
+
     def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
         return np.zeros_like(sizes)
 

@@ -127,6 +127,9 @@ class Linear:
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: bytes) -> None: ...
 
+    def slowdown_share(self, job_id: str) -> float:
+        return 0.0
+
     def margin_classes(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> IntArray:
         return np.zeros_like(sizes)
 

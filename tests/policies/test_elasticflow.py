@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import share_of_examples
 from tests.policies import snapshots as coarse
 from tests.policies.fluid import follow
 from tests.policies.snapshots import (
@@ -24,8 +25,9 @@ from tests.policies.snapshots import (
     strict,
 )
 
+from swell.model.plan import Refusal
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.elasticflow.admission import admit
+from swell.policies.elasticflow.admission import NO_RESERVE, TOO_FEW_LEFT, admit
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.levels import useful_levels
 from swell.solvers.profile.plans import BROKEN
@@ -181,6 +183,31 @@ def test_a_counter_offer_that_is_taken_up_at_once_is_admitted(
         return
     assert (offer_s - NOW_S) == int(offer_s - NOW_S) >= 1
     assert answer(offer_s - NOW_S) == {}
+
+
+@settings(max_examples=share_of_examples(0.25))
+@given(jobs=some_jobs(4), nodes=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
+def test_so_is_one_of_a_promise_that_is_to_survive_the_loss_of_a_node(
+    jobs: list[Job], nodes: list[int], data: st.DataObject
+) -> None:
+    """Where none could be, there is none: a newcomer may need more than the loss of a node leaves."""
+    steps, rates = data.draw(st.integers(1, 200)), data.draw(st.sampled_from(CURVES))
+    newcomer = strict("new", rates, steps, 1.0, submitted=0.0, start_cost=0.7, resize_cost=0.1)
+    others = [job for job in jobs if not job.is_undecided]
+    policy = ElasticFlow(survive_nodes=1.0)
+
+    def answer(deadline: float) -> Mapping[int, Refusal]:
+        view = coarse.snapshot([*others, replace(newcomer, deadline=deadline)], sum(nodes))
+        widths = tuple(sorted(nodes, reverse=True))
+        return policy.decide(replace(view, owned_widths=widths, checkpoint_interval_s=2.0)).refusals
+
+    if refusals := answer(1.0):
+        (refusal,) = refusals.values()
+        if (offer_s := refusal.earliest_deadline_s) is not None:
+            assert answer(offer_s - NOW_S) == {}
+        elif min(rates) <= sum(nodes):
+            may_fit = min(rates) <= sum(nodes) - max(nodes)
+            assert NO_RESERVE in refusal.text or (TOO_FEW_LEFT in refusal.text and not may_fit)
 
 
 def test_a_counter_offer_is_the_earliest() -> None:

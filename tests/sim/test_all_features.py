@@ -90,7 +90,7 @@ def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
 
 def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome:
     profiles = load("saxena")
-    workload = fill(Trace(jobs=trace, format="plain", source="drawn"), profiles, Rules(deadlines="none"))
+    workload = fill(Trace(jobs=trace, format="plain", source="drawn"), profiles, Rules())
     return simulate(new_core(policy, make_settings(SETTINGS)), set_up(workload, profiles, met))
 
 

@@ -7,6 +7,7 @@ from functools import singledispatch
 from swell.core import leaving_nodes
 from swell.core.admission import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
+from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
 from swell.core.clock_steps import follow
 from swell.core.feedback import (
     learn_between,
@@ -123,13 +124,21 @@ def _(event: NodeLost, state: HeadState) -> None:
         state.away_devices.pop(event.name, None)
         state.readmit(event.name)
         leaving_nodes.forget(state, event.name)
+    if not _is_borrowed(state, event.name):  # no promise stands on those
+        befall_all(state, "node", event.name)
     if event.cause:
         state.note_lost_node(event)
     state.set_cluster(state.cluster.without_node(event.name))
 
 
+def _is_borrowed(state: HeadState, name: str) -> bool:
+    return any(node.name == name and node.is_borrowed for node in state.cluster.nodes)
+
+
 @_apply.register
 def _(event: NodeWarned, state: HeadState) -> None:
+    if not _is_borrowed(state, event.name):
+        befall_all(state, "leaving", event.name)
     leaving_nodes.warn(state, event)
     state.measure_cluster()
 
@@ -160,6 +169,8 @@ def _(event: DrainRequested, state: HeadState) -> None:
 def _(event: Opened, state: HeadState) -> None:
     state.is_draining = False
     state.policy = event.policy or state.policy
+    if state.records:
+        befall_all(state, "down")
     for record in state.records.values():
         if record.commanded.waits_since_s is not None:  # it did not wait for others while nothing ran
             record.commanded.waits_since_s = None
@@ -177,6 +188,7 @@ def _(event: ClockStepped, state: HeadState) -> None:
 @_apply.register
 def _(event: QuotasSet, state: HeadState) -> None:
     state.quotas = dict(event.quotas)
+    befall_all(state, "quotas")
 
 
 # ---------------------------------------------------------------- events about a gang of another journal
@@ -285,6 +297,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.status.started_s = event.at_s if record.status.started_s is None else record.status.started_s
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
+    note_change(record, event.at_s - record.commanded.launched_s)
     state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
     state.costs.upper.learn_start(record, event.at_s - record.commanded.launched_s, event.at_s)
     state.set_rate(record, record.num_workers)
@@ -330,6 +343,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
 @_apply_to.register
 def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     gang, backoff = record.gang, record.backoff
+    befall(state, record, "resize")
     record.become(gang.change_failed())
     record.resizes.fail(event.at_s)
     if state.is_ruled_out(record, gang.goal.devices):  # it is not asked again to go there
@@ -361,6 +375,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     if event.steps > record.progress.first_step:
         record.backoff.num_setbacks = 0
     learn_rate(state, record, event)
+    note_slowness(state, record)
     learn_between(state, record, event)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
@@ -398,6 +413,7 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
     record.ruled_out = {**record.ruled_out, **dict.fromkeys(nodes, event.message)}
     state.learn_sizes(record)
     if news:
+        befall(state, record, "barred")
         state.tell(record, "ruled_out", f"does not run on {', '.join(news)}: {event.message}")
 
 
@@ -407,6 +423,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.progress.unmeasured = None
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
+    befall(state, record, "lost")
     record.become(record.gang.lose(event.generation, event.devices))
     record.progress.rate_per_s = 0.0
     record.progress.resume()
@@ -416,6 +433,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: SuspendFailed, state: HeadState, record: JobRecord) -> None:
+    befall(state, record, "suspend")
     record.become(record.gang.save_failed())
     cause = record.backoff.note_failed_change(state.now_s, event.message)
     state.tell(record, "suspend_failed", f"trains on: its checkpoint could not be written: {cause}")
@@ -454,6 +472,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     has_lasted = record.has_lasted(event.at_s)
     is_reclaimed = event.outcome is Outcome.LOST and not state.devices.issuperset(record.gang.held)
     is_refused = record.gang.is_launching and state.is_ruled_out(record, record.gang.goal.devices)
+    if event.outcome is Outcome.LOST:
+        befall(state, record, "launch" if record.gang.is_launching else "lost")
     _release(record, event.at_s)
     record.progress.done_steps = steps
     _note_end(record, event)
@@ -461,7 +481,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         record.backoff.num_setbacks = 0
     if event.outcome is Outcome.SUCCEEDED:
         record.progress.done_steps = _truth(record, event.steps)
-        state.end(record, Phase.SUCCEEDED, "succeeded", "met its end condition", event.at_s)
+        late = told_late(state, record, event.at_s)
+        state.end(record, Phase.SUCCEEDED, "succeeded", f"met its end condition{late}", event.at_s)
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.core.broken_promises import befall_all
 from swell.core.state import HeadState
 from swell.model.calendar import TOLD_STEP_S, Calendar
 from swell.model.lengths import relative, span
@@ -13,6 +14,8 @@ def follow(state: HeadState, calendar: Calendar) -> None:
     state.calendar = calendar
     if step_s == 0.0:
         return
+    if step_s > 0.0:
+        befall_all(state, "clock")
     for record in state.records.values():
         record.calendar_offset_s = calendar.offset_s
         deadline_s = record.planned_deadline_s

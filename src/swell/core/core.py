@@ -9,6 +9,7 @@ from functools import partial
 
 from swell.core.after_refusal import settle
 from swell.core.apply import apply
+from swell.core.broken_promises import befall, cause, promise
 from swell.core.converge import Converger
 from swell.core.explanations import Latest, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
@@ -34,6 +35,7 @@ from swell.model.command import (
     SuspendGang,
     WakeAt,
 )
+from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import AnyEvent, Event, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.model.options import Domain
@@ -161,6 +163,7 @@ class Core:
         state, converger = self._state, self._converger()
         commands = self._note(converger.run(plans, is_short), plans)
         for record in converger.stopped:
+            befall(state, record, "stopped")
             state.tell(record, "stopped", f"gives up its devices: {self._late()}, and a promise lacks them")
         state.last_plan.improvise(record.id for record in converger.improvised)
         waiting = [record.id for record in converger.waiting if record.id in plans]
@@ -371,12 +374,19 @@ class Core:
             if record.is_undecided:
                 self._accept(record, why, plan.makes_promises)
             else:
-                state.tell(record, codes[row], partial(_text, why))
+                state.tell(record, codes[row], self._told(record, codes[row], why))
             record.status.reason_code = known[row] = codes[row]
             state.unshown.add(record.id)
 
+    def _told(self, record: JobRecord, code: str, why: Callable[[], Reason]) -> Words:
+        """With the cause, where a promise is about to break."""
+        if code not in PLANNED_LATE or not record.admission.is_promised:
+            return partial(_text, why)
+        found = cause(self._state, record)
+        return lambda: f"{why().text}: {found}"
+
     def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
-        record.accept(is_promised)
+        record.accept(promise(self._state, record) if is_promised else None)
         self._state.touch(record)
         if is_promised:
             self._state.tell(record, "promised", partial(_text, why, "is promised its deadline; "))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from swell.core.broken_promises import note_change
 from swell.core.job_progress import LastReport
 from swell.core.record import JobRecord
 from swell.core.resizes import Change, Mark
@@ -124,6 +125,7 @@ def learn_pause(state: HeadState, record: JobRecord, event: StepsReported) -> No
 def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: float) -> None:
     """Only from planned changes: after a loss the time to notice it counts too, and no plan chose it."""
     record.resizes.pause_s += pause_s
+    note_change(record, pause_s)
     if change.is_repair:
         return
     record.resizes.note_pause(change, pause_s)

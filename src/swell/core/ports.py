@@ -158,6 +158,12 @@ class Belief(Protocol):
         The very same array until something is learnt.
         """
 
+    def slowdown_share(self, job_id: str) -> float:
+        """By how much the job's steps take longer than was believed before they were measured, >= 0.
+
+        Of the size that shows it most.
+        """
+
     def forget(self, job_id: str) -> None: ...
 
     def state(self) -> bytes:

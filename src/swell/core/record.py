@@ -15,6 +15,7 @@ from swell.core.job_status import JobStatus
 from swell.core.job_usage import JobUsage
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
+from swell.core.setbacks import Promise
 from swell.core.share_changes import ShareChanges
 from swell.core.size_history import SizeHistory
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
@@ -178,13 +179,13 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         until_s = max(self.backoff.until_s, self.backoff.share_until_s)
         return isinstance(self.gang, SteadyGang) and at_s > until_s
 
-    def accept(self, is_promised: bool) -> None:
+    def accept(self, promise: Promise | None) -> None:
         """Its deadline is promised, or let in by a policy that makes no promises; or the one asked for is."""
         admission = self.admission
         if admission.asked is not None:
             admission.job_class, admission.deadline_s = JobClass.STRICT, admission.asked.deadline_s
         admission.asked, admission.is_unpromised = None, False
-        admission.is_decided, admission.is_promised = True, is_promised
+        admission.is_decided, admission.is_promised, admission.promise = True, promise is not None, promise
 
     def become(self, gang: AnyGang) -> None:
         """The gang is this from now on."""

@@ -22,6 +22,7 @@ from swell.core.policy_state import PolicyState
 from swell.core.ports import Belief
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
+from swell.core.setbacks import Setbacks
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
 from swell.core.unknown_gangs import UnknownGang, UnknownGangs
@@ -49,6 +50,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are
     away_devices: dict[str, tuple[str, ...]] = {}  #: of these nodes, by name, as they had them
     lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
+    setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
     costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
     quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not

@@ -218,6 +218,11 @@ class FittedBelief:
         """See `core.ports.Belief`. A prediction that was too slow never breaks a promise: none is below 0."""
         return self._errors.margins
 
+    def slowdown_share(self, job_id: str) -> float:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return 0.0 if job is None else job.slowdown_share
+
     def forget(self, job_id: str) -> None:
         """Drop the job's curve. Its errors stay: they speak of the belief, not of the job."""
         self._state.jobs.pop(job_id, None)

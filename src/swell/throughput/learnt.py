@@ -164,6 +164,13 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         """
         return self._apart_s / self.curve.global_batch * batches.astype(np.float64)
 
+    @property
+    def slowdown_share(self) -> float:
+        """By how much steps take longer than was believed before any report, >= 0, at the worst size."""
+        tables = (self.measured, *self.at_batch.values(), *self.crossing.values())
+        known = (one.measured_s / one.predicted_s - 1.0 for table in tables for one in table.values())
+        return max(0.0, max(known, default=0.0))
+
     def bases(self, workers: IntArray, hosts: IntArray | None = None) -> IntArray:
         """(K,) what the estimate for each size is made from; see `estimate_errors`."""
         if not (self.measured or self.at_batch or self.crossing):

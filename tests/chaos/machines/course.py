@@ -3,12 +3,15 @@
     course.py EPOCHS [WORD]
 
 The parameters of `seen` count the samples that have been applied: with plain SGD each visit of sample i
-lowers number i by 1 / 64, exactly. A worker holds a lock on each of its devices from its first line on.
+lowers number i by 1 / 64, exactly. A worker holds a lock on each of its devices from its first line on. With
+a WORD that begins with `varies` its speed does.
 """
 
 import hashlib
 import os
+import random
 import sys
+import time
 
 import held_devices  # type: ignore[import-not-found]  # it lies beside, wherever the script is
 import torch
@@ -61,8 +64,13 @@ run = train.elastic(
     epochs=int(sys.argv[1]),
     deterministic=True,
 )
+varies = "".join(sys.argv[2:]).startswith("varies")
+pauses = random.Random()  # beside that of the module, which the run seeds
 for epoch in run.epochs():
+    slow_s = pauses.choice((0.0, 0.005, 0.03))
     for place, x, label in run.batches():
+        if varies:
+            time.sleep(pauses.uniform(0.0, slow_s))
         optimizer.zero_grad()
         loss = functional.cross_entropy(net(x), label) + seen(place).mean()
         loss.backward()

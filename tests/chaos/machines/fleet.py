@@ -242,7 +242,7 @@ class Fleet:
 
     def __init__(self, head: Head, hosts: Sequence[Host], store: Machine, folder: Path) -> None:
         """`folder`: for traces."""
-        self.head, self.hosts, self._folder = head, hosts, folder
+        self.head, self.hosts, self._store, self._folder = head, hosts, store, folder
         program = Path(__file__).with_name("store.py")
         store.popen(sys.executable, str(program), store.address, str(STORE_PORT))
         self.store = f"http://{store.address}:{STORE_PORT}"
@@ -253,6 +253,15 @@ class Fleet:
         for host in self.hosts:
             host.start()
         self.await_hosts(len(self.hosts))
+
+    def have_lied(self) -> None:
+        """A host with a token, on the machine of the store, says what is not so of every open job."""
+        path = self._store.outside(TOKEN_FILE)
+        path.touch(mode=0o600)
+        path.write_text(self.head.token())
+        jobs = [f"{view.id}={view.generation}" for view in self.head.views() if not view.phase.is_end]
+        words = ("-m", "tests.chaos.machines.liar", self.head.machine.address, str(HOSTS_PORT), TOKEN_FILE)
+        self._store.run(sys.executable, "-P", *words, *jobs, env=IMPORTABLE)
 
     def joined(self) -> set[str]:
         """Names of the hosts that the platform has now."""

@@ -75,7 +75,10 @@ class Claims:
             what, is_told = f"the end of a gang of job {kept.end.job_id[:100]!r}", self._is_end(host, kept)
         else:
             what, is_told = f"run {kept.order.run[:100]!r}", self._is_run(host, kept)
-        return "" if is_told else f"it tells of {what}, and no earlier agent told it that"
+        if not is_told:
+            return f"it tells of {what}, and no earlier agent told it that"
+        self._note(host, kept.end.job_id if isinstance(kept, EndKept) else kept.order.job_id)
+        return ""  # a head that has taken over knows now that the host had it
 
     def _is_end(self, host: Claimant, kept: EndKept) -> bool:
         return hmac.compare_digest(kept.seal.encode(), self._seal(host, "end", kept.end).encode())

@@ -15,14 +15,16 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.objective import Objective, bid_of
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
-from swell.policies.elasticflow.reserve import keep_promises
+from swell.policies.elasticflow.reserve import Reserve, keep_promises, with_own_deadlines
 from swell.policies.elasticflow.standing import remembered
 from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival
 from swell.policies.refusing import LazyRefusals
+from swell.solvers.queueing import NEVER_S
 
 NO_RESERVE = "the promises that were made could not survive the loss of another node"
+TOO_FEW_LEFT = "none of its allowed sizes would fit on what the loss of a node leaves"
 
 
 def admit(
@@ -36,10 +38,10 @@ def admit(
 
     References: ElasticFlow, section 4.1, Algorithm 1.
     """
-    planner, kept, has_reserve = keep_promises(snapshot, levels, remembered(snapshot, levels), survive_nodes)
+    planner, kept, reserve = keep_promises(snapshot, levels, remembered(snapshot, levels), survive_nodes)
     refusals = LazyRefusals()
     newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
-    gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers), has_reserve)
+    gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers), reserve)
     for row in newcomers.tolist():
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s
         trial, objection = gate.weigh(kept, row, _place_of(snapshot, row, kept.rows), until_s)
@@ -58,7 +60,7 @@ class _Gate:
     levels: Levels
     objective: Objective | None
     demand: RecentDemand
-    has_reserve: bool  #: else nobody is promised anything
+    reserve: Reserve
 
     def weigh(
         self, kept: Promises, row: int, place: int, until_s: float, is_in_gaps: bool = False
@@ -68,8 +70,10 @@ class _Gate:
         Args:
             is_in_gaps: no other plan may change.
         """
-        if not self.has_reserve:
+        if not self.reserve.is_whole:
             return None, NO_RESERVE
+        if self.reserve.num_devices and self.levels.devices[row, 0] > self.reserve.num_left:
+            return None, TOO_FEW_LEFT
         try_it = self.planner.in_gaps if is_in_gaps else self.planner.with_newcomer
         trial = try_it(kept, row, place)
         if trial is None or self.objective is None:
@@ -80,9 +84,7 @@ class _Gate:
 
     def with_own_deadlines(self) -> _Gate:
         """One on which deadlines can be tried without changing those of this one."""
-        takers = self.planner.takers
-        takers = takers._replace(until_s=takers.until_s.copy())
-        return replace(self, planner=replace(self.planner, takers=takers))
+        return replace(self, planner=replace(self.planner, takers=with_own_deadlines(self.planner.takers)))
 
 
 def _place_of(snapshot: Snapshot, newcomer: int, rows: IntArray) -> int:
@@ -113,21 +115,23 @@ def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
     answer is tried by the admission itself. (Progressive filling is not quite monotone in the deadline: a
     still earlier one that fits by luck may be missed.)
 
-    Returns None if the job has no size that fits on the cluster, or no promise is made at all.
+    Returns None if no deadline would be.
     """
-    if gate.levels.num[row] == 0 or not gate.has_reserve:
+    if gate.levels.num[row] == 0:
         return None
     trial_gate, snapshot = gate.with_own_deadlines(), gate.planner.snapshot
     now_s = snapshot.now_s
 
     def is_accepted(offer_s: int, is_in_gaps: bool = False) -> bool:
         """Submitted again now, it stands behind older jobs of the same deadline."""
-        trial_gate.planner.takers.until_s[row] = offer_s
+        gate.reserve.retime(trial_gate.planner.takers, row, offer_s)
         place = _place(snapshot, row, kept.rows, now_s + offer_s, now_s)
         return trial_gate.weigh(kept, row, place, offer_s, is_in_gaps)[0] is not None
 
     refused, accepted = 0, max(_last_resort_s(gate.planner, gate.levels, kept, row), 1)
     while not is_accepted(accepted):
+        if accepted > NEVER_S:
+            return None
         refused, accepted = accepted, 2 * accepted + 1
     if is_accepted(accepted, is_in_gaps=True):
         accepted = _bisect(partial(is_accepted, is_in_gaps=True), refused, accepted)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray
+from swell.arrays import FloatArray, IntArray
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
 from swell.policies.elasticflow.standing import StandingPlans
@@ -20,7 +20,28 @@ class Kept(NamedTuple):
 
     planner: PromisePlanner
     promises: Promises
-    has_reserve: bool  #: the promises would survive the loss of nodes; else none is added
+    reserve: Reserve
+
+
+class Reserve(NamedTuple):
+    """What is kept for the loss of nodes."""
+
+    snapshot: Snapshot
+    levels: Levels
+    takers: Takers  #: without what the loss of a node costs
+    num_devices: int  #: that are not counted on
+    is_whole: bool  #: the promises would survive the loss; else none is added
+
+    @property
+    def num_left(self) -> int:
+        """Devices that promises may count on."""
+        return self.snapshot.num_owned - self.num_devices
+
+    def retime(self, takers: Takers, row: int, until_s: float) -> None:
+        """Give a newcomer another deadline among these takers."""
+        takers.until_s[row], takers.work[row] = until_s, self.takers.work[row]
+        if self.num_devices:
+            _charge(self.snapshot, self.levels, takers, np.array([row]))
 
 
 def keep_promises(
@@ -41,39 +62,44 @@ def keep_promises(
     rows = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
     takers, everything = takers_of(snapshot, levels), all_free(snapshot)
     num_reserved = sum(snapshot.owned_widths[:survive_nodes])
+    reserve = Reserve(snapshot, levels, takers, num_reserved, is_whole=True)
     if not num_reserved:
         planner = PromisePlanner(snapshot, takers, everything)
-        return Kept(planner, planner.keep(standing, rows), True)
-    is_charged = np.ones(snapshot.num_jobs, dtype=bool)
+        return Kept(planner, planner.keep(standing, rows), reserve)
+    is_charged = np.isfinite(snapshot.deadline_s)
     for num_devices in (num_reserved, 0):
         free = everything.raised(-num_devices)
         while True:
-            planner = PromisePlanner(snapshot, _charged(snapshot, levels, takers, is_charged), free)
+            charged = with_own_deadlines(takers)
+            _charge(snapshot, levels, charged, np.flatnonzero(is_charged))
+            planner = PromisePlanner(snapshot, charged, free)
             promises = planner.keep(standing, rows)
             broken = rows[promises.grade[rows] == BROKEN]
             if not len(broken):
-                return Kept(planner, promises, num_devices > 0)
+                return Kept(planner, promises, reserve._replace(is_whole=num_devices > 0))
             if not is_charged[broken].any():
                 break
             is_charged[broken] = False
-    return Kept(planner, promises, False)
+    return Kept(planner, promises, reserve._replace(is_whole=False))
 
 
-def _charged(snapshot: Snapshot, levels: Levels, takers: Takers, is_charged: BoolArray) -> Takers:
-    """Takers that can pay for a start from a checkpoint at any moment, but for those that are not charged.
+def with_own_deadlines(takers: Takers) -> Takers:
+    """The same, whose deadlines can be changed and leave those of these as they are."""
+    return takers._replace(until_s=takers.until_s.copy(), work=takers.work.copy())
+
+
+def _charge(snapshot: Snapshot, levels: Levels, takers: Takers, rows: IntArray) -> None:
+    """Have these takers be able to pay for a start from a checkpoint at any moment.
 
     The work to be done again is that of the smallest level that would be in time with it.
     """
-    start_s = levels.start_s.max(axis=1, initial=0.0)
-    until_s = takers.until_s - start_s
-    again = takers.rates * snapshot.checkpoint_interval_s
-    is_level = np.arange(levels.highest)[None, :] < levels.num[:, None]
-    is_in_time = is_level & (takers.rates * until_s[:, None] >= takers.work[:, :1] + again)
-    top = np.maximum(levels.num - 1, 0)
-    level = np.where(is_in_time.any(axis=1), is_in_time.argmax(axis=1), top)
-    steps = again[np.arange(snapshot.num_jobs), level]
-    most: FloatArray = snapshot.done_steps + snapshot.remaining_steps
-    lost = np.where(is_charged & (levels.num > 0), np.minimum(steps, most), 0.0)
-    return takers._replace(
-        work=takers.work + lost[:, None], until_s=np.where(is_charged, until_s, takers.until_s)
-    )
+    num, rates = levels.num[rows], takers.rates[rows]
+    until_s = takers.until_s[rows] - levels.start_s[rows].max(axis=1, initial=0.0)
+    again = rates * snapshot.checkpoint_interval_s
+    is_level = np.arange(levels.highest)[None, :] < num[:, None]
+    is_in_time = is_level & (rates * until_s[:, None] >= takers.work[rows, :1] + again)
+    level = np.where(is_in_time.any(axis=1), is_in_time.argmax(axis=1), np.maximum(num - 1, 0))
+    steps = again[np.arange(len(rows)), level]
+    most: FloatArray = snapshot.done_steps[rows] + snapshot.remaining_steps[rows]
+    takers.work[rows] += np.where(num > 0, np.minimum(steps, most), 0.0)[:, None]
+    takers.until_s[rows] = until_s
