@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.repro import tiny
 
 from swell.cli import main
-from swell.repro import margin_cells
+from swell.repro import margin_cells, promise_cells
 from swell.repro.margin_cells import (
     FIXED_MARGINS,
     LOGS,
@@ -50,7 +50,7 @@ def outcome(met: int = 90, promised: int = 100, broken: int = 0) -> MarginOutcom
 
 @pytest.fixture
 def cells(tmp_path: Path) -> MarginCells:
-    margin_cells.digest_of.cache_clear()
+    promise_cells.digest_of.cache_clear()
     return MarginCells(data=tiny.write(tmp_path / "data"), folder=tmp_path / "runs")
 
 
@@ -85,13 +85,10 @@ def test_what_breaks_too_many_promises_or_meets_fewer_deadlines_is_named() -> No
 
 
 def test_a_truth_counts_the_logs_alone_that_all_of_its_margins_were_run_on() -> None:
-    name = TRUTHS[0].name
-    learnt, fixed = ({"truth": name, "margin": margin} for margin in (None, 0.0))
-    outcomes = {
-        MarginCell(input="a", **learnt): outcome(),
-        MarginCell(input="b", **learnt): outcome(),
-        MarginCell(input="b", **fixed): outcome(),
-    }
+    def cell(log: str, margin: float | None) -> MarginCell:
+        return MarginCell(input=log, truth=TRUTHS[0].name, margin=margin)
+
+    outcomes = {cell(log, margin): outcome() for log, margin in (("a", None), ("b", None), ("b", 0.0))}
     assert [row[2] for row in findings_of(outcomes, TRUTHS, 0).tables[0].rows] == [1, 1]
 
 
