@@ -30,7 +30,7 @@ SMOOTH_WEIGHT = 20.0
 PLATFORM_WEIGHT = 40.0
 LARGEST_MARGIN = 1.0
 #: Of estimates that are to be no more wrong than the margin says.
-KEPT_SHARE = 0.95
+KEPT_SHARE = 0.97
 
 #: Sum of squared errors for which "other sizes are wrong by the same" counts before anything was measured.
 CARRIED_WEIGHT = 0.02
