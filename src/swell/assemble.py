@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -36,14 +37,15 @@ from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
-from swell.standby.line import standby_line
-from swell.standby.sender import CopySender
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
 from swell.store.sqlite import log_of
 from swell.store.statements import JournalCopy
+
+if TYPE_CHECKING:
+    from swell.standby.sender import CopySender
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
@@ -132,6 +134,9 @@ def open_platform(
 def _standby(folder: StateFolder, address: str) -> CopySender | None:
     if not address:
         return None
+    from swell.standby.line import standby_line
+    from swell.standby.sender import CopySender  # cryptography, which a platform without one does without
+
     return CopySender(folder.path, address, partial(standby_line, folder, parse_address(address)))
 
 

@@ -14,7 +14,7 @@ from swell.api.user_list import TenantLimits, UserList
 from swell.api.what_if import Wish, what_if
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
-from swell.model.event import NodeJoined, NodeLost
+from swell.model.event import KindAllowed, NodeJoined, NodeLost
 from swell.model.job import JobClass, Phase
 from swell.model.quota import Quota
 
@@ -81,6 +81,7 @@ def test_a_hypothetical_job_is_judged_as_a_real_one_would_be(
 def test_each_kind_of_device_is_asked_about_on_its_own(stage: Stage, script: Path, tmp_path: Path) -> None:
     far = Node(name="far", kind="a100", devices=("far/0",))
     first = stage.run(script, **ONE)
+    stage.hands.deliver(KindAllowed(at_s=0.0, kind="a100"))
     stage.hands.deliver(NodeJoined(at_s=0.0, node=far))
     until(lambda: stage.client.cluster().num_devices == 3)
     second = stage.run(script, kind="a100", **ONE)
@@ -106,6 +107,7 @@ def test_jobs_of_several_kinds_are_told_in_order_of_submission_and_kinds_chosen_
     stage: Stage, script: Path, tmp_path: Path
 ) -> None:
     """Nodes that are to be left are no choice, and no other jobs come between."""
+    stage.hands.deliver(KindAllowed(at_s=0.0, kind="a100"))
     stage.hands.deliver(NodeJoined(at_s=0.0, node=Node(name="far", kind="a100", devices=("far/0",))))
     until(lambda: stage.client.cluster().num_devices == 3)
     jobs = [stage.run(script, kind=kind, **ONE) for kind in ("cpu", "a100", "cpu")]

@@ -25,7 +25,7 @@ def test_the_reference_says_what_the_program_does(name: str) -> None:
 
 
 def test_every_command_and_field_is_there() -> None:
-    assert make_reference.cli_page().count("\n## swell ") == 48
+    assert make_reference.cli_page().count("\n## swell ") == 49
     assert make_reference.job_file_page().count("\n| `") == 35
     settings, _, parameters = make_reference.settings_page().partition("## Parameters")
     assert settings.count("\n| `") == len(Settings.__struct_fields__) - 1

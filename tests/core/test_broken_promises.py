@@ -8,7 +8,7 @@ import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import node, spec
 
-from swell.core.setbacks import Setback, Setbacks
+from swell.core.setbacks import LatestSetback, Setbacks
 from swell.model.event import ClockStepped, NodeJoined, NodeLost, NodeWarned, Opened, Outcome, QuotasSet, Woke
 from swell.model.job import JobClass
 
@@ -83,7 +83,11 @@ def test_where_nothing_is_known_the_time_of_changes_is_told() -> None:
 
 def test_setbacks_of_others_are_told_by_their_names() -> None:
     setbacks = Setbacks(
-        of_jobs={"slow": Setback(5.0, "b"), "lost": Setback(3.0, "c"), "launch": Setback(9.0, "a")}
+        of_jobs={
+            "slow": LatestSetback(5.0, "b"),
+            "lost": LatestSetback(3.0, "c"),
+            "launch": LatestSetback(9.0, "a"),
+        }
     )
     assert setbacks.told_of_others("a", since_s=4.0) == ["job b is slower than was believed"]
 

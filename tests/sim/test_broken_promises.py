@@ -163,7 +163,7 @@ def test_its_own_slowness_is_told_with_the_margin() -> None:
     slow = job("slow", steps=100, deadline_s=132.0, rates={2: 1 / 1.4}, believed={2: 1.0})
     assert told(story([], slow), "slow") == (
         "met its end condition, 10 s after its promised deadline: "
-        "its steps take 40% longer than was believed, with a margin of 10%"
+        "its steps take 40% longer than was believed, with a margin of 9%"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.core.record import JobRecord
-from swell.core.setbacks import OfJob, OfPlatform, Promise, Setback
+from swell.core.setbacks import LatestSetback, OfJob, OfPlatform, Promise
 from swell.core.state import HeadState
 from swell.model.lengths import span
 
@@ -17,12 +17,12 @@ def befall(state: HeadState, record: JobRecord, kind: OfJob) -> None:
     """Note what has happened to the job: its own promise may suffer from it, and so may others."""
     if record.admission.promise is not None:
         record.admission.promise.note(kind)
-    state.setbacks.of_jobs[kind] = Setback(state.now_s, record.id)
+    state.setbacks.of_jobs[kind] = LatestSetback(state.now_s, record.id)
 
 
 def befall_all(state: HeadState, kind: OfPlatform, of: str = "") -> None:
     """Note what has happened to the platform."""
-    state.setbacks.of_platform[kind] = Setback(state.now_s, of)
+    state.setbacks.of_platform[kind] = LatestSetback(state.now_s, of)
 
 
 def promise(state: HeadState, record: JobRecord) -> Promise:

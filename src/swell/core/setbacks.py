@@ -29,7 +29,7 @@ OF_PLATFORM: dict[OfPlatform, str] = {
 }
 
 
-class Setback(msgspec.Struct, frozen=True):
+class LatestSetback(msgspec.Struct, frozen=True):
     """The latest one of its kind."""
 
     at_s: float
@@ -56,8 +56,8 @@ class Promise(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 class Setbacks(msgspec.Struct, omit_defaults=True):
     """Of a whole platform, the latest of each kind."""
 
-    of_jobs: dict[OfJob, Setback] = {}
-    of_platform: dict[OfPlatform, Setback] = {}
+    of_jobs: dict[OfJob, LatestSetback] = {}
+    of_platform: dict[OfPlatform, LatestSetback] = {}
 
     def told_of_platform(self, since_s: float) -> list[str]:
         latest = self.of_platform.items()

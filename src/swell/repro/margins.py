@@ -145,9 +145,9 @@ def findings_of(
         name="margins",
         title="Learnt margins and fixed ones",
         truth=(
-            f"Truth: resize cost changed; no node fails; gangs report; seed {seed}; "
+            f"resize cost changed; no node fails; gangs report; seed {seed}; "
             f"estimate_quantile={KEPT_SHARE:g}, {', '.join(f'{k}={v:g}' for k, v in SETTINGS.items())}; "
-            f"swell {__version__}.",
+            f"swell {__version__}",
             *(f"{on.name}: {on.title}" for on in LOGS if on.name in known),
         ),
         tables=(_table(found),),
