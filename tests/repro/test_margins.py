@@ -22,23 +22,6 @@ from swell.repro.margin_cells import (
     MarginOutcome,
 )
 from swell.repro.margins import MarginRuns, findings_of, pooled
-from swell.repro.promise_inputs import PromiseInput
-from swell.sim.traces.entry import Trace
-from swell.sim.traces.read import read
-
-
-def _trace(data: Path, seed: int) -> Trace:
-    return read(data / tiny.TRACE)
-
-
-TINY = PromiseInput(
-    name="tiny",
-    title="three jobs on 1x4",
-    files=(tiny.TRACE, tiny.PROFILES),
-    profiles=tiny.PROFILES,
-    cluster=(1, 4),
-    trace=_trace,
-)
 
 
 def outcome(met: int = 90, promised: int = 100, broken: int = 0) -> MarginOutcome:
@@ -61,12 +44,12 @@ def test_there_are_twenty_logs_of_seconds_to_hours() -> None:
 def test_every_truth_is_run_with_every_margin_and_remembered(
     cells: MarginCells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcomes = MarginRuns(cells=cells, logs=[TINY]).all(TRUTHS)
+    outcomes = MarginRuns(cells=cells, logs=[tiny.INPUT]).all(TRUTHS)
     assert len(outcomes) == len(TRUTHS) * (1 + len(FIXED_MARGINS))
     assert all(0 <= one.broken <= one.promised <= one.num_jobs == 3 for one in outcomes.values())
     monkeypatch.setattr(margin_cells, "simulate", None)  # it is not called again
-    assert MarginRuns(cells=cells, logs=[TINY]).all(TRUTHS) == outcomes
-    assert MarginRuns(cells=cells, logs=[TINY], until_s=0.0).all(TRUTHS) == outcomes
+    assert MarginRuns(cells=cells, logs=[tiny.INPUT]).all(TRUTHS) == outcomes
+    assert MarginRuns(cells=cells, logs=[tiny.INPUT], until_s=0.0).all(TRUTHS) == outcomes
 
 
 def test_what_breaks_too_many_promises_or_meets_fewer_deadlines_is_named() -> None:

@@ -14,26 +14,11 @@ from swell.model.job import AfterRefusal
 from swell.repro import promise_cells, promises
 from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_findings import findings_of, scores_of
-from swell.repro.promise_inputs import INPUTS, PromiseInput, first_from, rate_per_s
+from swell.repro.promise_inputs import INPUTS, first_from, rate_per_s
 from swell.repro.promises import OURS, CellRuns, Compared, cells_of, chosen_inputs
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.read import read
-
-
-def _trace(data: Path, seed: int) -> Trace:
-    return read(data / tiny.TRACE)
-
-
-TINY = PromiseInput(
-    name="tiny",
-    title="three jobs on 1x4",
-    files=(tiny.TRACE, tiny.PROFILES),
-    profiles=tiny.PROFILES,
-    cluster=(1, 4),
-    trace=_trace,
-)
 
 
 @pytest.fixture
@@ -72,15 +57,15 @@ def test_a_made_up_log_demands_its_load(load: float) -> None:
 
 
 def test_what_is_remembered_is_not_run_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = CellRuns(cells=cells(data)).compare([TINY], ["fifo"])
+    first = CellRuns(cells=cells(data)).compare([tiny.INPUT], ["fifo"])
     assert [cell.label for cell in first.outcomes] == [OURS, f"{OURS} --refused soft", "fifo"]
     ours = first.outcomes[Cell(input="tiny", policy=OURS)]
     assert ours.met == pytest.approx(2 / 3)
     assert ours.admitted_late == 0
     monkeypatch.setattr(promise_cells, "simulate", partial(pytest.fail, "it was run again"))
-    again = CellRuns(cells=cells(data)).compare([TINY], ["fifo"])
+    again = CellRuns(cells=cells(data)).compare([tiny.INPUT], ["fifo"])
     assert again == first
-    late = CellRuns(cells=cells(data, is_fresh=True), until_s=0.0).compare([TINY], ["fifo"])
+    late = CellRuns(cells=cells(data, is_fresh=True), until_s=0.0).compare([tiny.INPUT], ["fifo"])
     assert (late.outcomes, late.num_missing) == ({}, 3)
 
 
@@ -89,23 +74,23 @@ def test_what_has_changed_since_is_run_again(
     data: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     cell, some = Cell(input="tiny", policy="fifo"), cells(data)
-    some.run(cell, TINY, 60.0)
-    assert some.known(cell, TINY, 60.0)
-    assert not some.known(Cell(input="tiny", policy="fifo", refused=AfterRefusal.SOFT), TINY, 60.0)
+    some.run(cell, tiny.INPUT, 60.0)
+    assert some.known(cell, tiny.INPUT, 60.0)
+    assert not some.known(Cell(input="tiny", policy="fifo", refused=AfterRefusal.SOFT), tiny.INPUT, 60.0)
     if changed == "log":
         (data / tiny.TRACE).write_text(tiny.JOBS.replace(",9000,", ",9001,"))
         promise_cells.digest_of.cache_clear()
     else:
         monkeypatch.setattr(promise_cells, "program_digest", lambda: "another")
-    assert not some.known(cell, TINY, 60.0)
+    assert not some.known(cell, tiny.INPUT, 60.0)
 
 
 def test_a_run_that_takes_too_long_is_cut_off_and_tried_again_with_more_time(data: Path) -> None:
     cell, some = Cell(input="tiny", policy="fifo"), cells(data)
-    assert some.run(cell, TINY, 0.0).is_cut
-    assert some.known(cell, TINY, 0.0) == CellOutcome(met=None, num_jobs=3, cpu_s=0.0)
-    assert some.known(cell, TINY, 60.0) is None
-    assert not some.run(cell, TINY, 60.0).is_cut
+    assert some.run(cell, tiny.INPUT, 0.0).is_cut
+    assert some.known(cell, tiny.INPUT, 0.0) == CellOutcome(met=None, num_jobs=3, cpu_s=0.0)
+    assert some.known(cell, tiny.INPUT, 60.0) is None
+    assert not some.run(cell, tiny.INPUT, 60.0).is_cut
 
 
 def _found(**met: float | None) -> Compared:
@@ -118,7 +103,7 @@ def _found(**met: float | None) -> Compared:
         ): CellOutcome(met=share, num_jobs=10, admitted=5, admitted_late=policy == OURS, cpu_s=1.0)
         for policy, share in met.items()
     }
-    return Compared(inputs=(TINY,), outcomes=outcomes, num_missing=0)
+    return Compared(inputs=(tiny.INPUT,), outcomes=outcomes, num_missing=0)
 
 
 def test_wins_and_losses_are_told_by_name() -> None:
@@ -141,14 +126,14 @@ def test_a_difference_that_is_forgiven_is_none() -> None:
 
 
 def test_refused_jobs_of_gates_are_tried_without_a_promise_too() -> None:
-    labels = [cell.label for cell in cells_of(TINY, ["edf", "chronus"])]
+    labels = [cell.label for cell in cells_of(tiny.INPUT, ["edf", "chronus"])]
     assert labels == [OURS, f"{OURS} --refused soft", "edf", "chronus", "chronus --refused soft"]
 
 
 def test_the_command_writes_a_page(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(promises, "INPUTS", (TINY,))
+    monkeypatch.setattr(promises, "INPUTS", (tiny.INPUT,))
     monkeypatch.chdir(tmp_path)
     words = ["repro", "promises", "--data", str(data), "--policy", "fifo,chronus", "--docs", "docs"]
     assert main.run(words) == 0

@@ -8,6 +8,9 @@ from pathlib import Path
 from swell.repro.log_cases import Bar, Case, CasePolicy
 from swell.repro.log_experiment import LogExperiment
 from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
+from swell.repro.promise_inputs import PromiseInput
+from swell.sim.traces.entry import Trace
+from swell.sim.traces.read import read
 
 TRACE = "tiny/traces/three.csv"
 PROFILES = "tiny/tables"
@@ -27,6 +30,20 @@ time,job_id,num_gpu,submit_time,start_time,end_time,ddl,executed_time,JCT,pendin
 2300,easy,4,1000,1000,2300,9000,1300,1300,0,0,0,0
 12030,late,4,1700,1700,12030,12000,600,600,0,0,0,0
 """
+
+
+def _trace(data: Path, seed: int) -> Trace:
+    return read(data / TRACE)
+
+
+INPUT = PromiseInput(
+    name="tiny",
+    title="three jobs on 1x4",
+    files=(TRACE, PROFILES),
+    profiles=PROFILES,
+    cluster=(1, 4),
+    trace=_trace,
+)
 
 
 def write(folder: Path, texts: Mapping[str, str] | None = None) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -12,28 +10,19 @@ import typer
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
 from swell.cli.output import note
+from swell.cli.promises import Data, Limit, Out, Seed, check_inputs, names_of, until_s
 from swell.model.errors import InvalidInput
 
 
 def margins(
-    data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")
-    ] = Path("data"),
-    out: Annotated[
-        Path,
-        typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures, findings (JSON) and runs."),
-    ] = Path("out/repro/margins"),
+    data: Data = Path("data"),
+    out: Out = Path("out/repro/margins"),
     only: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", help="Only truths whose names begin so.", show_default=False),
     ] = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0, metavar="SECONDS", help="Begin no further run after so long.", show_default=False
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    limit: Limit = None,
+    seed: Seed = 0,
     docs: Annotated[
         Path | None,
         typer.Option(
@@ -51,21 +40,17 @@ def margins(
     from swell.repro.margin_cells import LOGS, TRUTHS, MarginCells
     from swell.repro.margins import PAPER, MarginRuns, findings_of
 
-    begun = tuple(name.strip() for name in (only or "").split(",") if name.strip())
+    begun = tuple(names_of(only))
     truths = [truth for truth in TRUTHS if not begun or truth.name.startswith(begun)]
     if not truths:
         known = ", ".join(truth.name for truth in TRUTHS)
         raise InvalidInput(f"--only names {only!r}, and no truth begins so; there are {known}")
-    files = dict.fromkeys(name for on in LOGS for name in on.files)
-    if missing := [name for name in files if not (data / name).exists()]:
-        raise InvalidInput(
-            f"{data} lacks {', '.join(missing)}: {PAPER.inputs}; give their folder with --data"
-        )
+    check_inputs(PAPER, LOGS, data)
     check_folder("--out", out)
     check_folder("--docs", docs)
     runs = MarginRuns(
         cells=MarginCells(data=data, folder=out / "runs", seed=seed),
-        until_s=math.inf if limit is None else time.monotonic() + limit,
+        until_s=until_s(limit),
         watch=progress_bar,
     )
     with writing("--out", out):

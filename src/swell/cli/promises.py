@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,16 +18,26 @@ from swell.cli.output import note
 from swell.cli.simulate import policy_names
 from swell.model.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from swell.repro.experiment import Paper
+    from swell.repro.promise_inputs import PromiseInput
+
+Data = Annotated[Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")]
+Out = Annotated[
+    Path,
+    typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures, findings (JSON) and runs."),
+]
+Limit = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="Begin no further run after so long.", show_default=False),
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
+
 
 def promises(
     invoked: typer.Context,
-    data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")
-    ] = Path("data"),
-    out: Annotated[
-        Path,
-        typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures, findings (JSON) and runs."),
-    ] = Path("out/repro/promises"),
+    data: Data = Path("data"),
+    out: Out = Path("out/repro/promises"),
     only: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", help="Only inputs whose names begin so.", show_default=False),
@@ -35,14 +46,9 @@ def promises(
         str | None,
         typer.Option(metavar="NAME,...", help="Only these policies, and elasticflow.", show_default=False),
     ] = None,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0, metavar="SECONDS", help="Begin no further run after so long.", show_default=False
-        ),
-    ] = None,
+    limit: Limit = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that are remembered.")] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
+    seed: Seed = 0,
     docs: Annotated[
         Path | None,
         typer.Option(
@@ -64,23 +70,15 @@ def promises(
     from swell.repro.promise_page import PAPER
     from swell.repro.promises import CellRuns, all_policies, chosen_inputs
 
-    inputs = chosen_inputs(_names(only))
-    missing = [
-        name
-        for name in dict.fromkeys(name for on in inputs for name in on.files)
-        if not (data / name).exists()
-    ]
-    if missing:
-        raise InvalidInput(
-            f"{data} lacks {', '.join(missing)}: {PAPER.inputs}; give their folder with --data"
-        )
+    inputs = chosen_inputs(names_of(only))
+    check_inputs(PAPER, inputs, data)
     check_folder("--out", out)
     check_folder("--docs", docs)
     report = HtmlReport(html, command_line(invoked))
     report.check()
     runs = CellRuns(
         cells=Cells(data=data, folder=out / "runs", seed=seed, is_fresh=fresh),
-        until_s=math.inf if limit is None else time.monotonic() + limit,
+        until_s=until_s(limit),
         watch=progress_bar,
     )
     with writing("--out", out):
@@ -101,5 +99,20 @@ def promises(
         raise typer.Exit(1)
 
 
-def _names(text: str | None) -> list[str]:
+def check_inputs(paper: Paper, inputs: Iterable[PromiseInput], data: Path) -> None:
+    """Raises InvalidInput: files of them are not there."""
+    files = dict.fromkeys(name for on in inputs for name in on.files)
+    if missing := [name for name in files if not (data / name).exists()]:
+        raise InvalidInput(
+            f"{data} lacks {', '.join(missing)}: {paper.inputs}; give their folder with --data"
+        )
+
+
+def until_s(limit: float | None) -> float:
+    """When no further run is begun, on the clock; inf: runs go on to the last."""
+    return math.inf if limit is None else time.monotonic() + limit
+
+
+def names_of(text: str | None) -> list[str]:
+    """Of a list with commas between them."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -124,20 +124,16 @@ def _(event: NodeLost, state: HeadState) -> None:
         state.away_devices.pop(event.name, None)
         state.readmit(event.name)
         leaving_nodes.forget(state, event.name)
-    if not _is_borrowed(state, event.name):  # no promise stands on those
+    if event.name not in state.cluster.borrowed:  # no promise stands on those
         befall_all(state, "node", event.name)
     if event.cause:
         state.note_lost_node(event)
     state.set_cluster(state.cluster.without_node(event.name))
 
 
-def _is_borrowed(state: HeadState, name: str) -> bool:
-    return any(node.name == name and node.is_borrowed for node in state.cluster.nodes)
-
-
 @_apply.register
 def _(event: NodeWarned, state: HeadState) -> None:
-    if not _is_borrowed(state, event.name):
+    if event.name not in state.cluster.borrowed:
         befall_all(state, "leaving", event.name)
     leaving_nodes.warn(state, event)
     state.measure_cluster()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,13 +15,11 @@ import numpy as np
 
 from swell.repro.elasticflow import A100
 from swell.repro.log_cases import head_settings
-from swell.repro.promise_cells import digest_of, program_digest
-from swell.repro.promise_inputs import PHILLY, PromiseInput, first_from, rate_per_s
+from swell.repro.promise_cells import file_name, inputs_of
+from swell.repro.promise_inputs import DAY_S, PHILLY, PromiseInput, first_from, rate_per_s
 from swell.scheduler import new_core
 from swell.sim.job import SimJob, Slowdown
 from swell.sim.metrics import metrics_of
-from swell.sim.profiles.load import load
-from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.several import Remade
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.stage import REPORT_S, Conditions, set_up
@@ -30,9 +27,7 @@ from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
 from swell.sim.traces.entry import Trace
 from swell.sim.traces.generate import Demand, generate
 from swell.sim.traces.read import read
-from swell.sim.traces.workload import Workload
 from swell.throughput.estimate_errors import (
-    KEPT_SHARE,
     NUM_BASES,
     NUM_KINDS,
     EstimateErrors,
@@ -46,7 +41,6 @@ QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 MOST_BEND = 0.1
 #: With speeds that fall: so many jobs become so much slower, at a moment of their run that is drawn.
 FALLING_SHARE, FALLEN_FACTOR = 0.1, 0.8
-DAY_S = 86_400.0
 NUM_MADE = 800
 
 
@@ -201,9 +195,8 @@ class MarginCells:
             seed=self.seed,
             report_s=REPORT_S,
         )
-        scenario = set_up(
-            _workload(on, self.data, self.seed), _profiles(str(self.data / on.profiles)), conditions
-        )
+        profiles, workload = inputs_of(on, self.data, self.seed)
+        scenario = set_up(workload, profiles, conditions)
         if (alter := truth.alter) is None:
             return scenario
         jobs, seed = scenario.jobs, self.seed
@@ -215,20 +208,7 @@ class MarginCells:
         return replace(scenario, jobs=Remade(len(jobs), altered))
 
     def _file(self, cell: MarginCell, on: PromiseInput) -> Path:
-        what = msgspec.json.encode((cell, on.cluster, on.profiles, self.seed, KEPT_SHARE)).decode()
-        files = (digest_of(self.data / name) for name in on.files)
-        key = hashlib.sha256("\n".join([program_digest(), what, *files]).encode()).hexdigest()
-        return self.folder / f"{key[:24]}.json"
-
-
-@cache
-def _profiles(folder: str) -> ProfileSet:
-    return load(folder)
-
-
-@cache
-def _workload(on: PromiseInput, data: Path, seed: int) -> Workload:
-    return on.workload(data, _profiles(str(data / on.profiles)), seed)
+        return self.folder / file_name(cell, on, self.data, self.seed)
 
 
 RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"

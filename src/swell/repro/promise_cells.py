@@ -102,8 +102,7 @@ class Cells:
 
     def run(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome:
         """Simulate for so many seconds of CPU at most, and remember it. Raises InvalidInput, OSError."""
-        profiles = _profiles(str(self.data / on.profiles))
-        workload = _workload(on, self.data, self.seed)
+        profiles, workload = inputs_of(on, self.data, self.seed)
         nodes, devices = on.cluster
         conditions = Conditions(
             nodes=nodes,
@@ -117,10 +116,7 @@ class Cells:
         return outcome
 
     def _file(self, cell: Cell, on: PromiseInput) -> Path:
-        what = msgspec.json.encode((cell, on.cluster, on.profiles, self.seed))
-        files = (digest_of(self.data / name) for name in on.files)
-        key = hashlib.sha256("\n".join([program_digest(), what.decode(), *files]).encode()).hexdigest()
-        return self.folder / f"{key[:24]}.json"
+        return self.folder / file_name(cell, on, self.data, self.seed)
 
 
 def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:
@@ -143,6 +139,19 @@ def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:
         met_unpromised=metrics.met_unpromised,
         cpu_s=time.process_time() - begun_s,
     )
+
+
+def inputs_of(on: PromiseInput, data: Path, seed: int) -> tuple[ProfileSet, Workload]:
+    """Read once. Raises TraceError, OSError."""
+    return _profiles(str(data / on.profiles)), _workload(on, data, seed)
+
+
+def file_name(cell: msgspec.Struct, on: PromiseInput, data: Path, seed: int) -> str:
+    """Of what came of the cell: another one after a change of program or input."""
+    what = msgspec.json.encode((cell, on.cluster, on.profiles, seed)).decode()
+    files = (digest_of(data / name) for name in on.files)
+    key = hashlib.sha256("\n".join([program_digest(), what, *files]).encode()).hexdigest()
+    return f"{key[:24]}.json"
 
 
 @cache

@@ -181,12 +181,12 @@ class Training:
     def _undisturbed_rate_per_s(self) -> float:
         truth, batch, num_workers = self.job.batches, self.global_batch, max(self.num_workers, 1)
         speed, slowdown = self.job.speed, self.job.slowdown
-        crossing = speed.crossing_factor(num_workers, self.num_hosts) if speed.depends_on_hosts else 1.0
+        factor = speed.crossing_factor(num_workers, self.num_hosts) if speed.depends_on_hosts else 1.0
         if slowdown is not None and self.steps >= slowdown.at_step:
-            crossing *= slowdown.factor
+            factor *= slowdown.factor
         if truth is None or batch is None:
-            return speed.rate_per_s(num_workers) * crossing
-        return truth.rate_per_s(num_workers, batch, self.steps) * speed.factor(num_workers) * crossing
+            return speed.rate_per_s(num_workers) * factor
+        return truth.rate_per_s(num_workers, batch, self.steps) * speed.factor(num_workers) * factor
 
     @property
     def num_hosts(self) -> int:

@@ -15,12 +15,12 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
 from swell.throughput.estimate_errors import (
-    NUM_BASES,
     OTHER_SIZES,
     SAME_SIZE,
     TRIAL,
     EstimateErrors,
     SizeError,
+    class_of,
     kind_of,
 )
 from swell.throughput.learnt import Learnt, Measured
@@ -187,9 +187,8 @@ class FittedBelief:
         basis, others, before_s = SAME_SIZE, 0.0, measured.settled_s
         if before_s is None:
             measured.settled_s = measured.measured_s
-            basis, others = TRIAL, measured.others or 0.0
-            if measured.others is not None:
-                basis = OTHER_SIZES
+            basis = TRIAL if measured.others is None else OTHER_SIZES
+            others = measured.others or 0.0
             before_s = measured.predicted_s / math.exp(job.carried_share * others)
         error = math.log(measured.measured_s / before_s)
         known = self._errors.error_of(job_id, num_workers, num_hosts, basis)
@@ -211,7 +210,7 @@ class FittedBelief:
         job = self._state.jobs.get(job_id)
         if job is None:
             return np.zeros(sizes.shape, dtype=np.int64)
-        return job.kind * NUM_BASES + job.bases(sizes, hosts)
+        return class_of(job.kind, job.bases(sizes, hosts))
 
     @property
     def margins(self) -> FloatArray:

@@ -6,11 +6,12 @@ import math
 import zlib
 from collections.abc import Iterable
 from statistics import NormalDist
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import FloatArray, IntArray
 
 #: What an estimate was made from: a trial run alone, other sizes of the same job, or this very size.
 TRIAL, OTHER_SIZES, SAME_SIZE = 0, 1, 2
@@ -37,6 +38,8 @@ CARRIED_WEIGHT = 0.02
 
 _NORMAL = np.array([NormalDist().inv_cdf((place + 0.5) / 100) for place in range(100)])
 
+Basis = TypeVar("Basis", int, IntArray)
+
 
 class SizeError(msgspec.Struct, frozen=True, omit_defaults=True):
     """Error of the estimate for one job at one size."""
@@ -56,8 +59,8 @@ def kind_of(entry: str) -> int:
     return zlib.crc32(entry.encode()) % NUM_KINDS
 
 
-def class_of(kind: int, basis: int) -> int:
-    """Where the margin of such estimates is in `EstimateErrors.margins`."""
+def class_of(kind: int, basis: Basis) -> Basis:
+    """Where the margin of estimates of a basis, or of several, is in `EstimateErrors.margins`."""
     return kind * NUM_BASES + basis
 
 
