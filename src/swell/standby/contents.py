@@ -1,6 +1,6 @@
 """What of a state folder a standby has besides the journal: small files, and the code of jobs.
 
-Whoever has these can be the head: its certificate and its tokens, and which hosts may run workers.
+With these another machine can be the head: its certificate and its tokens, and which hosts may run workers.
 """
 
 from __future__ import annotations
