@@ -51,8 +51,9 @@ def keep_promises(
 
     Each plan there is for work that may have to be done again, and ends before the deadline by a start and by
     the time until the loss of a node is heard of: a gang may be lost with its node at any moment, and starts
-    elsewhere. So whatever node is lost, the plans of the others stay as they are. A promise that has no such plan, for its own reserve is used up, has one without;
-    where even then one is broken, for a node is lost, plans are on all devices that are there.
+    elsewhere. So whatever node is lost, the plans of the others stay as they are. A promise that has no such
+    plan, for its own reserve is used up, has one without; where even then one is broken, for a node is lost,
+    plans are on all devices that are there.
 
     Args:
         survive_nodes: how many nodes may be lost at one time.
