@@ -10,7 +10,7 @@ a log changes, so a run can be stopped, and goes on where it stopped.
 from __future__ import annotations
 
 import argparse
-import os
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ OURS, PER_RACK = "elasticflow", 8
 INPUTS = {log.name: log for log in LOGS}
 #: Nodes are replaced: a log is tried on a cluster of several racks, too.
 ON_NODES = {"philly-75": 16, "philly-90": 12, "made-8": 8, "made-9": 16, "made-12": 4}
-NUM_JOBS = 400
+NUM_JOBS, SEEDS = 400, (0, 1)
 PAGE = "lost-nodes.md"
 
 
@@ -53,6 +53,8 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
+        if math.isinf(self.mean_up_s):
+            return "no node fails"
         what = "node" if self.per_rack == 1 else f"rack of {self.per_rack}"
         return f"a {what} fails every {span(self.mean_up_s)}"
 
@@ -111,7 +113,7 @@ class Down:
 
 
 FAILURES = (
-    *(Failures(mean_up_s=days * DAY_S) for days in (5, 20, 60)),
+    *(Failures(mean_up_s=days * DAY_S) for days in (math.inf, 5, 20, 60)),
     Failures(mean_up_s=5 * DAY_S, per_rack=PER_RACK),
 )
 PROMISING = tuple(name for name, policy in POLICIES.items() if policy.makes_promises)
@@ -186,7 +188,7 @@ class Cells:
 
     data: Path
     folder: Path
-    seed: int
+    seed: int  #: of made-up jobs, of deadlines that a log lacks, and of failures
 
     def outcome(self, cell: LostNodesCell) -> Outcome:
         on = INPUTS[cell.input]
@@ -233,7 +235,7 @@ def _settings(line: Line) -> Settings:
     return make_settings({**SETTINGS, f"{line.policy}.survive_nodes": float(line.survive_nodes)})
 
 
-Found = dict[LostNodesCell, Outcome]
+Found = dict[LostNodesCell, list[Outcome]]  #: of each seed
 COLUMNS = (
     "policy",
     "jobs",
@@ -250,9 +252,9 @@ def tables(found: Found) -> Iterator[Table]:
     """One for each way of failing: a row for each policy, of all logs together."""
     for failures in FAILURES:
         of_lines = dict[Line, list[Outcome]]()
-        for cell, outcome in found.items():
+        for cell, outcomes in found.items():
             if cell.failures == failures:
-                of_lines.setdefault(cell.line, []).append(outcome)
+                of_lines.setdefault(cell.line, []).extend(outcomes)
         if of_lines:
             num_failures = sum(outcome.num_failures for outcome in next(iter(of_lines.values())))
             yield Table(
@@ -280,22 +282,29 @@ def price(found: Found) -> Table:
     rows = list[tuple[Cell, ...]]()
     for name, nodes in ON_NODES.items():
         for failures in FAILURES:
-            both = [
-                next((one for cell, one in found.items() if _is(cell, name, failures, survive)), None)
-                for survive in (0, 1)
-            ]
-            if both[0] is not None and both[1] is not None:
-                counts = [count for one in both if one for count in (one.promised, one.met, len(one.broken))]
-                rows.append((name, f"{nodes}x8", failures.told, both[0].num_failures, *counts))
+            without, reserved = ([*_of(found, name, failures, survive)] for survive in (0, 1))
+            if without:
+                num = sum(one.num_failures for one in without)
+                rows.append((name, f"{nodes}x8", failures.told, num, *_counts(without), *_counts(reserved)))
     names = ("log", "cluster", "failures", "losses", "promised", "met", "broken")
     survived = ("promised, survives 1", "met, survives 1", "broken, survives 1")
     title = "`elasticflow` with and without a reserve, by log"
     return Table(name="price", title=title, columns=tuple(map(Column, (*names, *survived))), rows=tuple(rows))
 
 
-def _is(cell: LostNodesCell, name: str, failures: Failures, survive_nodes: int) -> bool:
+def _counts(outcomes: Sequence[Outcome]) -> tuple[int, int, int]:
+    return (
+        sum(one.promised for one in outcomes),
+        sum(one.met for one in outcomes),
+        sum(len(one.broken) for one in outcomes),
+    )
+
+
+def _of(found: Found, name: str, failures: Failures, survive_nodes: int) -> Iterator[Outcome]:
     line = Line(policy=OURS, survive_nodes=survive_nodes)
-    return (cell.input, cell.failures, cell.line) == (name, failures, line)
+    for cell, outcomes in found.items():
+        if (cell.input, cell.failures, cell.line) == (name, failures, line):
+            yield from outcomes
 
 
 INTRODUCTION = """# Promises where nodes fail
@@ -332,27 +341,39 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("out/lost-nodes"), help="for what is remembered")
     parser.add_argument("--docs", type=Path, help="write results/lost-nodes.md there")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=float("inf"), help="begin no run after so many s")
     return parser.parse_args(words)
 
 
+def run(options: argparse.Namespace) -> Found:
+    """Raises SystemExit: there is no time left."""
+    found, begun_s = Found(), time.monotonic()
+    for seed in SEEDS:
+        runs = Cells(data=options.data, folder=options.folder, seed=seed)
+        for cell in cells():
+            if time.monotonic() - begun_s > options.limit:
+                sys.exit("bench-lost-nodes: not all of it was run; run it again, and it goes on")
+            outcome = runs.outcome(cell)
+            found.setdefault(cell, []).append(outcome)
+            tell(seed, cell, outcome)
+    return found
+
+
+def tell(seed: int, cell: LostNodesCell, outcome: Outcome) -> None:
+    what = f"seed {seed} {cell.input:10} {cell.failures.told:32} {cell.line.told:32}"
+    print(f"{what} {outcome.promised}/{outcome.jobs} promised, {outcome.met} met, {outcome.cpu_s:.1f} s")
+    for broken in outcome.broken:
+        print(f"    {broken}")
+
+
 def main() -> None:
     options = parse()
-    runs = Cells(data=options.data, folder=options.folder, seed=options.seed)
-    found, begun_s, load = Found(), time.monotonic(), os.getloadavg()[0]
-    for cell in cells():
-        if time.monotonic() - begun_s > options.limit:
-            sys.exit("bench-lost-nodes: not all of it was run; run it again, and it goes on")
-        outcome = found[cell] = runs.outcome(cell)
-        told = f"{cell.input:10} {cell.failures.told:32} {cell.line.told:32}"
-        print(f"{told} {outcome.promised}/{outcome.jobs} promised, {outcome.met} met, {outcome.cpu_s:.1f} s")
-        for broken in outcome.broken:
-            print(f"    {broken}")
+    known = conditions()
+    found = run(options)
     for table in (*tables(found), price(found)):
         print(f"\n{table.title}\n\n{markdown(table)}")
-    print(f"\n{describe(conditions())}, load at first {load:.1f}")
-    print(f"CPU: {sum(outcome.cpu_s for outcome in found.values()):.0f} s")
+    print(f"\n{describe(known)}")
+    print(f"CPU: {sum(outcome.cpu_s for outcomes in found.values() for outcome in outcomes):.0f} s")
     if options.docs:
         (options.docs / "results" / PAGE).write_text(page(found))
     if options.json:
