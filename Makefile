@@ -90,7 +90,7 @@ bench-service: $(DEV) $(LOOPS)
 bench-sim: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.simulation --json out/bench-sim.json $(OPTIONS)
 
-# Promises where nodes fail: make bench-lost-nodes OPTIONS="--data FOLDER --docs docs". Ten minutes at first, then only
+# Promises where nodes fail: make bench-lost-nodes OPTIONS="--data FOLDER --docs docs". A quarter of an hour at first, then only
 # what has changed.
 bench-lost-nodes: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.lost_nodes --json out/bench-lost-nodes.json $(OPTIONS)
