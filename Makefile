@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -89,6 +89,11 @@ bench-service: $(DEV) $(LOOPS)
 # The logs are not part of this tree: make bench-sim OPTIONS="--data FOLDER". `OPTIONS=--help` tells what there is.
 bench-sim: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.simulation --json out/bench-sim.json $(OPTIONS)
+
+# Promises where nodes fail: make bench-lost-nodes OPTIONS="--data FOLDER --docs docs". A quarter of an hour at first, then only
+# what has changed.
+bench-lost-nodes: $(DEV) $(LOOPS)
+	$(BIN)/python -m benchmarks.lost_nodes --json out/bench-lost-nodes.json $(OPTIONS)
 
 # OPTIONS="--file KNAPSACKS.jsonl" solves those of a file, too.
 bench-solvers: $(DEV) $(LOOPS)

@@ -232,7 +232,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def core(self) -> CoreSettings:
-        return CoreSettings(**self._of(CoreSettings))
+        return CoreSettings(
+            min_hold_s=self.min_hold_s,
+            report_plan_s=self.report_plan_s,
+            yield_s=self.yield_s,
+            checkpoint_interval_s=self.checkpoint_interval_s,
+            unheard_s=self.leases.wait_s,
+        )
 
     @property
     def conduct(self) -> Conduct:

@@ -209,6 +209,18 @@ def test_so_is_one_of_a_promise_that_is_to_survive_the_loss_of_a_node(
             assert NO_RESERVE in refusal.text or (TOO_FEW_LEFT in refusal.text and not may_fit)
 
 
+def test_a_promise_that_is_to_survive_pays_for_a_start_elsewhere_and_until_the_loss_is_heard_of() -> None:
+    """Ten steps and what two seconds do, two starts, and five seconds of silence."""
+    policy, job = ElasticFlow(survive_nodes=1.0), strict("job", {1: 1.0}, 10, 10, start_cost=0.7)
+
+    def is_refused(deadline: float) -> bool:
+        view = snapshot([replace(job, deadline=deadline)], 2)
+        view = replace(view, owned_widths=(1, 1), checkpoint_interval_s=2.0, unheard_s=5.0)
+        return bool(policy.decide(view).refusals)
+
+    assert is_refused(10 + 2 + 2 * 0.7 + 4.9) and not is_refused(10 + 2 + 2 * 0.7 + 5.1)
+
+
 def test_a_counter_offer_is_the_earliest() -> None:
     busy = promised("busy", {4: 1.0}, 10, 10)
     late = strict("late", {1: 1.0, 2: 2.0, 4: 4.0}, 16, 3)

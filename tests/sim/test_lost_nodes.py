@@ -28,13 +28,17 @@ def run(jobs: list[SimJob], others: list[tuple[float, Occurrence]], survive_node
         min_hold_s=0.0,
         report_plan_s=10.0,
         checkpoint_interval_s=20.0,
+        lease_s=5.0,
+        lease_margin_s=2.0,
         parameters={"elasticflow.survive_nodes": float(survive_nodes), "elasticflow.crowded_share": 100.0},
     )
     scenario = Scenario(
         nodes=cluster(NODES, DEVICES, "gpu"),
         jobs=jobs,
         cost=change_cost("2", NODES * DEVICES),
-        timings=GangTimings(checkpoint_interval_s=settings.checkpoint_interval_s),
+        timings=GangTimings(
+            checkpoint_interval_s=settings.checkpoint_interval_s, notice_s=settings.leases.wait_s
+        ),
         others=others,
     )
     return simulate(new_core("elasticflow", settings), scenario)

@@ -114,7 +114,7 @@ def simulate(
     files = SimulationFiles(json=json, jobs=jobs, plot=plot, html=html, stories=stories)
     files.check_files(file for file in (trace, pool, pool_nodes) if file is not None)
     log = _read(trace, format, strict, len(names), files)
-    workload, scenario = _set_up(log, profiles, rules, conditions, settings.checkpoint_interval_s)
+    workload, scenario = _set_up(log, profiles, rules, conditions, settings)
     files.check_folders()
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions)
@@ -189,7 +189,7 @@ def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: S
 
 
 def _set_up(
-    log: Log, profiles: str, rules: Rules, conditions: Conditions, checkpoint_interval_s: float
+    log: Log, profiles: str, rules: Rules, conditions: Conditions, settings: Settings
 ) -> tuple[Workload, Scenario]:
     from swell.sim.profiles.load import load
     from swell.sim.stage import set_up
@@ -200,7 +200,11 @@ def _set_up(
     for line in workload.left_out():
         warn(f"left out: {line}")
     scenario = set_up(workload, profile_set, conditions)
-    timings = replace(scenario.timings, checkpoint_interval_s=checkpoint_interval_s)
+    timings = replace(
+        scenario.timings,
+        checkpoint_interval_s=settings.checkpoint_interval_s,
+        notice_s=settings.leases.wait_s,
+    )
     return workload, replace(scenario, timings=timings)
 
 

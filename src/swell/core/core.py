@@ -58,6 +58,7 @@ class CoreSettings:
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
     yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
     checkpoint_interval_s: float = 30.0  #: of running jobs
+    unheard_s: float = 0.0  #: for which nobody hears, at most, that a node is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +344,7 @@ class Core:
             quota_devices(state.quotas, state.tenants.codes, usable.num_devices),
             usable.cluster.owned_widths,
             self._settings.checkpoint_interval_s,
+            self._settings.unheard_s,
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)

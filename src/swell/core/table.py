@@ -196,6 +196,7 @@ class JobTable:
         quota_devices: IntArray | None = None,
         owned_widths: tuple[int, ...] = (),
         checkpoint_interval_s: float = 0.0,
+        unheard_s: float = 0.0,
     ) -> Snapshot:
         """A copy: what was seen stays as it was, however the rows change."""
         self._write_due()
@@ -219,6 +220,7 @@ class JobTable:
             num_borrowed=lent.num_borrowed,
             owned_widths=owned_widths,
             checkpoint_interval_s=checkpoint_interval_s,
+            unheard_s=unheard_s,
             reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,
             memory=policy.memory,

@@ -49,10 +49,11 @@ def keep_promises(
 ) -> Kept:
     """Plans for promises that were made before, on all devices but those of the nodes that may be lost.
 
-    Each plan there is for work that may have to be done again, and ends a start before the deadline: a gang
-    may be lost with its node at any moment, and starts elsewhere. So whatever node is lost, the plans of the
-    others stay as they are. A promise that has no such plan, for its own reserve is used up, has one without;
-    where even then one is broken, for a node is lost, plans are on all devices that are there.
+    Each plan there is for work that may have to be done again, and ends before the deadline by a start and by
+    the time until the loss of a node is heard of: a gang may be lost with its node at any moment, and starts
+    elsewhere. So whatever node is lost, the plans of the others stay as they are. A promise that has no such
+    plan, for its own reserve is used up, has one without; where even then one is broken, for a node is lost,
+    plans are on all devices that are there.
 
     Args:
         survive_nodes: how many nodes may be lost at one time.
@@ -94,7 +95,8 @@ def _charge(snapshot: Snapshot, levels: Levels, takers: Takers, rows: IntArray) 
     The work to be done again is that of the smallest level that would be in time with it.
     """
     num, rates = levels.num[rows], takers.rates[rows]
-    until_s = takers.until_s[rows] - levels.start_s[rows].max(axis=1, initial=0.0)
+    gone_s = snapshot.unheard_s + levels.start_s[rows].max(axis=1, initial=0.0)
+    until_s = takers.until_s[rows] - gone_s
     again = rates * snapshot.checkpoint_interval_s
     is_level = np.arange(levels.highest)[None, :] < num[:, None]
     is_in_time = is_level & (rates * until_s[:, None] >= takers.work[rows, :1] + again)
