@@ -58,6 +58,7 @@ def tasks_of(planner: PromisePlanner, rows: Sequence[int]) -> list[Taker]:
                 takers.devices[row, : takers.num_levels[row]].tolist(),
                 takers.rates[row, : takers.num_levels[row]].tolist(),
             ),
+            believed=takers.believed_rates[row, : takers.num_levels[row]].tolist(),
             need=float(takers.work[row, 0]),
             just=float(takers.work[row, 1]),
             end_s=float(takers.until_s[row]),
@@ -220,6 +221,17 @@ def test_a_plan_stands_where_a_new_one_would_be_another() -> None:
     again = replace(snapshot([job, other], 2), memory=memory)
     _, kept, refusals, _ = admit(again, useful_levels(again))
     assert not refusals and kept.plans.now[0] == 0, "it makes way for whom its gaps are too small"
+
+
+def test_a_margin_that_grows_breaks_no_promise() -> None:
+    """Both jobs together take 10 s of 10.5; with a margin of a fifth only the first one could be kept."""
+    jobs = [
+        in_fine_steps(promised(name, {1: 1.0, 2: 2.0}, 10.0, at)) for name, at in (("a", 7.0), ("b", 10.5))
+    ]
+    memory = ElasticFlow().decide(snapshot(jobs, 2)).memory
+    view = replace(snapshot(jobs, 2, margin_share=0.2), memory=memory)
+    _, kept, *_ = admit(view, useful_levels(view))
+    assert kept.grade.tolist() == [JUST, JUST]
 
 
 @given(num_late=st.integers(1, 3), num_kept=st.integers(1, 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from tests.solvers.takers import Taker, free_at, steps_of
@@ -67,6 +68,11 @@ def work_for(task: Taker, grade: int) -> float:
     return task.need if grade == MARGIN or task.just is None else task.just
 
 
+def as_believed(task: Taker) -> Taker:
+    """The same at the believed rates."""
+    return replace(task, curve=(task.curve[0], task.believed_rates[1:].tolist()))
+
+
 def check_sound(
     free: FreeProfile, tasks: Sequence[Taker], plans: Plans, num_devices: int, is_late_served: bool
 ) -> None:
@@ -77,7 +83,8 @@ def check_sound(
         if not steps[row]:
             assert grade == BROKEN and plans.now[row] == plans.top[row] == 0
             continue
-        assert work_by(task, steps[row], end_s) >= work_for(task, grade) * NEARLY
+        graded = task if grade == MARGIN else as_believed(task)
+        assert work_by(graded, steps[row], end_s) >= work_for(task, grade) * NEARLY
         assert end_s <= task.end_s * (1 + 1e-12) or (grade == BROKEN and is_late_served)
         levels = [level for _, _, level in steps[row]]
         assert (plans.now[row], plans.top[row]) == (levels[0], max(levels))

@@ -30,6 +30,7 @@ class Taker:
     need: float  #: with the margin
     end_s: float
     just: float | None = None  #: work as believed; `need` if None
+    believed: Sequence[float] = ()  #: rates of the levels; those of `curve` if empty
     start_s: float = 0.0
     resize_s: float = 0.0
     held: int = 0
@@ -44,6 +45,10 @@ class Taker:
     def rates(self) -> np.ndarray:
         return np.array([0.0, *self.curve[1]], dtype=float)
 
+    @property
+    def believed_rates(self) -> np.ndarray:
+        return np.array([0.0, *(self.believed or self.curve[1])], dtype=float)
+
     def cost_s(self, before: int, after: int) -> float:
         if after in (0, before):
             return 0.0
@@ -53,17 +58,19 @@ class Taker:
 def columns(tasks: Sequence[Taker]) -> Takers:
     num_levels = np.array([len(task.curve[0]) for task in tasks], dtype=np.int64)
     shape = len(tasks), max(num_levels, default=1)
-    devices, rates = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    devices, rates, believed = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
     start_s, resize_s = np.zeros(shape), np.zeros(shape)
     for row, task in enumerate(tasks):
         of_row = slice(0, num_levels[row])
         devices[row, of_row], rates[row, of_row] = task.curve
+        believed[row, of_row] = task.believed_rates[1:]
         start_s[row, of_row] = [task.cost_s(0, level + 1) for level in range(num_levels[row])]
         resize_s[row, of_row] = [task.cost_s(-1, level + 1) for level in range(num_levels[row])]
     just = [task.need if task.just is None else task.just for task in tasks]
     return Takers(
         devices=devices,
         rates=rates,
+        believed_rates=believed,
         start_s=start_s,
         resize_s=resize_s,
         num_levels=num_levels,

@@ -37,6 +37,7 @@ from swell.solvers import filling
 from swell.solvers.filling import FreeProfile, copy_of, no_plans
 from swell.solvers.profile import segments
 from swell.solvers.profile.plans import (
+    AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
     EARLY,
@@ -253,6 +254,21 @@ def test_a_grade_that_is_too_bad_ends_it() -> None:
         plans = no_plans(2)
         assert FreeProfile(1, 2).fill(columns(tasks), plans, rows, LATE, worst=np.array(worst)) == num
         assert (plans.grade[num:] == -1).all()
+
+
+def test_a_plan_stands_as_believed_whatever_margin_its_sizes_have_now() -> None:
+    """It is done in 5 s on two devices, and with a margin of a fifth in 6.3; another plan is behind it."""
+    first, second = Taker(([1, 2], [1.0, 2.0]), 10.0, 7.0), Taker(([1, 2], [1.0, 2.0]), 10.0, 10.5)
+    free, rows = free_for([first, second], 2), np.arange(2)
+    plans = fill_all(free, [first, second], EARLY)
+    assert plans.grade.tolist() == [MARGIN, MARGIN]
+    assert plans.end_s.tolist() == pytest.approx([5.0, 10.0], abs=0.1)
+    slower = Taker(([1, 2], [0.8, 1.6]), 10.0, 7.0, believed=[1.0, 2.0])
+    for how, grades in ((AS_PLANNED, [MARGIN, BROKEN]), (AS_BELIEVED, [JUST, MARGIN])):
+        again, kept = free_for([slower, second], 2), copy_of(plans)
+        assert again.fill(columns([slower, second]), kept, rows, how) == 2
+        assert kept.grade.tolist() == grades
+    assert kept.end_s.tolist() == pytest.approx(plans.end_s.tolist(), abs=A_MOMENT_S)
 
 
 @pytest.mark.parametrize("how", [LATE, EARLY, AS_PLANNED])

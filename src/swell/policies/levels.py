@@ -48,13 +48,6 @@ class Levels:
         return self.rates / (1.0 + self.margin_share) if self.option_margin_share.any() else self.rates
 
     @property
-    def least_margin_share(self) -> FloatArray:
-        """(J,) that of each job's best known level; 0 where it has none."""
-        is_level = np.arange(self.highest)[None, :] < self.num[:, None]
-        least: FloatArray = np.where(is_level, self.margin_share, np.inf).min(axis=1, initial=np.inf)
-        return np.where(self.num > 0, least, 0.0)
-
-    @property
     def highest(self) -> int:
         """L, which is no less than any job's number of levels."""
         return int(self.workers.shape[1])

@@ -18,7 +18,17 @@ from swell.solvers.filling import FreeProfile, copy_of, no_plans
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import ENDLESS
 from swell.solvers.profile.fill import NO_GROUP
-from swell.solvers.profile.plans import AS_PLANNED, BROKEN, EARLY, JUST, LATE, MARGIN, Plans, Takers
+from swell.solvers.profile.plans import (
+    AS_BELIEVED,
+    AS_PLANNED,
+    BROKEN,
+    EARLY,
+    JUST,
+    LATE,
+    MARGIN,
+    Plans,
+    Takers,
+)
 
 #: In place of a held level: a number of workers that is none.
 NO_LEVEL = -1
@@ -61,6 +71,7 @@ def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
     return Takers(
         devices=levels.devices,
         rates=_ascending(levels),
+        believed_rates=levels.rates,
         # A gang that is to stop may be kept as it is: then its next start is a resize.
         start_s=np.where(
             levels.held[:, None] > 0, np.maximum(levels.start_s, levels.resize_s), levels.start_s
@@ -70,7 +81,7 @@ def takers_of(snapshot: Snapshot, levels: Levels) -> Takers:
         held=np.where(is_no_level, NO_LEVEL, levels.held),
         idle_s=snapshot.idle_s.copy(),
         is_bound=is_bound,
-        work=_work(snapshot, levels),
+        work=_work(snapshot),
         until_s=snapshot.deadline_s - snapshot.now_s,
     )
 
@@ -84,12 +95,10 @@ def _ascending(levels: Levels) -> FloatArray:
     return rates
 
 
-def _work(snapshot: Snapshot, levels: Levels) -> FloatArray:
-    """(J, 2) steps: what remains, and one, for none is cut in two; and, at rates that have a margin already,
-    as much less as makes up for that of the size that is known best.
-    """
+def _work(snapshot: Snapshot) -> FloatArray:
+    """(J, 2) steps: what remains, and one, for none is cut in two; and what remains."""
     steps = snapshot.remaining_steps
-    return np.stack([steps + 1.0, steps / (1.0 + levels.least_margin_share)], axis=1)
+    return np.stack([steps + 1.0, steps], axis=1)
 
 
 def all_free(snapshot: Snapshot) -> GroupedProfile:
@@ -196,6 +205,8 @@ class PromisePlanner:
         if plans.after_change is not standing:
             yield self.fill(plans.after_change, rows, AS_PLANNED, exempt)
         grade = in_turn.grade[rows]
+        if (grade != MARGIN).any():  # margins may have grown: no plan is made longer at another's expense
+            yield self.fill(plans.after_change, rows, AS_BELIEVED, exempt)
         if (grade == BROKEN).any():  # who is broken if those that are too late anyway take nothing?
             grade = self.fill(standing, rows, AS_PLANNED, exempt, is_late_served=False).grade[rows]
             is_broken = grade == BROKEN

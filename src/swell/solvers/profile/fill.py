@@ -11,14 +11,17 @@ from swell.compiled import part
 from swell.solvers.profile.early_plan import plan_early
 from swell.solvers.profile.one_plan import plan_one
 from swell.solvers.profile.plans import (
+    AS_BELIEVED,
     AS_PLANNED,
     BROKEN,
+    JUST,
     MARGIN,
     MOMENT_S,
     MOST_SEGMENTS,
     TAKE_ROOM,
     Plans,
     Takers,
+    as_believed,
     finish,
     holds,
     is_free,
@@ -58,6 +61,7 @@ def fill_in_order(
     Args:
         rows: takers in order.
         how: (n,) AS_PLANNED: by the plan that `plans` has, if that still does the work in time and is free.
+            AS_BELIEVED: likewise; one that does so without the margin alone takes no more for that.
             LATE: at the lowest level that suffices, as late as can be. EARLY: as much as is useful, from now
             on. One that is done in time in no such way is tried without the margin.
         worst: (J,) stop before a taker whose grade is worse than this; empty: none is too bad.
@@ -214,9 +218,9 @@ def _take_of(
     if grade == BROKEN:
         plans.num[row] = 0
         if is_late_served:
-            plan_early(profile, takers, plans, row, takers.work[row, 1], np.inf)
-    elif not takers.is_bound[row]:
-        _hurry(profile, takers, plans, row)
+            plan_early(profile, as_believed(takers), plans, row, takers.work[row, JUST], np.inf)
+    elif how != AS_BELIEVED and not takers.is_bound[row]:
+        _hurry(profile, takers if grade == MARGIN else as_believed(takers), plans, row)
     finish(takers, plans, row)
     take(profile, takers, plans, row, 1)
     if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same

@@ -22,7 +22,7 @@ TAKE_ROOM = MOST_SEGMENTS + 2  #: blocks that are needed at most to take what a 
 MOMENT_S = 0.05  #: no plan has a step up sooner than this
 
 #: How a taker is planned.
-AS_PLANNED, LATE, EARLY = 0, 1, 2
+AS_PLANNED, LATE, EARLY, AS_BELIEVED = 0, 1, 2, 3
 #: How well its plan does its work in time: with the margin, if all goes as believed, or not.
 MARGIN, JUST, BROKEN = 0, 1, 2
 
@@ -31,7 +31,8 @@ class Takers(NamedTuple):
     """J takers: work that is to be done by a time, and what changes cost."""
 
     devices: IntArray  #: (J, L) ascending
-    rates: FloatArray  #: (J, L) work per second, strictly ascending
+    rates: FloatArray  #: (J, L) work per second, with the margin, strictly ascending
+    believed_rates: FloatArray  #: (J, L) the same as believed, no lower
     start_s: FloatArray  #: (J, L) from nothing to a level
     resize_s: FloatArray  #: (J, L) to a level from another one
     num_levels: IntArray  #: (J,) the first so many of a row count
@@ -40,7 +41,7 @@ class Takers(NamedTuple):
     #: (J,) who cannot have another level than the held one before `idle_s`; until then its devices are not
     #: free in the profile: they are given back when it has its turn
     is_bound: BoolArray
-    work: FloatArray  #: (J, 2) with the margin, and as believed
+    work: FloatArray  #: (J, 2) with the margin, and at the believed rates
     until_s: FloatArray  #: (J,)
 
 
@@ -55,6 +56,24 @@ class Plans(NamedTuple):
     now: IntArray  #: (J,) level at time 0
     top: IntArray  #: (J,) the highest level
     change_s: FloatArray  #: (J,) when the level first differs from that of now; the end if it never does
+
+
+@part
+def as_believed(takers: Takers) -> Takers:
+    """The same at the believed rates."""
+    return Takers(
+        takers.devices,
+        takers.believed_rates,
+        takers.believed_rates,
+        takers.start_s,
+        takers.resize_s,
+        takers.num_levels,
+        takers.held,
+        takers.idle_s,
+        takers.is_bound,
+        takers.work,
+        takers.until_s,
+    )
 
 
 @small_part
