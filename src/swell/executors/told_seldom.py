@@ -8,7 +8,7 @@ TELL_EVERY_S = 60.0
 
 
 class ToldSeldom:
-    """Of one kind of lines in the log."""
+    """Rate limit of one kind of log line: at most one every `TELL_EVERY_S`."""
 
     def __init__(self) -> None:
         self._told_s = float("-inf")

@@ -33,7 +33,10 @@ from swell.model.event import AnyEvent, JobWarned
 
 
 class Controller:
-    """Of one platform. Every method returns at once, and must be called from one thread."""
+    """Controller of one platform's gangs and trial runs.
+
+    Every method returns at once, and must be called from one thread.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class Controller:
         )
 
     def now_s(self) -> float:
-        """By a clock that counts no time in which the controller itself was stopped."""
+        """Return the time in seconds on a clock that stands still while this process is stopped."""
         return self._clock.now_s()
 
     # ------------------------------------------------------------ the daemon
@@ -124,9 +127,9 @@ class Controller:
         self._succession.takeover.awaited.update(names)
 
     def join_host(self, name: str, host: NodeHost, machine: str = "") -> None:
-        """From now on it is told what to do. Its first message names its devices.
+        """Add a host, which is sent orders from now on. Its first message names its devices.
 
-        `machine`: another one of the same name has another; empty: the controller's own.
+        `machine`: id of the host's state folder; empty: it has the controller's own.
         """
         self._inputs.handle(lambda: self._join_host(name, host, machine))
 

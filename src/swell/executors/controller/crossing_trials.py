@@ -73,7 +73,7 @@ class CrossingTrials:
         self._never = {hosts for hosts in self._never if host not in hosts}
 
     def _idle(self, begun: Begun, is_taken: Collection[str], num: int) -> dict[str, str]:
-        """By host, the run's own one first, an idle device of it; of so many at most."""
+        """Return an idle device of each host, for at most `num` hosts; the run's own host comes first."""
         command = begun.command
         idle: dict[str, str] = {}
         for host in self._hosts(begun.host, command.device_kind, command.avoid):
@@ -87,5 +87,5 @@ class CrossingTrials:
         return idle
 
     def _hosts(self, first: str, kind: str, avoid: Collection[str]) -> list[str]:
-        """With a device of the kind."""
+        """Return `first`, and then all other hosts with a device of this kind that is not in `avoid`."""
         return [first, *(host for host in self._runner.hosts_with(kind, avoid) if host != first)]

@@ -16,7 +16,7 @@ GATHERING_EVERY_S = 1.0
 
 
 class DaemonSession:
-    """Of one daemon at a time. A session outlives its lines."""
+    """Session with the daemon that is attached, one at a time. It outlives the daemon's connections."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ class DeviceClaims:
         self._devices: defaultdict[str, set[str]] = defaultdict(set)  #: by job
 
     def note(self, job_id: str, devices: Iterable[str]) -> None:
-        """To be told before a worker of the job's gang may be on them."""
+        """Record devices that the job's gang may use. Call it before a worker of the gang can be on them."""
         for device in devices:
             self._jobs[device].add(job_id)
             self._devices[job_id].add(device)

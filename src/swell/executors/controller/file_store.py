@@ -14,7 +14,10 @@ class FileStore(Protocol):
     """Gives hosts code and checkpoints, and takes checkpoints and logs. Methods return at once."""
 
     def join(self, host: str, machine: str, tell: Callable[[ToHost], None]) -> None:
-        """From now on this host may say something. `machine`: see `Join`; `tell` sends it a message."""
+        """Register a host, which may send messages from now on.
+
+        `machine`: see `Join`; `tell` sends the host a message.
+        """
 
     def note_told(self, host: str, message: ToHost) -> None:
         """The host is about to be told this: which runs it opens is what it may have files of."""

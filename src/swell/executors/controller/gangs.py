@@ -123,7 +123,7 @@ class KnownGangs:
         return run, gang
 
     def note_wanted(self, command: GangCommand) -> None:
-        """To be told before the gang hears of it."""
+        """Record the devices that a command gives its gang. Call it before the gang gets the command."""
         if isinstance(command, LaunchGang | Reconfigure):
             self._claims.note(command.job_id, command.target.devices)
 
@@ -172,7 +172,7 @@ class KnownGangs:
         return Gang(stage, first, stopped.__contains__, before.saved_steps, conduct.patience, bound)
 
     def ended(self, run: DirectedRun) -> None:
-        """To be told of the end of every run; most are trials."""
+        """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""
         gang = run.director
         if not run.is_trial:
             self._claims.forget(run.job_id)

@@ -12,7 +12,7 @@ class Inputs:
         self._is_busy = False
 
     def handle(self, work: Callable[[], None]) -> None:
-        """At once, or after the present one and all that wait."""
+        """Run `work` at once, or after the input that is being handled and all that are queued."""
         self._waiting.append(work)
         if self._is_busy:
             return

@@ -42,7 +42,7 @@ class KnownHosts:
 
     @property
     def names(self) -> list[str]:
-        """In alphabetical order."""
+        """Names of the hosts, in alphabetical order."""
         return sorted(self._hosts)
 
     @property
@@ -62,7 +62,7 @@ class KnownHosts:
 
     # ------------------------------------------------------------ come and go
     def join(self, name: str, host: NodeHost) -> None:
-        """From now on it is told what to do."""
+        """Add a host, which is sent orders from now on."""
         self._hosts[name] = host
 
     def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost | NodeWarned]:
@@ -160,7 +160,7 @@ class KnownHosts:
             host.tell(message)
 
     def tell_all(self, names: Iterable[str], message: ToHost) -> None:
-        """In alphabetical order of hosts."""
+        """Send the message to each of these hosts, in alphabetical order."""
         for name in sorted(names):
             self.tell(name, message)
 

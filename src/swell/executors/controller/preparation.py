@@ -52,7 +52,7 @@ class Preparation:
         return command.generation >= self.command.generation
 
     def call_off(self, by: StopGang | SuspendGang) -> None:
-        """With what waits behind it and is older than this."""
+        """Cancel the command, and those queued behind it that are older than `by`."""
         self.is_called_off = True
         self.behind = deque(command for command in self.behind if command.generation > by.generation)
 

@@ -23,7 +23,10 @@ DROPS_AT_ONCE = 50
 
 
 class RunReports:
-    """In the order in which things happen. A report of progress waits for what its gang has used."""
+    """Sends the daemon the events of runs, in order.
+
+    A report of progress waits until the usage of its gang is known.
+    """
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class RunReports:
 
     # ------------------------------------------------------------ usage
     def pass_time(self, gangs: KnownGangs) -> None:
-        """Of gangs that tell nothing the usage is told; nothing waits for long."""
+        """Send reports whose wait for usage has timed out, and report the usage of silent gangs."""
         now_s = self._now_s()
         self._send(self._usage.late(now_s))
         for job_id in self._usage.silent(now_s):

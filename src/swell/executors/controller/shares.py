@@ -20,7 +20,7 @@ class AskedShare:
 
 @dataclass(slots=True)
 class GangShare:
-    """Of one gang, on each of its hosts."""
+    """CPU share that one gang has on each of its hosts."""
 
     known: float  #: that the head knows the gang to have
     asked: AskedShare | None = None
@@ -71,10 +71,9 @@ class KnownShares:
             gang.asked = AskedShare(command.generation, command.target.configuration.weight)
 
     def told(self, event: AnyEvent) -> AskedShare | None:
-        """To be told of every report. What the gang is to have again, with the generation that is
-        undone; None: nothing is.
+        """Handle any event. Return the share to restore after a failed change; None: there is none.
 
-        If a change is off the head takes the gang for what it was.
+        The head takes the gang to have its former share then. The result has the failed command's generation.
         """
         gang = self._gangs.get(getattr(event, "job_id", ""))
         if gang is None or gang.asked is None:

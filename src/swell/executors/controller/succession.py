@@ -76,7 +76,7 @@ class Succession:
 
     # ------------------------------------------------------------ what hosts tell
     def hear(self, host: str, message: RunKept | TalkKept | EndKept) -> None:
-        """Of the time before this controller."""
+        """Record what a host has kept from the time before this controller."""
         if isinstance(message, EndKept):
             self.takeover.note_end(message.end)
         elif isinstance(message, TalkKept):
@@ -107,7 +107,7 @@ class Succession:
         self.go_on()
 
     def hear_exit(self, host: str, key: str, worker: int) -> None:
-        """Of a worker of a run that `is_remnant`."""
+        """Record the exit of a worker of a run that `is_remnant`."""
         self.takeover.note_exit(host, key, worker)
         self.go_on()
 

@@ -76,7 +76,7 @@ class Takeover:
 
     # ------------------------------------------------------------ what hosts tell
     def note(self, host: str, kept: RunKept) -> None:
-        """To be told before `settle`."""
+        """Record what a host has kept of a run. Call it before `settle`."""
         self._kept.setdefault(kept.order.run, {})[host] = kept
         self._later[host, kept.order.run] = []
 
@@ -166,7 +166,7 @@ class Takeover:
         return (host, key) in self._remnants
 
     def note_exit(self, host: str, key: str, worker: int) -> None:
-        """Of a worker of a remnant."""
+        """Record the exit of a worker of a remnant."""
         self._remnants[host, key].workers.discard(worker)
 
     def take_ended(self) -> list[Remnant]:

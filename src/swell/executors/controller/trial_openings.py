@@ -43,7 +43,7 @@ class TrialOpening:
 
 
 class TrialOpenings:
-    """By run. Its owner decides when the next one may begin."""
+    """Trial runs whose hosts are still preparing, by run. The owner decides when the next one may begin."""
 
     def __init__(self, chooser: HostChooser) -> None:
         self._chooser = chooser

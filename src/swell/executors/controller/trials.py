@@ -75,7 +75,10 @@ class Trials:
             self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
 
     def shown(self, run: DirectedRun, event: AnyEvent) -> None:
-        """To be told of every report of a run. A later job need not find out what this one has shown."""
+        """Correct the cached profile by what an event of a run shows. Called for every event.
+
+        A later job need not find out what this one has shown.
+        """
         match event:
             case StepsReported(between=BetweenSteps() as seen) if run.job_id not in self._has_shown:
                 self._has_shown.add(run.job_id)
@@ -92,7 +95,7 @@ class Trials:
             self._cache.correct(run.spec, kinds.pop(), between, end_s)
 
     def ended(self, run: DirectedRun) -> None:
-        """To be told of the end of every run; most are no trials."""
+        """Keep what a trial run has measured, and begin what can follow. Called at the end of every run."""
         self._has_shown.discard(run.job_id)
         begun = self._begun.get(run.job_id)
         if begun is None or begun.run is not run:
@@ -311,7 +314,7 @@ class Trials:
         return Begun(command, trial, run, host, bindings)
 
     def _table(self, kind: str) -> dict[int, GroupTimes]:
-        """As it is kept, unless runs under way are filling it."""
+        """Return the times of groups on one kind of devices, read again unless a trial run adds to them."""
         if not any(begun.command.device_kind == kind for begun in self._begun.values()):
             self._tables[kind] = self._cache.table(kind)
             self._crossings[kind] = self._cache.crossing(kind)

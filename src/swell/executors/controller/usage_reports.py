@@ -28,7 +28,7 @@ _FIELDS = tuple(field.name for field in msgspec.structs.fields(GangUsage))
 
 @dataclass(slots=True)
 class Readings:
-    """Of one gang."""
+    """Usage that the hosts of one gang have reported."""
 
     latest: dict[str, GangUsage] = field(default_factory=dict)  #: by host
     left: GangUsage = NOTHING  #: on hosts that it has no more
@@ -62,7 +62,7 @@ class UsageReports:
         self._told_s: dict[str, float] = {}  #: when each gang that trains last told how far it is
 
     def note(self, event: AnyEvent, now_s: float) -> None:
-        """To be told of every report."""
+        """Record when a gang last reported progress. Called for every event."""
         if isinstance(event, GangStarted | StepsReported):
             self._told_s[event.job_id] = now_s
 
@@ -145,7 +145,7 @@ class UsageReports:
 
 
 def usage_report(job_id: str, generation: int, steps: int) -> StepsReported:
-    """Of a silent gang, for its usage."""
+    """Return a report of progress for a silent gang, to which its usage is added later."""
     return StepsReported(at_s=0.0, job_id=job_id, generation=generation, steps=steps, num_workers=0)
 
 
@@ -157,6 +157,6 @@ def tells_anything(event: AnyEvent) -> bool:
 
 
 def _sum(read: Iterable[GangUsage]) -> GangUsage:
-    """Of all hosts."""
+    """Return the sum of these readings, field by field."""
     read = list(read)
     return GangUsage(**{name: sum(getattr(usage, name) for usage in read) for name in _FIELDS})

@@ -16,7 +16,7 @@ log = logging.getLogger("swell.agent")
 
 
 class WorkerNumbers:
-    """Of all jobs; in a file of each job's folder."""
+    """Next free worker number of each job, kept in a file of the job's folder."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir

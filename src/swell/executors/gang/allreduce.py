@@ -18,7 +18,7 @@ MAX_MEASURED = 8
 
 
 class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a group of workers that have no script to run."""
+    """Times measured on a group of workers that run no script."""
 
     allreduce_s: dict[int, float]  #: bytes -> seconds
     launch_s: float  #: from the first fork until all are in the group

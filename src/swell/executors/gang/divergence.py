@@ -16,7 +16,10 @@ LOSS = "the loss"
 
 
 class Divergence:
-    """Of one gang: what it was told of is said again by the next one, which goes on from a checkpoint."""
+    """Warnings of values that one gang has reported as not finite: one for each name.
+
+    The job's next gang, which goes on from a checkpoint, warns of them again.
+    """
 
     def __init__(self, stops_on_nan: bool) -> None:
         self._told = {LOSS} if stops_on_nan else set()  # how the job failed tells it then

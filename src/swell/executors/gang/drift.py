@@ -9,7 +9,10 @@ DRIFT = "drift"
 
 
 class DriftCount:
-    """Of one gang. Told the first time and each time that the number has doubled, and at the end."""
+    """Count of how often the replicas of one gang differed.
+
+    It is reported the first time, each time that it has doubled, and at the end.
+    """
 
     def __init__(self) -> None:
         self._num = 0

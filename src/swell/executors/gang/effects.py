@@ -81,19 +81,19 @@ class Choreography(Protocol):
 
     @property
     def generation(self) -> int:
-        """Of the latest command."""
+        """Generation of the latest command."""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Of every process that lives, or is about to."""
+        """Devices of every process that lives, or is about to be started."""
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
-        """Of the workers that there are to be, once the change under way is done."""
+        """Devices of the workers that the gang is to have once the change under way is done."""
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of every process that lives, in rank order where it has one."""
+        """Process ids of all that live: the group in rank order, then the others."""
 
     @property
     def steps(self) -> int:
@@ -113,7 +113,7 @@ class Choreography(Protocol):
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
 
     def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
-        """By worker. What follows, follows with the next tick."""
+        """Record heartbeats, by worker. The next tick acts on them."""
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         """One worker is gone; see `WorkerExit`."""

@@ -153,7 +153,7 @@ class Gang:
 
     @property
     def saved_steps(self) -> int:
-        """Of the newest checkpoint."""
+        """Number of steps in the newest checkpoint."""
         return self._progress.saved_steps
 
     @property
@@ -235,7 +235,7 @@ class Gang:
     def take_over(
         self, record: ElasticRecord, kept: Mapping[int, KeptWorker], lost: Collection[int], now_s: float
     ) -> Sequence[Effect]:
-        """To be called before anything else; see `Handover.take_over`."""
+        """Restore a former controller's gang. Call it before any other method; see `Handover.take_over`."""
         self._dialogue.now_s = now_s
         self._handover.take_over(record, kept, lost)
         return self._act()

@@ -100,7 +100,7 @@ class Formation:
             self.told_steps = losses.last_step
 
     def suspend(self, now_s: float) -> None:
-        """To the group as it is: save and leave."""
+        """Order the present group to save and leave."""
         self._note_order(now_s)
         self._send(self._roster.group, messages.Suspend(generation=self.round))
 
@@ -111,7 +111,7 @@ class Formation:
             self._send(others, messages.StoreAddress(generation=self.round, address=bound.address))
 
     def abort(self, generations: Iterable[int | None]) -> None:
-        """To everybody who may be in one of these groups: wait for none there any more."""
+        """Tell each worker that may be in one of these groups to stop waiting for peers there."""
         numbers = [m.number for m in self._roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
         for generation in sorted({number for number in generations if number is not None}):
             self._send(numbers, messages.Abort(generation=generation))

@@ -79,7 +79,7 @@ def _in_group(roster: Roster) -> list[Member]:
 
 
 def _waits(member: Member) -> bool:
-    """For its peers: in a collective, or for the group that is to follow a broken one."""
+    """Whether the worker waits for its peers, in a collective or for the group that follows a broken one."""
     if member.pulse is None or member.is_killed:
         return False
     return member.pulse.awaits == "peers" or member.state is State.BROKEN

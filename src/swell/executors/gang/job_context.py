@@ -35,7 +35,7 @@ class Stage:
     hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
 
     def host_of(self, devices: tuple[str, ...]) -> str:
-        """On which host a worker with these devices is."""
+        """Return the host of a worker on these devices."""
         return self.hosts.get(devices[0], "")
 
     def welcome(
@@ -45,7 +45,7 @@ class Stage:
         local_batches: tuple[int, ...] = (),
         max_local_batch: int | None = None,
     ) -> Welcome:
-        """For a worker on these devices. Paced devices of one worker add up."""
+        """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
         paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
         target = self.spec.end.target

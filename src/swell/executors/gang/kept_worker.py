@@ -26,7 +26,7 @@ Said = TypeVar("Said", bound=Message)
 
 
 class KeptExit(msgspec.Struct, frozen=True, kw_only=True):
-    """As in `WorkerExit`."""
+    """Exit of a worker, with fields as in `WorkerExit`."""
 
     status: int
     log_tail: str
@@ -51,7 +51,7 @@ class KeptWorker(msgspec.Struct, frozen=True, kw_only=True):
         return told is not None and told.generation >= order.generation
 
     def failures(self) -> Iterator[JoinFailed | Broken]:
-        """Of groups that it was in, or was to be in."""
+        """Return the failures of groups that the worker was in, or was to join."""
         return (message for message in self.talk if isinstance(message, JoinFailed | Broken))
 
     def comes_after(self, message: Message, kind: type[Message]) -> bool:

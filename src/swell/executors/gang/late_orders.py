@@ -32,7 +32,10 @@ class LateOrders:
     workers: Workers
 
     def check(self) -> None:
-        """To be called several times a second."""
+        """Handle an order that is late: warn, and go on without the members that delay it.
+
+        To be called several times a second.
+        """
         limit_s = self.vigil.limit_s(self.patience.boundary_s)
         if not self._is_due(limit_s):
             return

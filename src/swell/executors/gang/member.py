@@ -60,7 +60,7 @@ class Roster:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Of every process that lives, in rank order where it has one."""
+        """Process ids of all workers that live: the group in rank order, then the others."""
         return tuple(member.pid for member in by_rank(self) if member.pid is not None)
 
     def in_group(self) -> list[Member]:

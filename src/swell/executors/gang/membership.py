@@ -115,7 +115,7 @@ class Membership:
         return change
 
     def record(self) -> MembershipRecord:
-        """For `restore` of the next controller's."""
+        """Return the state for `restore` of the next controller's membership."""
         change = self.change
         return MembershipRecord(
             slots=self.slots,

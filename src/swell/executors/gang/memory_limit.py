@@ -25,7 +25,7 @@ def half(num_samples: int, bound: int | None) -> int:
 
 
 def told_of_lack(worker: int, num_samples: int, bound: int, error: str) -> str:
-    """For the job's owner: it is slower from now on, and else the same."""
+    """Return the warning for the job's owner: the job is slower from now on, and otherwise the same."""
     return (
         f"worker {worker} ran out of memory with {num_samples} samples at once ({error}); from now on at "
         f"most {bound} go through the model together, and a worker does its part of a step in several passes"

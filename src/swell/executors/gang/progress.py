@@ -84,7 +84,7 @@ class Pacer:
 
 
 class Marks:
-    """Of the reports of one gang; each is higher than the one before, also after a change of controller."""
+    """Marks of one gang's reports, each higher than the one before, also after a change of controller."""
 
     def __init__(self) -> None:
         self._latest = 0

@@ -74,7 +74,7 @@ class EndingRecord(RecordPart, frozen=True, kw_only=True):
 
 
 class ElasticRecord(RecordPart, frozen=True, kw_only=True, tag=True):
-    """Of a gang that changes inside its processes."""
+    """Record of a gang whose processes live through its changes."""
 
     dialogue: DialogueRecord
     membership: MembershipRecord
@@ -97,7 +97,7 @@ class ElasticRecord(RecordPart, frozen=True, kw_only=True, tag=True):
 
 
 class RestartRecord(RecordPart, frozen=True, kw_only=True, tag=True):
-    """Of a gang that is stopped and started."""
+    """Record of a gang whose processes are stopped and started at each change."""
 
     dialogue: DialogueRecord
     running: int

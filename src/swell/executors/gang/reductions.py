@@ -30,14 +30,17 @@ class _Ballot:
 
 
 class ReducedValues(NamedTuple):
-    """Of one name."""
+    """Values of one name, each reduced over the workers."""
 
     reduction: Reduction
     values: list[tuple[int, float]]  #: step and value, oldest first
 
 
 class Reductions:
-    """Of one gang. No worker waits: one that has said nothing when the others have gone on is left out."""
+    """Reduces what the workers of one gang report to one value for each name and step.
+
+    No worker waits. A worker that has reported nothing when the others have gone on is left out.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[int, _Ballot]] = {}
@@ -69,11 +72,11 @@ class Reductions:
     def take(
         self, workers: Collection[int], steps: int, now_s: float, is_last: bool = False
     ) -> dict[str, ReducedValues]:
-        """By name, the steps that all `workers` have told, or will tell no more.
+        """Return, by name, the reduced values of steps that all `workers` have reported, or never will.
 
         Args:
-            steps: that the gang has made.
-            is_last: nothing more will be told.
+            steps: number of steps that the gang has made.
+            is_last: nothing more will be reported.
         """
         taken = {}
         for name, waiting in self._waiting.items():

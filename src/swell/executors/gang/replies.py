@@ -97,7 +97,7 @@ class Dialogue:
 
     # ------------------------------------------------------------ from one controller to the next
     def record(self) -> DialogueRecord:
-        """For `restore` of the next controller's."""
+        """Return the state for `restore` of the next controller's dialogue."""
         return DialogueRecord(
             generation=self.generation,
             asked=None if self._asked is None else (self._asked[0].__name__, self._asked[1]),
@@ -108,7 +108,7 @@ class Dialogue:
         )
 
     def restore(self, record: DialogueRecord) -> None:
-        """As it was. What was told may be lost: what still matters is told again."""
+        """Restore a former controller's state. Reports that still matter are sent again: they may be lost."""
         self.generation, self._warnings = record.generation, dict(record.warnings)
         self._asked = None if record.asked is None else (_KINDS[record.asked[0]], record.asked[1])
         self._answer, self.end, self._losses = record.answer, record.end, list(record.losses)

@@ -415,9 +415,10 @@ class RestartGang:
     def take_over(
         self, record: RestartRecord, kept: Mapping[int, KeptWorker], now_s: float
     ) -> Sequence[Effect]:
-        """To be called before anything else, with what hosts tell of workers.
+        """Restore a former controller's gang from its record and what hosts know of workers. Call it first.
 
-        One that no host tells of was never started, or is lost with its host: its peers would wait for it.
+        A worker that no host knows was never started, or is lost with its host. It counts as lost, because
+        its peers would wait for it.
         """
         self._dialogue.now_s = now_s
         if record.dialogue.end is None:

@@ -55,7 +55,10 @@ class Setback:
         self.has_lost, self.is_cut_back = True, False
 
     def is_hopeless(self) -> bool:
-        """To be asked once for each group that is to follow a broken one; counts those that never formed."""
+        """Whether too many groups in a row have broken without the loss of a member.
+
+        Each call counts one: call it once for each group that is to follow a broken one.
+        """
         if self.is_open and not self.has_lost:
             self.num_failed_rounds += 1
             return self.num_failed_rounds > MAX_FAILED_ROUNDS
@@ -66,7 +69,7 @@ class Setback:
         self.since_s, self.has_lost, self.is_of_death = None, False, False
 
     def record(self) -> SetbackRecord | None:
-        """For `restore` of the next controller's; None: the group is whole."""
+        """Return the state for `restore` of the next controller's setback; None: the group is whole."""
         if not self.is_open:
             return None
         return SetbackRecord(

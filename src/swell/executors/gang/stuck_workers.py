@@ -33,7 +33,7 @@ class StuckWorkers:
     shutdown: Shutdown
 
     def check(self) -> None:
-        """To be called several times a second."""
+        """Kill stuck workers, or break off a deadlocked group. To be called several times a second."""
         limit_s = self.vigil.limit_s(self.patience.stuck_s)
         stuck = waited_for(self.roster, limit_s, self._is_ordered(limit_s), self.membership.is_settled)
         if stuck:

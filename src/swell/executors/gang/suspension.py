@@ -21,7 +21,7 @@ class Suspension:
 
     @property
     def is_safe(self) -> bool:
-        """As far as the state goes it is done: what is left to do is to be gone."""
+        """Whether the state is saved, and all agreed that it is: the workers have only to exit."""
         return self.is_saved and self.has_left
 
     def begin(self, round: int) -> None:
@@ -43,7 +43,7 @@ class Suspension:
         return is_meant
 
     def record(self) -> SuspensionRecord:
-        """For `restore` of the next controller's."""
+        """Return the state for `restore` of the next controller's suspension."""
         return SuspensionRecord(
             round=self.round, is_void=self.is_void, is_saved=self.is_saved, has_left=self.has_left
         )

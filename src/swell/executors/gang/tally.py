@@ -26,7 +26,7 @@ class StepTally:
         self.is_new = True
 
     def restore(self, steps: int, begun_with: int, is_new: bool) -> None:
-        """As another tally of the same gang had it. When it heard of the last step is not known."""
+        """Restore a former tally of the same gang. The time of its last step is not known."""
         self.steps, self.begun_with, self.is_new = steps, begun_with, is_new
 
     def note(self, message: Stepped, now_s: float) -> tuple[float | None, str]:

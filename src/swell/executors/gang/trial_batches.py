@@ -28,7 +28,10 @@ def local_batches(spec: JobSpec, sizes: Sequence[int], max_local_batch: int | No
 
 
 def _over_range(least: int, most: int, sizes: Sequence[int], max_local_batch: int | None) -> set[int]:
-    """From the smallest part of the smallest batch to the largest of the largest, if it fits."""
+    """Return local batches, evenly by ratio, from `least` on most workers to `most` on fewest.
+
+    `max_local_batch` bounds the largest, but never below the smallest.
+    """
     low, high = -(-least // max(sizes)), -(-most // min(sizes))
     if max_local_batch is not None:
         high = max(low, min(high, max_local_batch))

@@ -28,7 +28,7 @@ class Watchdog:
     workers: Workers
 
     def check(self) -> None:
-        """To be called several times a second."""
+        """Kill silent workers, and those unaware of a broken group. To be called several times a second."""
         self._kill_silent()
         self._kill_unaware()
 

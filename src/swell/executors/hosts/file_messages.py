@@ -125,7 +125,10 @@ class WorkerLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilesKept(FileMessage, frozen=True, kw_only=True):
-    """To a controller that is new to the host: what a former one has not taken. It comes from now on."""
+    """List of files that former controllers have not taken, for a controller that is new to the host.
+
+    Their contents are sent from now on.
+    """
 
     checkpoints: tuple[JobCheckpoint, ...]
     logs: tuple[WorkerLog, ...]

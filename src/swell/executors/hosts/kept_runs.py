@@ -137,7 +137,7 @@ class _Run:
 
 
 class KeptRuns:
-    """Of one host. Pure: its owner hands on what it hears."""
+    """Runs of one host, as kept for the next controller. Pure: its owner passes in what it hears."""
 
     def __init__(self) -> None:
         self._orders: dict[str, OpenRun] = {}  #: that were not answered yet

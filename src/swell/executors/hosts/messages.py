@@ -100,7 +100,7 @@ class FindRunPort(HostMessage, frozen=True, kw_only=True):
 
 
 class SetShare(HostMessage, frozen=True, kw_only=True):
-    """Of the host's cores, for the run's processes. Answered by `ShareSet`."""
+    """Set the share of the host's cores that the run's processes have. Answered by `ShareSet`."""
 
     run: str
     generation: int  #: of the command that this belongs to

@@ -33,7 +33,7 @@ class _Term:
 
 
 class GrantedLeases:
-    """Of all hosts, by names that no two machines share. Times are of one clock of the controller.
+    """Leases of all hosts, by names that no two machines share. Times are of one clock of the controller.
 
     That clock is at most `CLOCK_ERROR_SHARE` faster than real time, and never goes back. It may stand still
     while the controller does, so that what it did not hear meanwhile counts as no silence.
@@ -123,7 +123,7 @@ class GrantedLeases:
         self._look_s = min([*waited_for, *unknown], default=math.inf)
 
     def records(self, now_s: float) -> list[HostTerm]:
-        """For `recall` of the next controller."""
+        """Return the terms of all hosts, for `recall` of the next controller."""
         return [self.record(host, now_s) for host in self._terms]
 
     def record(self, host: str, now_s: float) -> HostTerm:

@@ -17,7 +17,7 @@ class InvalidLeaseTimes(ValueError):
 
 
 class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """As the controller decides them.
+    """Length of a lease and margin after it, as the controller decides them.
 
     Let e be `CLOCK_ERROR_SHARE`. In real time a host's lease ends at most `lease_s / (1 - e)` after it asked,
     and its workers are gone `margin_s` later. The controller grants after the host asked, and its clock shows

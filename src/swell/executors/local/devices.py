@@ -156,7 +156,10 @@ def _find_gpus() -> list[tuple[str, str]]:
 
 
 def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str, str]]:
-    """As CUDA reads it: indexes or UUID prefixes, in that order, up to the first that is not there."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES (`chosen`) leaves, in its order, as CUDA reads it.
+
+    It lists indexes or UUID prefixes. The first that is not there ends the list.
+    """
     if chosen is None:
         return gpus
     visible: list[tuple[str, str]] = []

@@ -101,9 +101,10 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
 
 
 def environ_of_jobs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Of the agent, and so of all workers: without the daemon's variables of OpenTelemetry.
+    """Return the agent's environment, and so that of all workers, from that of the daemon.
 
-    They may hold a token of the daemon's collector, and a script with an SDK of its own would send there.
+    The daemon's variables of OpenTelemetry are left out. They may hold a token of its collector, and a script
+    with an SDK of its own would send there.
     """
     return {name: value for name, value in environ.items() if not name.startswith(DAEMON_PREFIX)}
 
@@ -139,7 +140,7 @@ def await_address(
 
 
 def _tail(log: Path, begin: int) -> str:
-    """Of what was written since then."""
+    """Return the end of what was written to the log after position `begin`."""
     with log.open("rb") as file:
         file.seek(begin)
         num_lines = file.read().count(b"\n")

@@ -279,7 +279,7 @@ class LocalExecutor:
                 time.sleep(RETRY_S)
 
     def _connect(self) -> Inventory:
-        """To the agent that runs, or to a new one; says again what may have been lost."""
+        """Connect to the agent that runs, or to a new one. Queue again what may have been lost."""
         address = find_agent(self._settings.state_dir)
         if address is None:
             if self._process is not None:

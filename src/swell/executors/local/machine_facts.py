@@ -25,7 +25,7 @@ class ClockState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShareFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """By what CPU shares of jobs are enforced, or would be."""
+    """Limiters that enforce the CPU shares of jobs, or could."""
 
     mode: ShareMode
     used: str  #: name of a limiter; empty: none

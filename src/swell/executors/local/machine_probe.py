@@ -110,7 +110,10 @@ def _gpu_problem() -> str:
 
 
 def probe_torch() -> TorchBuild | None:
-    """From its files: importing it takes seconds."""
+    """Return the build of PyTorch, read from its files, because importing it takes seconds.
+
+    None: it is not installed.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
@@ -160,7 +163,7 @@ def _namespaces() -> dict[str, int]:
 
 
 class _Timex(ctypes.Structure):
-    """Of adjtimex(2), up to what is read; the rest is kept free for the kernel."""
+    """Structure of adjtimex(2), up to the fields that are read. The rest is kept free for the kernel."""
 
     _fields_ = [
         ("modes", ctypes.c_uint),
@@ -174,7 +177,7 @@ class _Timex(ctypes.Structure):
 
 
 def _clock() -> ClockState | None:
-    """With `modes` 0 the call only reads."""
+    """Return the state of the kernel's clock; None: unknown. With `modes` 0 the call only reads."""
     buffer = _Timex()
     state = ctypes.CDLL(None).adjtimex(ctypes.byref(buffer))
     if state < 0:
@@ -212,7 +215,7 @@ def _num_ports() -> int:
 
 
 def _outward_address() -> tuple[str, str]:
-    """And why there is none."""
+    """Return the address of the interface that leads to other machines, and why there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         try:
             line.connect(_OUTSIDE)

@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _errno_of(flags: int) -> int:
-    """In a child, whose namespaces end with it."""
+    """Return the error number of making these namespaces; 0: made. A child does it, and they end with it."""
     child = os.fork()
     if child == 0:
         libc = ctypes.CDLL(None, use_errno=True)

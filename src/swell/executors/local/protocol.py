@@ -92,7 +92,7 @@ FirstLine = Attach | Hello | AddToken | RevokeToken | ListTokens | ExamineHosts
 
 # ---------------------------------------------------------------- agent -> daemon
 class Refused(AgentMessage, frozen=True, kw_only=True):
-    """In place of the inventory: this daemon cannot have what runs."""
+    """Refusal: this daemon cannot have what runs, or an order about tokens cannot be carried out."""
 
     message: str
 

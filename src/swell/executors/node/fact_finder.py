@@ -9,7 +9,7 @@ from swell.executors.local.machine_facts import MachineFacts
 
 
 class FactFinder:
-    """In a thread, for it may take seconds; once for all that ask meanwhile."""
+    """Probes this machine in a thread, for it may take seconds. Concurrent requests share one probe."""
 
     def __init__(self, probe: Callable[[], MachineFacts]) -> None:
         self._probe = probe

@@ -25,7 +25,7 @@ from swell.executors.remote.opening import (
 
 
 def introduction(options: NodeOptions, machine: str, session: str, probe_port: int, reign: str = "") -> Join:
-    """To be made when it is said: it has the time of day."""
+    """Return the first message of this host. Make it when it is sent, because it has the time of day."""
     return Join(
         protocol=JOIN_PROTOCOL,
         version=__version__,

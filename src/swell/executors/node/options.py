@@ -89,7 +89,7 @@ def check_kind(name: str) -> str:
 
 
 def address_towards(head: HostAddress) -> str:
-    """Of this machine, as the head sees it: nothing is sent. Loopback if there is no way to the head now."""
+    """Return this machine's address as the head sees it; loopback if there is no route now. Sends nothing."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(head.host, head.port, type=socket.SOCK_DGRAM)[
             0
@@ -103,10 +103,10 @@ def address_towards(head: HostAddress) -> str:
 
 
 def default_name() -> str:
-    """Of this machine: the first part of its host name.
+    """Return the default name of this host: the first part of the machine's host name.
 
     Raises:
-        InvalidHostName: it cannot be one.
+        InvalidHostName: that part cannot be a name.
     """
     return check_name(socket.gethostname().partition(".")[0])
 
@@ -122,7 +122,7 @@ def check_name(name: str) -> str:
 
 
 def read_options(words: Sequence[str]) -> NodeOptions:
-    """Of the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
+    """Parse the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
     parser = _RaisingParser(prog="swell.executors.node.process", description="A host.", add_help=False)
     parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
     parser.add_argument("--join", required=True, help="HEAD:PORT of the platform; more behind commas")

@@ -238,7 +238,7 @@ class HostProcess:
 
     # ------------------------------------------------------------ workers
     def _show_end(self, shown: ShownEnd, end_s: float) -> None:
-        """To the workers, and to the keeper, for those that do not look."""
+        """Show the end of the lease to the workers, and to the keeper, which ends those that do not look."""
         shown.show(end_s)
         try:
             self._keeper.show(end_s)

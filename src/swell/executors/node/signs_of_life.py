@@ -14,7 +14,7 @@ HEARTBEATS_TOGETHER = 2
 
 
 class SignsOfLife:
-    """Of one term. Times are of one clock."""
+    """Heartbeats of one term that are yet to be sent. Times are of one clock."""
 
     def __init__(self) -> None:
         self._held: dict[str, dict[int, Alive]] = {}  #: by run and worker

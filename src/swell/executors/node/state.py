@@ -41,7 +41,7 @@ def refuse_platform(folder: Path) -> None:
 
 
 def known_machine(folder: Path) -> str:
-    """Of a folder in which a host process has run; empty: none has."""
+    """Return the id of a state folder in which a host process has run; empty: none has."""
     try:
         return (folder / MACHINE_FILE).read_text("ascii").strip()
     except OSError:
@@ -49,7 +49,7 @@ def known_machine(folder: Path) -> str:
 
 
 class HostState:
-    """In one folder, to be made by the process that holds its lock."""
+    """State of a host in one folder. The process that holds the folder's lock makes it."""
 
     def __init__(self, folder: Path) -> None:
         """Raises UnusableHostState."""
@@ -69,7 +69,10 @@ class HostState:
         return self._term
 
     def note_reign(self, sealed: str) -> None:
-        """Of a head that it has joined. Raises OSError."""
+        """Keep the sealed reign number of a head that this host has joined, if it is the highest.
+
+        Raises OSError.
+        """
         if number_of(sealed) > number_of(self.reign):
             self.reign = sealed
             write_whole(self._folder / REIGN_FILE, sealed.encode(), is_synced=True)
@@ -80,7 +83,7 @@ class HostState:
         return path.read_text("ascii", "replace") if path.exists() else ""
 
     def _read_machine(self) -> str:
-        """Of this folder, and of no other; unless it was copied."""
+        """Return the id of this folder, made if there is none. No other folder has it, except a copy."""
         path = self._folder / MACHINE_FILE
         if not path.exists():
             write_whole(path, f"{secrets.token_hex(16)}\n".encode(), is_synced=True)

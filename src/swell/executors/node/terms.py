@@ -122,7 +122,7 @@ class HostTerms:
 
     # ------------------------------------------------------------ time
     def tick(self) -> None:
-        """To be called ten times a second."""
+        """Send what is due, renew the lease, and end a term that is over. To be called ten times a second."""
         if self._inside is not None:
             self._inside.tick()
         self._say_now(self._signs.take_due(self._now_s()))
@@ -179,7 +179,7 @@ class HostTerms:
 
     # ------------------------------------------------------------ the conversation
     def _say(self, term: int, message: FromHost) -> None:
-        """In a term that is over there is nothing to say: all of it is lost together."""
+        """Send a message of a term, unless that term is over: all its messages are lost together."""
         if term != self.term or self._signs.hold(message):
             return
         if isinstance(message, WorkerHalted):  # silent since its last sign of life, and no sooner

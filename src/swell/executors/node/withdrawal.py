@@ -27,7 +27,7 @@ class NoHostProcess(ValueError):
 
 
 class Withdrawal:
-    """Of one host process. Times are of one clock."""
+    """Withdrawal of one host process from its platform. Times are of one clock."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s

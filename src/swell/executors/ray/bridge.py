@@ -145,7 +145,10 @@ class Bridge:
 
     # ------------------------------------------------------------ time
     def step(self, now_s: float) -> None:
-        """To be called ten times a second."""
+        """Read Ray's nodes, update leases and hosts, and send the agent what is new.
+
+        To be called ten times a second.
+        """
         seen = self._port.nodes()
         self._choose_resource(seen)
         names = self._names.of(seen)

@@ -61,7 +61,7 @@ class BridgeClient:
         return connected
 
     def order(self, message: ToBridge) -> None:
-        """Of no effect before `Connected`, by which what is to be ordered is found anew."""
+        """Send the bridge an order. Dropped before `Connected`, after which what is needed is ordered."""
         if self._is_connected:
             self._say(message)
 

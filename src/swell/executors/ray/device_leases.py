@@ -23,7 +23,7 @@ class LeaseState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseOrder:
-    """To be said to Ray, in order."""
+    """Request to Ray to acquire or return a device. Requests are made in order."""
 
     device: str
     is_return: bool  #: else it is to be acquired

@@ -22,7 +22,7 @@ ENDING = (signal.SIGKILL, signal.SIGTERM)
 
 
 class HeldOrders:
-    """Of one host that Ray has started."""
+    """Orders held back from one host that Ray has started."""
 
     def __init__(
         self,

@@ -27,7 +27,10 @@ class ForeignFolder(RuntimeError):
 
 
 class HostActor:
-    """Of one node. Ray kills it together with the node's raylet, and the kernel the host with it."""
+    """Actor that starts the host of one node, and waits for its end.
+
+    Ray kills the actor together with the node's raylet. The kernel then kills the host.
+    """
 
     def __init__(self, order: HostOrder) -> None:
         folder = make_folder(Path(tempfile.gettempdir()), order)

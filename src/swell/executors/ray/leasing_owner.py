@@ -167,7 +167,7 @@ class LeasingOwner:
 
     # ------------------------------------------------------------ Ray
     def connected(self, message: Connected) -> None:
-        """By a bridge that is new."""
+        """Handle the first message of a new bridge, which has the devices that are leased."""
         by_node: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self._leases}
         for device, gpus in message.held.items():
             by_node.setdefault(device.rpartition("/")[0], {})[device] = gpus
@@ -233,7 +233,7 @@ class LeasingOwner:
         self._ends.keep(self._nodes)
 
     def node_ids(self, host: str) -> list[str]:
-        """Of the node of Ray on which this host is now; none: it is on no such node."""
+        """Return the id of the Ray node on which this host is now, in a list; empty: it is on none."""
         return [self._nodes[host].id] if host in self._hosts and host in self._nodes else []
 
     def host_ended(self, message: HostEnded) -> None:

@@ -15,7 +15,7 @@ class RayMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 # ---------------------------------------------------------------- agent -> bridge
 class StartHosts(RayMessage, frozen=True, kw_only=True):
-    """From now on there is to be a host on each node. Said anew when a host is removed."""
+    """Keep a host on each node from now on. Sent again when a host is removed."""
 
     join: str  #: HEAD:PORT
     token: str  #: text of a join token

@@ -26,7 +26,7 @@ class DeviceResource(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}={self.form}" if self.form else self.name
 
     def devices(self, num: int) -> str:
-        """As in `swell node --devices`, for a node with so many units."""
+        """Return the words of `swell node --devices` for a node with `num` units."""
         form = self.form or ("cuda" if self.name == "GPU" else CPU)
         if form.startswith("paced@"):
             return f"paced:{num}@{form.removeprefix('paced@')}"
@@ -34,7 +34,7 @@ class DeviceResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """As JSON they go to the agent."""
+    """Options of a platform on a Ray cluster. The agent gets them as JSON."""
 
     address: str = AUTO  #: as `ray.init` takes it
     resource: DeviceResource = DeviceResource()

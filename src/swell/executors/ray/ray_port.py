@@ -23,7 +23,7 @@ class SeenNode:
 
 
 class Reservation(Enum):
-    """Of one unit of a resource on one node."""
+    """State of a reservation of one unit of a resource on one node."""
 
     PENDING = auto()
     MADE = auto()
@@ -80,4 +80,4 @@ class RayPort(Protocol):
         """Its node is gone: it is watched no longer."""
 
     def end_host(self, actor: str) -> None:
-        """With all its processes. No effect if there is none."""
+        """End a host with all its processes. No effect if there is none."""

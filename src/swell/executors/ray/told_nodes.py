@@ -18,7 +18,7 @@ UNANSWERED = "Ray does not answer, so its devices cannot be leased until it does
 
 
 class ToldNode:
-    """Of the node of one host."""
+    """State of one host's node, as it was last reported."""
 
     def __init__(self) -> None:
         self.offered: DevicesOffered | None = None  #: as the host said itself
@@ -51,7 +51,7 @@ class ToldNode:
 
 
 class ToldEnds:
-    """Of hosts that ended, and have not joined since."""
+    """Why hosts have ended, as last reported, by node. A host that joins clears its node."""
 
     def __init__(self) -> None:
         self._whys: dict[str, str] = {}  #: by node
@@ -60,7 +60,7 @@ class ToldEnds:
         self._whys.pop(node, None)
 
     def keep(self, nodes: Container[str]) -> None:
-        """Of no others it is remembered."""
+        """Forget the ends on all nodes but these."""
         self._whys = {name: why for name, why in self._whys.items() if name in nodes}
 
     def note(self, ended: HostEnded, why: str) -> NodeLost | None:

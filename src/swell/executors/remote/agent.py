@@ -82,12 +82,12 @@ class ListeningDoor:
         return str(HostAddress(host, port))
 
     def listen_at(self, where: HostAddress) -> None:
-        """In place of the address of the options; to be called before `open`."""
+        """Set the address to listen at, in place of that of the options. Call it before `open`."""
         self._listen = where
 
     @property
     def fingerprint(self) -> str:
-        """Of the certificate, in hexadecimal digits: no other platform has the same."""
+        """Fingerprint of the certificate, in hexadecimal digits. No other platform has the same."""
         return self._fingerprint.hex()
 
     def _refuse_if_replaced(self, reign: int) -> None:

@@ -114,7 +114,7 @@ def _check_length(name: str, part: Mapping[Any, Any] | list[Any] | tuple[Any, ..
 
 
 def _check_odd(name: str, number: float) -> None:
-    """Of a number that is none, negative or very large."""
+    """Raise OutOfBounds for a number that is NaN, negative or very large, unless this field may have it."""
     if name in MEASURED or (name in SIGNED and -MOST_NUMBER < number < 0):
         return
     least = "-2**53" if name in SIGNED else "0"

@@ -43,7 +43,7 @@ def fingerprint_of(path: Path) -> bytes:
 
 
 def controller_context(path: Path) -> ssl.SSLContext:
-    """For the side that listens. Raises UnusableCertificate."""
+    """Return the TLS context of the side that listens. Raises UnusableCertificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # hosts resume no sessions
@@ -55,7 +55,10 @@ def controller_context(path: Path) -> ssl.SSLContext:
 
 
 def host_context() -> ssl.SSLContext:
-    """For the side that connects. It trusts no authority: call `has_fingerprint` before the first word."""
+    """Return the TLS context of the side that connects.
+
+    It trusts no authority: call `has_fingerprint` before the first message.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False

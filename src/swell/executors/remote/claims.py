@@ -42,7 +42,7 @@ def parse_key(data: bytes) -> bytes:
 
 
 class Claims:
-    """Of all hosts of a platform."""
+    """Seals (MACs) with which the hosts of a platform prove what earlier controllers sent them."""
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError: the key cannot be read or made."""
@@ -91,7 +91,7 @@ class Claims:
         return hmac.compare_digest(kept.seal.encode(), own.encode())
 
     def true_part(self, host: Claimant, kept: FilesKept) -> FilesKept:
-        """Of jobs that it has had. The others may be of another platform."""
+        """Return the kept files of jobs that the host has had. The others may be of another platform."""
         own = {job_id for job_id in kept.jobs if self._has_had(host, job_id)}
         return FilesKept(
             checkpoints=tuple(file for file in kept.checkpoints if file.job_id in own),

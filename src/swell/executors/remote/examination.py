@@ -20,7 +20,7 @@ FACTS_WITHIN_S = 30.0
 
 @dataclass(slots=True)
 class _Question:
-    """To one host."""
+    """Question that was sent to one host, and what is known of the answer."""
 
     join: Join
     conversation: Conversation
@@ -93,7 +93,7 @@ class Examinations:
             self._tell_whole(number)
 
     def pass_time(self) -> None:
-        """To be called from time to time."""
+        """Report hosts that lost their line or did not answer in time. To be called from time to time."""
         for number, question in list(self._questions.items()):
             if not question.conversation.has_line:
                 self._tell(number, "its line to the head broke when it was asked")

@@ -103,7 +103,7 @@ class JoinedHost:
 
     @property
     def session(self) -> str:
-        """Of its process."""
+        """Session id of the host's process."""
         return self.join.session
 
 
@@ -275,7 +275,7 @@ class HostDoor:
         self._forget(host)
 
     def _forget(self, host: JoinedHost) -> None:
-        """With what was not delivered, if it has neither a line nor a lease."""
+        """Forget a host and its undelivered messages, if it has neither a line nor a lease."""
         is_known = self._hosts.get(host.name) is host
         if is_known and host.term is None and not host.conversation.has_line:
             del self._hosts[host.name]
@@ -530,7 +530,7 @@ def _why_not_its_own(host: str, offered: DevicesOffered) -> str:
 
 
 def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOffered:
-    """With what is odd about the host beside what it cannot do."""
+    """Return the offer with the remarks on the host added to what each node lacks."""
     said = tuple(remark for remark in remarks.values() if remark)
     nodes = tuple(msgspec.structs.replace(node, lacks=node.lacks + said) for node in offered.nodes)
     return msgspec.structs.replace(offered, nodes=nodes) if said else offered
@@ -553,12 +553,12 @@ def _unlike(name: str, has: str, needed: str) -> JoinRefused:
 
 
 def _language(version: str) -> tuple[str, ...]:
-    """Of Python: 3.11 of 3.11.7. Code that one reads another may not."""
+    """Return the language version of Python: 3.11 of 3.11.7. Code that one version reads another may not."""
     return tuple(version.split(".")[:2])
 
 
 class _HostListener:
-    """Of the conversation with one host."""
+    """Listener of the conversation with one host, which hands all that happens to the door."""
 
     host: JoinedHost
 

@@ -34,7 +34,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseBook:
-    """Of all hosts, by their names. A grant is on the disk before anyone hears of it."""
+    """Leases of all hosts, by their names. A grant is on the disk before it is sent."""
 
     def __init__(self, folder: Path, times: LeaseTimes, time_s: Callable[[], float]) -> None:
         """`time_s`: see `GrantedLeases`; it may go on while this process is stopped.
@@ -67,7 +67,7 @@ class LeaseBook:
             )
 
     def machine_of(self, host: str) -> str:
-        """On which workers of this host may run; empty: on none, so any machine may have the name."""
+        """Return the machine that may run workers of this host; empty: none, so any may have the name."""
         if self._leases.is_free(host, self._clock.now_s()):
             return ""
         return self._machines.get(host, "")

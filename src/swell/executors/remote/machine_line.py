@@ -52,7 +52,7 @@ class MachineLine(LineLink):
         super().connection_made(transport)
 
     def send(self, message: msgspec.Struct) -> None:
-        """As before. Raises MessageTooLong."""
+        """Send a message, which is lost if the line is. Raises MessageTooLong."""
         line = encode(message)
         if len(line) > MAX_LINE_BYTES:
             raise too_long(type(message).__name__, len(line), MAX_LINE_BYTES)
@@ -72,7 +72,7 @@ class MachineLine(LineLink):
 
     @property
     def tls(self) -> ssl.SSLObject | None:
-        """Of an open line."""
+        """TLS state of an open line; None if there is none."""
         tls: ssl.SSLObject | None = None
         if self._transport is not None:
             tls = self._transport.get_extra_info("ssl_object")
@@ -86,7 +86,7 @@ class MachineLine(LineLink):
 
     @property
     def peer_address(self) -> str:
-        """Of the other side; empty: not known."""
+        """Address of the other side; empty: not known."""
         return str(self._peer[0]) if self._peer else ""
 
     @property

@@ -9,7 +9,7 @@ MINUTE_S = 60.0
 
 
 class MinuteLimit:
-    """Of one host. Minutes are counted from the first thing that it says in them."""
+    """Rate limit of one host. A minute begins with the first message after the end of the one before."""
 
     def __init__(self, most: int, now_s: Callable[[], float] = time.monotonic) -> None:
         self._most, self._now_s = most, now_s

@@ -77,7 +77,7 @@ def why_not_understood(join: Join, version: str) -> str | None:
 
 
 def python_version() -> str:
-    """Of this interpreter."""
+    """Return the version of this interpreter."""
     return platform.python_version()
 
 

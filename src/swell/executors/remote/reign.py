@@ -18,10 +18,12 @@ MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """Of a head, which can show hosts, and later heads' hosts can show it, that a number was a head's.
+    """Reign of a head: a number that is higher for each later head, sealed with an HMAC.
+
+    Hosts keep the sealed number and show it to later heads. The seal proves to these that it was a head's.
 
     Args:
-        key: what all heads of the platform have, and no host.
+        key: secret that all heads of the platform have, and no host.
     """
 
     number: int = 0

@@ -118,7 +118,10 @@ class SequencedStream:
         return self._kept[self._num_sent - self._kept[0].number]
 
     def acknowledge(self) -> Received | None:
-        """To be sent from time to time, so that the other side keeps little; None: nothing has come since."""
+        """Return an acknowledgement of what has come since the last one; None: nothing, or no line is open.
+
+        To be sent from time to time, so that the other side keeps little.
+        """
         if not self.is_open or self._num_acknowledged == self._num_received:
             return None
         self._note_acknowledged()

@@ -29,7 +29,7 @@ class KnownToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenList:
-    """In one file, of which this object is the only writer."""
+    """Join tokens in one file, which only this object writes."""
 
     def __init__(self, folder: Path) -> None:
         """Raises TokenListError if the file is damaged."""
@@ -47,7 +47,7 @@ class TokenList:
 
     @property
     def names(self) -> dict[str, bool]:
-        """Of all tokens, each with whether it was revoked."""
+        """Names of all tokens, each with whether it was revoked."""
         return {name: token.is_revoked for name, token in self._tokens.items()}
 
     def add(self, name: str, fingerprint: bytes) -> JoinToken:
@@ -64,7 +64,7 @@ class TokenList:
         return token
 
     def revoke(self, name: str) -> None:
-        """From now on it opens nothing. Its lines are the listener's affair.
+        """Revoke a token, which opens nothing from now on. The listener closes lines that it has opened.
 
         Raises:
             TokenListError: there is no such token.

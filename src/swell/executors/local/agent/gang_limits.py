@@ -57,7 +57,7 @@ class LimitedGang:
 
 
 class GangLimits:
-    """Of a host. Gangs are called by their jobs' ids."""
+    """CPU shares, memory limits and usage of the gangs on one host. A gang is named by its job's id."""
 
     def __init__(self, limiter: Limiter, warn: Callable[[str, str, str], None]) -> None:
         """`warn`: takes a job, what the warning is about, and the message."""
@@ -174,7 +174,7 @@ class GangLimits:
         return found[0] if found else None
 
     def _catch_up(self, gang: LimitedGang) -> None:
-        """With what the kernel has refused."""
+        """Set again the limits that the kernel has refused."""
         if gang.memory_bytes is not None and Doing.MEMORY in gang.troubles:
             self._limit_memory(gang, gang.memory_bytes)
         if gang.owed is not None:

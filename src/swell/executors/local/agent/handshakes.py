@@ -36,7 +36,7 @@ class Handshakes:
         self._num_refused = 0
 
     async def listen(self, host: str) -> int:
-        """On any port that is free; returns its number."""
+        """Listen on any port of `host` that is free, and return its number."""
         listener = socket.create_server((host, 0), backlog=BACKLOG)
         loop = asyncio.get_running_loop()
         await loop.create_server(self._new_link, sock=listener, backlog=ACCEPT_AT_ONCE)
@@ -45,7 +45,7 @@ class Handshakes:
         return port
 
     async def listen_at(self, path: Path) -> asyncio.Server:
-        """At a Unix socket, for those who are in a container."""
+        """Listen on a Unix socket, for processes that are in a container."""
         return await asyncio.get_running_loop().create_unix_server(self._new_link, path)
 
     def refuse(self, link: LineLink, why: str) -> None:

@@ -136,9 +136,9 @@ class LocalHost:
         return self._zygotes.is_starting
 
     def tell_kept(self) -> None:
-        """To a controller that is new to this host, before what there is: what runs here.
+        """Send a controller that is new to this host what runs here. The devices are sent afterwards.
 
-        Files that were under way to another one are offered again.
+        Files that were on their way to another controller are offered again.
         """
         for message in self._kept.kept():
             self._hear(message)
@@ -416,5 +416,5 @@ def find_port(address: str) -> int:
 
 
 def _in_background(work: Callable[[], None]) -> None:
-    """In a thread: it may take long, and the loop serves all workers."""
+    """Run work in a thread: it may take long, and the event loop serves all workers."""
     asyncio.get_running_loop().run_in_executor(None, work)

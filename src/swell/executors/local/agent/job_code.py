@@ -45,7 +45,7 @@ def place_code(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
 
 
 def place_copies(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
-    """As `place_code`, where the folders of the submission are another machine's: without links to them."""
+    """Make the tree as `place_code` does, without links: the originals are on another machine."""
     _place(state_dir, job_dir, spec, lambda partial, tree: None)
 
 
@@ -122,7 +122,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _link(partial: Path, folder: str, names: list[str]) -> None:
-    """To what lies in a folder and is not of the snapshot."""
+    """Link the entries of a folder that the snapshot does not have."""
     for name in names:
         link = _at(partial, os.path.join(folder, name))
         if name not in UNLINKED and not os.path.lexists(link):

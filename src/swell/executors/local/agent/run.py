@@ -59,7 +59,7 @@ class HostedRun:
 
     @property
     def folder(self) -> Path:
-        """Of the job, on this host."""
+        """Folder of the job on this host."""
         return self.place.folder
 
     def log_name(self, worker: int) -> LogName:

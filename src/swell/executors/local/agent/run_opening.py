@@ -37,7 +37,7 @@ NUM_TRIES = 3
 
 
 class RunOpening:
-    """Of one `OpenRun`: looks at the host, asks for what is missing, makes the tree of the code."""
+    """Carries out one `OpenRun`: looks at the host, asks for what is missing, makes the tree of the code."""
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ def _remove(folders: tuple[Path, ...]) -> None:
 
 
 def _remove_noted(owns: list[Path]) -> None:
-    """By trial runs of these agents, whose end none of them has seen."""
+    """Remove what trial runs of these agents have made and noted, if no agent saw their end."""
     for own in owns:
         for record in own.glob(f"*{SUFFIX}"):
             remove_noted(record)

@@ -75,7 +75,10 @@ class Engine:
 
     @property
     def empty_options(self) -> str:
-        """Of a folder in memory. Podman would copy into it what it is to hide."""
+        """Mount options of an empty folder in memory.
+
+        Without them Podman would copy into it what it is to hide.
+        """
         return "mode=755,notmpcopyup" if self.name == ContainerChoice.PODMAN else "mode=755"
 
     def update(self, container: str, words: Iterable[str]) -> EngineAnswer:
@@ -83,7 +86,7 @@ class Engine:
         return self.call("update", *words, container)
 
     def main_pid(self, container: str) -> int | None:
-        """Of its first process, as this process sees it; None if it does not run."""
+        """Return the pid of a container's first process, as this process sees it; None if it does not run."""
         found = self.call("inspect", "--format", "{{.State.Pid}}", container)
         return int(found.text) if found.is_good and found.text.isdecimal() and int(found.text) else None
 
@@ -91,12 +94,12 @@ class Engine:
         return self.call("image", "inspect", "--format", "{{.Id}}", image).is_good
 
     def kill(self, container: str) -> None:
-        """With all its processes. No effect if there is none of this name."""
+        """Kill and remove a container, with all its processes. No effect if there is none of this name."""
         self.call("kill", container)
         self.call("rm", "--force", container)
 
     def names(self, label: str) -> list[str]:
-        """Of all containers with this label, whether they run or not."""
+        """Return the names of all containers with this label, whether they run or not."""
         found = self.call("ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}")
         return found.text.split() if found.is_good else []
 
@@ -124,7 +127,7 @@ _QUESTIONS = {
 
 
 def engine_offers() -> tuple[EngineOffer, ...]:
-    """In order of preference. Asks each program, which takes about a tenth of a second."""
+    """Return all engines, in order of preference. Asking each program takes about a tenth of a second."""
     return tuple(_offer(name) for name in _QUESTIONS)
 
 

@@ -15,7 +15,7 @@ ITSELF = ""
 
 
 class ContainerMeter:
-    """Of one container. Once that is gone, what was read last stands."""
+    """Usage of one container. Once the container is gone, the last reading stands."""
 
     def __init__(self, pid: int, sharing: CoreSharing, files: GroupFiles | None = None) -> None:
         """`pid`: one of its processes."""

@@ -80,7 +80,7 @@ def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
 
 
 def _roots(folder: Path, spec: JobSpec) -> set[str]:
-    """By the names that the job has for them, and by those without links."""
+    """Return the folders of a job's code, each as the job names it and with its links resolved."""
     paths = [spec.workdir]
     if os.path.isabs(spec.entry):
         paths.append(os.path.dirname(spec.entry))
@@ -143,7 +143,7 @@ def needed_folders(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _folder_of_module(name: str) -> str:
-    """Of one that is found and not imported; empty if there is none."""
+    """Return the folder in which a package is found, without importing it; empty if there is none."""
     found = importlib.util.find_spec(name)
     return "" if found is None or found.origin is None else str(Path(found.origin).parents[1])
 

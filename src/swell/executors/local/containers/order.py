@@ -41,7 +41,10 @@ class ContainerOrder:
         return "--memory" in self.limit_words
 
     def words(self, engine: Engine) -> list[str]:
-        """From `run` on. It has no network but a loopback device, and can change only what is mounted so."""
+        """Return the words of the engine's command line, from `run` on.
+
+        The container has no network but a loopback device, and can change only what is mounted writable.
+        """
         return [
             *("run", "--detach", "--rm", "--pull", "never", "--name", self.name),
             *("--network", "none", "--hostname", "localhost", "--shm-size", str(_half_of_memory())),

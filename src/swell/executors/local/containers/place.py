@@ -129,7 +129,7 @@ class ContainerPlace:
         return pid
 
     def _why_not(self, engine: Engine, answer: EngineAnswer) -> ColdEnd:
-        """By what can be asked, and not by the words of a complaint."""
+        """Return why the container did not start: by checks, and not by the engine's error text."""
         if answer.status in (ENGINE_FAILED + 1, ENGINE_FAILED + 2):
             return ColdEnd(UNFIT, f"image {self._image} has no python3 that can be run: {answer.error}")
         try:

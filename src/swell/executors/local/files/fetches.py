@@ -19,7 +19,7 @@ Ended = Callable[[TransferFailure | None], None]
 
 
 class Fetches:
-    """Of one state folder."""
+    """Fetches of files that one state folder lacks."""
 
     def __init__(self, state_dir: Path, ask: Callable[[PartRequest], None], background: Background) -> None:
         """`ask`: tells the controller."""

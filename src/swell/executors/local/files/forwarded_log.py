@@ -38,7 +38,10 @@ BEGIN = LogMark()
 
 @dataclass(slots=True, eq=False)
 class ForwardedLog:
-    """Of one worker. What was not taken can be read again, as long as it is not rotated away."""
+    """Log of one worker, and how far it was sent and taken.
+
+    What was not taken can be read again until it is rotated away.
+    """
 
     name: LogName
     path: Path

@@ -119,7 +119,7 @@ class _Waiting:
 
 
 class _Copy:
-    """Of one checkpoint, from one host: looked at, fetched, and kept in place of older ones."""
+    """Copy of one checkpoint of one host: looked at, fetched, and kept in place of older ones."""
 
     def __init__(
         self,

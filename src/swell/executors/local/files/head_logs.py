@@ -30,7 +30,7 @@ class _Log:
 
 
 class HeadLogs:
-    """Of all hosts. Each piece is kept once, however often a host says it."""
+    """Logs of the workers on all hosts. A piece is kept once, however often a host sends it."""
 
     def __init__(self, state_dir: Path, limits: LogLimits, background: Background) -> None:
         self._state_dir, self._limits, self._background = state_dir, limits, background

@@ -83,5 +83,5 @@ class HostCheckpoints:
 
 
 def newest_name(folder: Path) -> str:
-    """Of the checkpoints there; empty if there is none."""
+    """Return the name of the newest checkpoint in a folder; empty if there is none."""
     return next((path.name for _, path in checkpoints_in(folder)), "")

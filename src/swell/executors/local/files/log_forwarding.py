@@ -34,7 +34,7 @@ LAST_WORDS_BYTES = 1 << 20
 
 
 class LogForwarder:
-    """Of one host in one term. All methods but the reading of logs take no time."""
+    """Forwarder of one host's logs in one term. All methods but the reading of logs take no time."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LogForwarder:
 
     @property
     def unsent(self) -> tuple[LogName, ...]:
-        """Of which the end was not taken."""
+        """Logs whose end the controller has not taken."""
         return tuple(self._logs)
 
     def restart(self) -> None:
@@ -141,7 +141,7 @@ class LogForwarder:
         self._background(read, settle)
 
     def _say_rest(self, logs: list[ForwardedLog], pieces: list[ReadPiece]) -> None:
-        """Of logs whose workers have ended, before that is told."""
+        """Send the rest of logs whose workers have ended, and then let these ends be reported."""
         self._say_all(pieces)
         for log in logs:
             self._tell(log)
@@ -173,7 +173,7 @@ class LogForwarder:
 
 
 def _first_of(logs: list[ForwardedLog]) -> list[ReadPiece]:
-    """Of the first that has something to tell."""
+    """Return the next piece of the first log that has one; empty: none has."""
     return next(([piece] for log in logs if (piece := read_piece(log, log.said)) is not None), [])
 
 

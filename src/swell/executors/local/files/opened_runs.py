@@ -44,14 +44,17 @@ T = TypeVar("T")
 
 
 class FormerRuns(NamedTuple):
-    """Of a host in its earlier terms."""
+    """Logs and jobs of a host in its earlier terms."""
 
     logs: tuple[LogName, ...]  #: of which something may come yet
     jobs: tuple[str, ...]  #: of which there may be checkpoints
 
 
 class OpenedRuns:
-    """On one host, in its present term. Pure: its owner hands on what the host is told, and what it says."""
+    """Runs that are open on one host in its present term.
+
+    Pure: its owner passes in what the host is told, and what the host says.
+    """
 
     def __init__(self, former: FormerRuns | None = None) -> None:
         """`former`: what it had in earlier terms."""
@@ -81,7 +84,7 @@ class OpenedRuns:
 
     # ------------------------------------------------------------ what goes there, and comes from there
     def note_told(self, message: ToHost) -> None:
-        """To be noted before the host has it."""
+        """Record a message to the host. Call it before the host has the message."""
         match message:
             case OpenRun(run=key):
                 self._open(message)
@@ -95,7 +98,7 @@ class OpenedRuns:
                 self._kept.pop(files.JobCheckpoint(job_id=job_id, name=name), None)
 
     def note_said(self, message: HostMessage) -> None:
-        """To be told of what `why_not` has no objection to."""
+        """Record a message of the host to which `why_not` has no objection."""
         match message:
             case RunKept(order=order):
                 self._open(order)

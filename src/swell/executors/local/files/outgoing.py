@@ -13,7 +13,7 @@ from swell.executors.local.files.places import place_of, shown
 
 
 class OutgoingFiles:
-    """Of one state folder, for one other machine."""
+    """Files of one state folder that one other machine may fetch."""
 
     def __init__(
         self, state_dir: Path, answer: Callable[[FilePart | NoFile], None], background: Background
@@ -23,7 +23,7 @@ class OutgoingFiles:
         self._held: dict[NamedFile, int] = {}  #: descriptors
 
     def hold(self, file: NamedFile) -> int:
-        """From now on it can be read though its name is removed, as an older checkpoint's is.
+        """Open a file, which can be read from now on though its name is removed, as an older checkpoint's is.
 
         Returns its size in bytes. Raises OSError, ValueError.
         """

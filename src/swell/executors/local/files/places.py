@@ -45,7 +45,7 @@ def _digest_of_checkpoint(name: str) -> str | None:
 
 
 def shown(file: NamedFile) -> str:
-    """For people."""
+    """Return a description of the file, for people."""
     match file:
         case CodeManifest(digest=digest):
             return f"the list of files of code snapshot {digest[:12]}"

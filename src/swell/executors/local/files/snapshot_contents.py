@@ -15,7 +15,7 @@ NUM_KEPT = 64
 
 
 class SnapshotContents:
-    """Of one state folder. To be asked in the background: it reads manifests."""
+    """Contents of the code snapshots in one state folder. Call it in the background: it reads manifests."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir

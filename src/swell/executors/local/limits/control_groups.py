@@ -36,7 +36,7 @@ class GroupVersion(Protocol):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name of the version, for people."""
 
     @property
     def files(self) -> GroupFiles: ...
@@ -49,7 +49,10 @@ class GroupVersion(Protocol):
         """Make the platform's own group, so that groups can be made in it."""
 
     def folders(self, group: str, has_memory: bool) -> tuple[Path, ...]:
-        """Of a gang's group: the first one counts, the others are of further hierarchies."""
+        """Return the folders of a gang's group, one for each hierarchy.
+
+        The group is gone when the first of them is.
+        """
 
     def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
         """What to write where; the first failure means that the share is not in force."""

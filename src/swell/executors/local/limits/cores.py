@@ -19,9 +19,9 @@ def available_cores() -> int:
 
 
 def confine(cores: float | None) -> None:
-    """From here on this process, and all that it starts, keeps to the first so many of the cores it may use.
+    """Keep this process, and all that it starts, to the first `cores` of the cores that it may use.
 
-    None: no change. To be called before there are other threads.
+    A part of a core counts as a whole one. None: no change. Call it before there are other threads.
     """
     if cores is not None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: math.ceil(cores)])

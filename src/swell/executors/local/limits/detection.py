@@ -100,7 +100,7 @@ def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None 
 
 
 def _lack(sharing: CoreSharing) -> str:
-    """Of an agent that has no control groups."""
+    """Return what CPU shares lack on an agent without control groups; empty: nothing."""
     if sharing.mode is not ShareMode.QUOTA:
         return ""
     return (

@@ -20,9 +20,9 @@ class GroupPlace:
 
 
 def group_places(files: GroupFiles, pid: int | None = None) -> dict[str, GroupPlace]:
-    """By controller, and `UNIFIED`; those that are not mounted are not there.
+    """Return the groups of a process by controller, or `UNIFIED`; only hierarchies that are mounted.
 
-    `pid`: of which process, None: of this one. Empty of one that is gone.
+    `pid`: the process; None: this one. Empty if the process is gone.
     """
     try:
         mounts = files.read(files.at("/proc/self/mountinfo")).splitlines()

@@ -19,7 +19,7 @@ class CoreSharing:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """As options of `swell up`, which are read as the same again."""
+        """Options of `swell up` that ask for this sharing."""
         return "--cores", repr(self.cores or 0.0).removesuffix(".0"), "--cpu-shares", self.mode.value
 
     def unlike(self, other: CoreSharing) -> tuple[str, ...]:
@@ -40,10 +40,13 @@ class GangGroup(Protocol):
         """Files to which a process writes `0` to enter by itself; none: it has to be added."""
 
     def set_share(self, share: float) -> None:
-        """In (0, 1]. In force at once for all processes of the gang; where it fails the former one stays."""
+        """Set the gang's CPU share, in (0, 1], at once for all its processes.
+
+        If that fails, the former share stays.
+        """
 
     def limit_memory(self, num_bytes: int) -> None:
-        """Of all processes together; the kernel ends one that goes beyond."""
+        """Limit the memory of all processes together. The kernel kills one if they use more."""
 
     def add(self, pid: int) -> None:
         """A process of the gang; one that is gone is no error. What it starts later belongs to it."""
@@ -52,7 +55,7 @@ class GangGroup(Protocol):
         """See that the group is there and holds these processes; one that has vanished is made anew."""
 
     def usage(self) -> GangUsage:
-        """By now, since the group was made."""
+        """Return what the gang has used since the group was made."""
 
     def num_killed(self) -> int:
         """Processes that the kernel has ended because of the memory limit."""
@@ -66,7 +69,7 @@ class Limiter(Protocol):
 
     @property
     def name(self) -> str:
-        """For people: `cgroup v2`."""
+        """Name of the limiter, for people: `cgroup v2`."""
 
     @property
     def lack(self) -> str:

@@ -89,7 +89,10 @@ class NiceGroup:
 
 
 def _set_niceness(pid: int, share: float) -> None:
-    """Of a worker: it leads a process group, all of whose threads get it. One that is gone is no error."""
+    """Set the niceness of a worker by its CPU share. A worker that is gone is no error.
+
+    The worker leads a process group, and all threads of that group get it.
+    """
     try:
         os.setpriority(os.PRIO_PGRP, pid, min(NICEST, OWN_NICENESS + niceness(share)))
     except ProcessLookupError:

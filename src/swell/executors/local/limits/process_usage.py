@@ -17,7 +17,7 @@ GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 @dataclass(frozen=True, slots=True)
 class ProcessSums:
-    """Of a process, and of its children that have ended and that it has waited for."""
+    """Usage of a process, and of those of its children that have ended and that it has waited for."""
 
     cpu_s: float = 0.0
     read_bytes: int = 0

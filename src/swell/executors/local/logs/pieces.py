@@ -41,7 +41,7 @@ def list_logs(folder: Path, kind: str) -> Listing:
 
 
 def begins_of(log: Path) -> tuple[int, ...]:
-    """As in `list_logs`, of one log."""
+    """Return the positions at which the rotated files of one log begin, ascending."""
     prefix = f"{log.name}."
     rests = [name.removeprefix(prefix) for name in _names(log.parent) if name.startswith(prefix)]
     return tuple(sorted(int(rest) for rest in rests if rest.isdecimal()))
@@ -86,7 +86,7 @@ def begin_of_newest(log: Path) -> int:
 
 
 def mark_as_written(descriptor: int) -> None:
-    """As long as this file of a log is open, `is_written` says so. File systems without locks do without."""
+    """Lock this file of a log, so that `is_written` holds while it is open. No effect without file locks."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 

@@ -133,7 +133,10 @@ class LogWriter:
         return self._descriptor
 
     def _place_for(self, content: bytes) -> tuple[int, bytes]:
-        """As much as goes into one file, and that file. Rotates between two lines where it can."""
+        """Return the log file to append to, and the part of `content` that fits into it.
+
+        Files are rotated between two lines where that can be done.
+        """
         for _ in range(2):
             descriptor = self._open()
             room = self._piece_bytes - self._size

@@ -26,7 +26,7 @@ class ProcessEntry:
 
     @property
     def is_stopped(self) -> bool:
-        """By a signal (SIGSTOP, SIGTSTP): it does nothing before it gets SIGCONT."""
+        """Whether a signal (SIGSTOP, SIGTSTP) has stopped it: it does nothing until it gets SIGCONT."""
         return self.state == "T"
 
 

@@ -12,7 +12,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """From here on SIGKILL comes when the thread that forked this process ends.
+    """Have the kernel send SIGKILL to this process when the thread that forked it ends.
 
     Ends this process at once if the parent died before that was asked for.
     """
@@ -22,7 +22,7 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """From here on descendants whose parent has ended become children of this process, and not of init."""
+    """Make this process, and not init, the parent of its descendants whose own parent ends from now on."""
     _prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -103,7 +103,7 @@ def _run(request: Fork) -> int:
 
 
 def _exit(status: int) -> NoReturn:
-    """As the interpreter would, short of taking itself apart: that can crash with threads of others about."""
+    """Exit as the interpreter does, but without its teardown, which can crash while other threads run."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -159,7 +159,7 @@ class Nursery:
             self._callbacks.exited(answer.key, answer.status, "")
 
     def _note_forked(self, answer: Forked) -> None:
-        """Of a worker that is gone by now there is only the end to tell."""
+        """Report a new worker. If it has ended by now, only its end is reported."""
         assert self._zygote is not None  # noqa: S101 - it has spoken
         pid = self._zygote.find_worker(answer.pid)
         if pid is not None:

@@ -30,7 +30,7 @@ class Fork(Note, frozen=True, kw_only=True):
 
 
 class Signal(Note, frozen=True, kw_only=True):
-    """To a worker; SIGKILL goes to its whole process group. No effect on one that is gone."""
+    """Signal for a worker; SIGKILL goes to its whole process group. No effect if the worker is gone."""
 
     key: str
     signal: int

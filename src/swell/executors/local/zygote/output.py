@@ -48,7 +48,10 @@ class _Output:
 
 
 class Outputs:
-    """Of all workers. Descriptors are registered with `selector`, with the worker's key as their data."""
+    """Output pipes and logs of all workers.
+
+    Descriptors are registered with `selector`, with the worker's key as their data.
+    """
 
     def __init__(
         self,
@@ -123,7 +126,7 @@ class Outputs:
             self._tell_values(output)
 
     def abandon(self) -> None:
-        """In a forked child: these are its parent's."""
+        """Close all descriptors and logs in a forked child: they are the parent's."""
         for output in self._outputs.values():
             if output.descriptor is not None:
                 os.close(output.descriptor)
@@ -152,7 +155,7 @@ class Outputs:
             self._say(ValuesPrinted(key=output.key, values=values))
 
     def _tell(self, output: _Output) -> None:
-        """At once when it begins and ends; meanwhile when the number has grown tenfold."""
+        """Report dropped output: when it begins and ends, and meanwhile when it has grown tenfold."""
         log, now_s = output.log, self._clock()
         if not log.is_dropping:
             if output.told_bytes is not None:

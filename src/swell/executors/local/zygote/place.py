@@ -85,7 +85,7 @@ class ZygotePlace(Protocol):
 
 
 def mark_of(state_dir: Path, zygote_id: str) -> ProcessMark:
-    """Of the processes of a zygote of this agent."""
+    """Return the mark of the processes of one of this agent's zygotes."""
     return ProcessMark(os.getpid(), zygote_id, 0, str(state_dir.resolve()))
 
 

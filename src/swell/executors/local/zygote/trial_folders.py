@@ -33,7 +33,7 @@ def record_of(mirror: str | Path) -> Path:
 
 
 class _Notes:
-    """Of one process and of those that it forks."""
+    """Record of the folders that one process, and those that it forks, have made."""
 
     def __init__(self, record: Path) -> None:
         self._record = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -65,7 +65,10 @@ class Zygotes:
         self._others[python].fork(request)
 
     def fork_contained(self, request: Fork, new_place: Callable[[], ZygotePlace]) -> None:
-        """With a zygote that only this worker's run has; `new_place` says where, if there is none yet."""
+        """Fork a worker from the zygote of its own run.
+
+        If the run has none yet, one is started at the place that `new_place` returns.
+        """
         run = _run_of(request.key)
         if run not in self._contained:
             self._contained[run] = Nursery(new_place(), self._callbacks, is_kept_warm=False)
