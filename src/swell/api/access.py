@@ -64,7 +64,7 @@ class Access:
 
     @classmethod
     def of(cls, folder: StateFolder, settings: Settings) -> Access:
-        """Of the platform of a state folder."""
+        """Return the access rules and the access log of the platform with this state folder."""
         entries = AccessLog(folder.path, settings.access_log_bytes)
         return cls(UserList(folder.path), entries, settings.user_requests_per_s)
 
@@ -112,7 +112,10 @@ class Access:
 
 @dataclass(slots=True)
 class CountedSubmission:
-    """Of a tenant. A client that hears no answer sends it again: it counts once it makes a job."""
+    """A submission that counts against its tenant's hourly limit once it makes a job.
+
+    A client that hears no answer sends the same submission again, which must not count twice.
+    """
 
     access: Access
     tenant: str
@@ -120,7 +123,7 @@ class CountedSubmission:
     is_counted: bool = False
 
     def count(self) -> None:
-        """To be called for a new job only. Raises RateExceeded."""
+        """Count the submission; call it for a new job only. Raises RateExceeded."""
         if self.limits.submissions_per_hour is not None:
             self.access.count_submission(self.tenant, self.limits.submissions_per_hour)
             self.is_counted = True

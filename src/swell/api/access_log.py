@@ -26,7 +26,7 @@ class AccessEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class AccessLog:
-    """In two files, of which the older one is dropped as soon as the newer one has half of the bytes.
+    """Access log in two files: the older one is dropped once the newer one has half of `max_bytes`.
 
     Several processes and threads may write.
     """

@@ -156,7 +156,10 @@ class AuthenticationMiddleware:
             log.error("only the owner is let in: %s", error)
 
     def _session(self, scope: Scope) -> Session | None:
-        """Of the cookie, on a port. The Unix socket has no cookies, and its other end is known anyway."""
+        """Session of the request's cookie, on a TCP port; None: it has no valid one.
+
+        The Unix socket uses no cookies: the kernel tells which user is at its other end.
+        """
         client, server = scope.get("client"), scope.get("server")
         cookies = _first(scope, b"cookie")
         if cookies is None or client is None or server is None or server[1] is None:
@@ -172,9 +175,9 @@ def cookie_name(port: int) -> str:
 
 
 def _cookie(cookies: bytes, name: str) -> str:
-    """Of two cookies of the name the last one, whose path is the shortest.
+    """Value of the cookie: of two with the name the last one, whose path is the shortest; empty: none.
 
-    Other ports' pages set cookies for this host too, and `SimpleCookie` reads none behind an odd one.
+    Pages on other ports set cookies for this host too, and `SimpleCookie` reads none after a malformed one.
     """
     pairs = (pair.partition("=") for pair in cookies.decode("latin-1").split(";"))
     return {given.strip(): value.strip() for given, _, value in pairs}.get(name, "")

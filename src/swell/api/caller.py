@@ -20,7 +20,7 @@ class Role(IntEnum):
 
     @property
     def word(self) -> str:
-        """As people write it."""
+        """Name of the role as users write it."""
         return self.name.lower()
 
 

@@ -59,7 +59,10 @@ def connect(
 
 
 def connect_as_owner(state: str | os.PathLike[str] | None = None) -> Client:
-    """As `connect`, of a state folder of the caller's: a token file of the environment is for another one."""
+    """Connect to the platform of a state folder as its owner.
+
+    As `connect`, but without the token file of the environment, which is for another platform.
+    """
     return Client(open_transport(StateFolder(state), None))
 
 
@@ -76,7 +79,7 @@ class Client(JobCalls, OperatorCalls):
 
     @property
     def endpoint(self) -> Endpoint:
-        """Of the process that answers."""
+        """Addresses and pid of the process that answers."""
         return self._transport.endpoint
 
     def health(self) -> None:

@@ -65,7 +65,10 @@ class BoundedProtocol(H11Protocol):
         self._close_oldest()
 
     def _is_welcome(self, connection: socket.socket, uid: int) -> bool:
-        """At the socket that others share: all, as the mode of its file let them in."""
+        """Whether this user may connect: the platform's own user and root may.
+
+        At the socket that is shared with other users everybody may: the mode of its file has let them in.
+        """
         if isinstance(self.config, ApiConfig) and connection.getsockname() in self.config.shared_addresses:
             return True
         return uid in (os.geteuid(), 0)

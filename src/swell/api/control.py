@@ -27,7 +27,7 @@ class Control(Protocol):
     which takes milliseconds, or raise Unavailable. Times are calendar time."""
 
     def now_s(self) -> float:
-        """By the calendar, as the platform has it: what `now` means in a deadline."""
+        """The platform's calendar time, to which `now` in a deadline refers."""
 
     def submit(
         self,
@@ -43,7 +43,7 @@ class Control(Protocol):
         """
 
     def submission(self, job_id: str) -> JobSubmitted:
-        """As the job was submitted. Raises UnknownJob."""
+        """Return the job's submission, with its spec as submitted. Raises UnknownJob."""
 
     def cancel(self, job_id: str) -> None:
         """Raises UnknownJob, Unwritable; no effect on a job that has ended."""
@@ -85,7 +85,7 @@ class Control(Protocol):
         """
 
     def news(self, since: int) -> BoardNews:
-        """Of which jobs `changes` has something to tell after turn `since`. Costs little."""
+        """Return the jobs that `changes` has news of since turn `since`, at little cost."""
 
     def wait_for_news(self, since: int, most_s: float) -> bool:
         """Whether `changes` knows of a turn after turn `since`; waits for one, but no longer than that."""

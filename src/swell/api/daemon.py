@@ -138,7 +138,7 @@ def _listening(folder: StateFolder, port: int | None) -> Iterator[list[socket.so
 
 @contextmanager
 def _shared(share: str) -> Iterator[list[socket.socket]]:
-    """For other users of the machine; none if there is no folder for them."""
+    """Open the listening socket for other users of the machine; yields no socket if `share` is empty."""
     if not share:
         yield []
         return
@@ -196,7 +196,10 @@ def _opened(options: PlatformOptions, webhooks: Sequence[Webhook]) -> Iterator[P
 
 
 def _refuse_unkept_quotas(policy: str, users: UserList) -> None:
-    """Of a list that cannot be read the platform will warn. Raises UnknownPolicy, InvalidOption."""
+    """Refuse to start with a policy that cannot keep the quotas of tenants.
+
+    If the user list cannot be read, the platform warns of that later. Raises UnknownPolicy, InvalidOption.
+    """
     try:
         refuse_unkept([policy], users.quotas(), HOW_TO_END)
     except UserListError:

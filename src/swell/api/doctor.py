@@ -110,7 +110,7 @@ def _options(folder: StateFolder) -> Finding:
 
 
 def _share_mode(folder: StateFolder) -> ShareMode:
-    """As last chosen."""
+    """CPU share mode that was last chosen for the platform; the default if that is not known."""
     try:
         options = folder.read_options()
         return ShareMode.WEIGHT if options is None else ShareMode(options.cpu_shares)
@@ -215,7 +215,7 @@ def _submitted(place: StateFolder, folders: JobFolders) -> set[str]:
 
 
 def _checkpoints(folders: JobFolders, open_jobs: list[JobView]) -> Iterator[Finding]:
-    """Of open jobs: those of ended ones are no longer read."""
+    """Findings about the checkpoints of open jobs; those of ended jobs are no longer read."""
     num_sound = 0
     for view in open_jobs:
         found = checkpoints_in(folders.checkpoints(view.id))

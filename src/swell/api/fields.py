@@ -470,7 +470,7 @@ def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
 
 
 def shown(value: object) -> str:
-    """At most 80 characters of a value, in quotes; of nested ones the outer levels."""
+    """Quoted text of a value, at most 80 characters; of a nested value only the outer levels."""
     return _cut(repr(value) if isinstance(value, str) else _OUTER_LEVELS.repr(value))
 
 

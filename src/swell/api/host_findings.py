@@ -21,7 +21,10 @@ START_AGAIN = "start `swell node` there again"
 
 
 def hosts_findings(state_dir: Path, head: MachineFacts) -> Iterator[Finding]:
-    """Of each host in alphabetical order, which are asked; none if no agent of this folder runs."""
+    """Ask all hosts, and yield the findings of each in alphabetical order.
+
+    There are none if no agent of this folder runs.
+    """
     try:
         reports = sorted(examine_hosts(state_dir), key=lambda report: report.name)
     except AgentError as error:
@@ -32,7 +35,7 @@ def hosts_findings(state_dir: Path, head: MachineFacts) -> Iterator[Finding]:
 
 
 def host_findings(report: HostExamined, head: MachineFacts) -> list[Finding]:
-    """With the name of the host. `head`: the machine of the platform."""
+    """Findings about one host, each with the host's name. `head`: the machine of the platform."""
     facts = report.facts
     if facts is None:
         text = f"is silent: {report.why_silent}"
@@ -61,7 +64,7 @@ def about_skew(ahead_s: float) -> Finding:
 
 
 def about_way(address: str, problem: str | None) -> Finding:
-    """Of the head to a host. `problem`: see `HostExamined.way_problem`."""
+    """Finding about the network path from the head to a host. `problem`: see `HostExamined.way_problem`."""
     if problem is None:
         text = f"{address} is no address of the host: it cannot be tried whether workers are reached there"
         return warn(
@@ -74,7 +77,10 @@ def about_way(address: str, problem: str | None) -> Finding:
 
 
 def _versions(report: HostExamined, facts: MachineFacts, head: MachineFacts) -> Iterator[Finding]:
-    """Of the same torch, and of Python 3.x, it is sure since it joined."""
+    """Findings about versions of Swell, torch and Python that differ between a host and the head.
+
+    When a host joins, its torch and its minor version of Python have been compared already.
+    """
     if report.version != __version__:
         text = f"Swell {report.version}, and {__version__} on the head: a job may behave otherwise there"
         yield warn("versions", text, f"install Swell {__version__} there, and {START_AGAIN}")
@@ -91,5 +97,5 @@ def _versions(report: HostExamined, facts: MachineFacts, head: MachineFacts) -> 
 
 
 def _release(facts: MachineFacts) -> str:
-    """Of torch, whatever it was built for; empty: none is installed."""
+    """Release of torch without the build suffix; empty: torch is not installed."""
     return "" if facts.torch is None else facts.torch.version.partition("+")[0]

@@ -104,7 +104,7 @@ class JobCalls:
         kind: str | None = None,
         key: str | None = None,
     ) -> str:
-        """As `retry`, from the last sound checkpoint of the job.
+        """Submit an ended job again, as `retry` does, but starting from its last sound checkpoint.
 
         Raises:
             UnknownJob, InvalidJob; ApiError: the job is not over, has succeeded, or has no checkpoint.

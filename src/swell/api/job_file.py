@@ -50,7 +50,10 @@ class FileJob:
     field_lines: dict[str, int]
 
     def to_spec(self, now_s: float) -> JobSpec:
-        """As `Submission.to_spec`; paths are relative to the file, errors name its line."""
+        """Return the job's spec; paths are relative to the file, errors name its line.
+
+        See `Submission.to_spec`.
+        """
         try:
             return self.submission.to_spec(now_s, self.path.parent)
         except InvalidField as error:

@@ -49,7 +49,7 @@ def running_host(folder: Path) -> tuple[list[Finding], NodeOptions | None]:
 
 
 def host_machine_findings(options: NodeOptions) -> list[Finding]:
-    """Of this machine, as a host with these options has it."""
+    """Findings about this machine, as they hold for a host with these options."""
     pid = find_host(options.state_dir)
     facts = probe_machine(options.state_dir, options.devices, options.sharing.mode, pid, options.kind)
     return machine_findings(msgspec.structs.replace(facts, devices_problem=""))  # told by `_own`

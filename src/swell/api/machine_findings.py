@@ -66,7 +66,7 @@ def _torch(facts: MachineFacts) -> Iterator[Finding]:
 
 # ------------------------------------------------------------ control groups and containers
 def _shares(shares: ShareFacts) -> Iterator[Finding]:
-    """By what the CPU shares of jobs are enforced, or would be; what else is offered, and what is not."""
+    """Findings about what enforces the CPU shares of jobs, or would, and which other means are offered."""
     if shares.mode is ShareMode.OFF:
         yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
     elif shares.mode is ShareMode.QUOTA and shares.used == NiceProcesses.name:

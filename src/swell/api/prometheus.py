@@ -336,7 +336,7 @@ class Exposition:
         PlatformCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """As things stand."""
+        """Return the present values of all metrics, as Prometheus reads them."""
         return generate_latest(self._registry)
 
 

@@ -32,7 +32,7 @@ class PromiseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def parse_promise(body: bytes) -> PromiseRequest:
-    """Of the body of a request. Raises InvalidField."""
+    """Decode the body of a request for another deadline. Raises InvalidField."""
     try:
         return msgspec.json.decode(body, type=PromiseRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -54,7 +54,7 @@ class Buckets:
         self._buckets: dict[str, TokenBucket] = {}
 
     def take(self, name: str) -> float:
-        """As `TokenBucket.take`."""
+        """Take a token from the bucket of this name; returns what `TokenBucket.take` does."""
         now_s = self._clock_s()
         with self._lock:
             if name not in self._buckets:

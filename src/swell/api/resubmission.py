@@ -29,7 +29,7 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def parse_wish(body: bytes) -> Resubmission:
-    """Of the body of a request, which may be empty. Raises InvalidField."""
+    """Decode the body of a request to retry or continue a job; it may be empty. Raises InvalidField."""
     try:
         return msgspec.json.decode(body, type=Resubmission) if body else Resubmission()
     except msgspec.MsgspecError as error:
@@ -87,7 +87,7 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
 
 
 def _moved(spec: JobSpec, deadline_s: float | None) -> JobSpec:
-    """With another deadline; how much later a counter-offer may be stays as it was."""
+    """Return the spec with another deadline; a counter-offer may be later than it by as much as before."""
     until_s = spec.accept_until_s
     if until_s is not None and spec.deadline_s is not None and deadline_s is not None:
         until_s += deadline_s - spec.deadline_s

@@ -89,7 +89,7 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        """Of the socket that listens on loopback. Raises ValueError if there is none."""
+        """Port of the socket that listens on loopback. Raises ValueError if there is none."""
         (port,) = (one.getsockname()[1] for one in self._listeners if one.family == socket.AF_INET)
         return int(port)
 
@@ -151,7 +151,7 @@ class _Announcing(uvicorn.Server):
         asyncio.run_coroutine_threadsafe(self._add(listener), self._loop).result(LISTENING_S)
 
     async def _add(self, listener: socket.socket) -> None:
-        """As `startup` of uvicorn does for those that it is started with."""
+        """Accept connections on one more listener, as `startup` of uvicorn does for its first ones."""
         loop = asyncio.get_running_loop()
         server = await loop.create_server(self._connected, sock=listener, backlog=ACCEPT_AT_ONCE)
         listener.listen(BACKLOG)

@@ -6,7 +6,7 @@ from swell.executors.local.processes.stopped import is_stopped
 
 
 def silent(who: str, pid: int, limit_s: float) -> str:
-    """Of a process that has not answered within `limit_s`, or cannot."""
+    """Message that a process has not answered within `limit_s`, or that it is stopped and cannot."""
     if is_stopped(pid):
         return (
             f"{who} (pid {pid}) was stopped by a signal and does not answer: `kill -CONT {pid}` lets it "

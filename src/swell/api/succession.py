@@ -93,7 +93,7 @@ def _take_over(folder: StateFolder, copy: StateFolder) -> TakenOver:
 
 
 def _bind_code(folder: StateFolder) -> None:
-    """To its jobs: what no job uses is removed before long."""
+    """Bind code snapshots to the jobs that use them: one that no job uses is removed before long."""
     store, journal = CodeStore(folder.path), SqlJournal(folder.journal)
     try:
         for submission in journal.submissions():

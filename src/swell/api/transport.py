@@ -41,10 +41,10 @@ FAILURES: Mapping[int, type[Exception]] = {
 
 
 def open_transport(folder: StateFolder, file: Path | None) -> Transport:
-    """To the platform that is up; see `client.connect` for what it raises.
+    """Connect to the running platform of the folder; see `client.connect` for what it raises.
 
     Args:
-        file: with a user's token; None: the caller is the owner.
+        file: file with a user's token; None: the caller is the owner.
     """
     if file is None:
         folder.check_owner()
@@ -157,7 +157,7 @@ def _platform_of(folder: StateFolder) -> str:
 
 
 def _no_platform(folder: StateFolder) -> NoPlatform:
-    """With the last words of the platform that was, if it had any; or how far one is that begins."""
+    """Error for a platform that does not answer: its last notice, or how far its recovery has got."""
     if (recovery := folder.read_recovery()) is not None:
         who = f"the platform of state folder {folder.path} (pid {recovery.daemon.pid})"
         return NoPlatform(f"{who} does not answer yet: {recovery}; try again in a while")

@@ -38,7 +38,7 @@ class UserListError(StateError):
 
 
 class KnownUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """With what the file holds of a user no request can be sent."""
+    """A user as the file keeps it; the digest of a token is no use for sending requests."""
 
     sha256: str  #: of the token, in hexadecimal digits
     role: str
@@ -63,7 +63,7 @@ class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def quota(self) -> Quota | None:
-        """Of devices; None: it has none."""
+        """Device quota of the tenant; None: it has none."""
         is_any = self.devices is None and self.share is None
         return None if is_any else Quota(devices=self.devices, share=self.share)
 
@@ -122,7 +122,7 @@ class UserList:
 
     # ------------------------------------------------------------ for the operator
     def users(self) -> Mapping[str, KnownUser]:
-        """By name. Raises UserListError."""
+        """Return the users by name. Raises UserListError."""
         return self._content().users
 
     def tenants(self) -> Mapping[str, TenantLimits]:
@@ -130,7 +130,7 @@ class UserList:
         return self._content().tenants
 
     def quotas(self) -> Quotas:
-        """Of devices, by tenant that has one. Raises UserListError."""
+        """Return the device quotas by tenant, for tenants that have one. Raises UserListError."""
         limits = self.tenants().items()
         return {name: quota for name, limit in limits if (quota := limit.quota) is not None}
 

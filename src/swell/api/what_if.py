@@ -124,7 +124,7 @@ class KindScene:
     belief: FittedBelief
 
     def num_usable_devices(self, drained: Collection[str]) -> int:
-        """Of nodes that take work, were these to be left."""
+        """Number of devices on nodes that take work, were the nodes `drained` left."""
         saved = self.saved
         left = {*saved.warned, *drained}
         return sum(len(node.devices) for node in saved.cluster.nodes if node.name not in left)
@@ -154,7 +154,7 @@ class Scene:
 
     @property
     def records(self) -> Sequence[JobRecord]:
-        """Of all jobs, by kind."""
+        """Job records of all kinds of device, one kind after the other."""
         return [record for kind in self.kinds for record in kind.saved.records]
 
 
@@ -265,7 +265,7 @@ def _check_tenants(wish: Wish, records: Sequence[JobRecord]) -> None:
 def _forecasts(
     scene: Scene, kind: KindScene, change: PlatformChange, drafts: Sequence[JobRecord]
 ) -> tuple[list[Forecast], Sequence[LeftOut]]:
-    """Of all jobs of a kind; and those of which nothing can be foretold."""
+    """Forecasts of all jobs of a kind, and the jobs that cannot be forecast."""
     num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in change.nodes)
     new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
     standing, left_out = _standing(scene.now_s, kind, num_then)

@@ -16,7 +16,7 @@ class Times(Protocol):
         """The time in a short form."""
 
     def moment(self, at_s: float) -> str:
-        """With how far away it is, where that is of interest."""
+        """The time as text, with its distance from now where that is of interest."""
 
     @property
     def now_s(self) -> float:

@@ -8,6 +8,6 @@ import typer
 
 
 def command_line(context: typer.Context) -> str:
-    """As a shell takes it."""
+    """The command line that the user typed, quoted for a shell."""
     words: list[str] = context.find_root().obj  # see `main.run`
     return shlex.join(words)

@@ -56,7 +56,7 @@ class _Axes:
         return min(num - 1, max(0, round(share * (num - 1))))
 
     def value(self, share: float) -> float:
-        """At this height, of 0 to 1."""
+        """Value at a height of the chart, where 0 is the bottom and 1 the top."""
         if self.is_log:
             return math.exp(math.log(self.y_begin) * (1 - share) + math.log(self.y_end) * share)
         return self.y_begin * (1 - share) + self.y_end * share
@@ -108,7 +108,7 @@ def _axes(points: Iterable[DrawnPoint], is_log_wanted: bool) -> _Axes | None:
 
 
 def _braille(points: Sequence[DrawnPoint], axes: _Axes, width: int) -> list[str]:
-    """From above."""
+    """Lines of a chart of one curve in Braille characters, from top to bottom."""
     columns, rows = 2 * width, 4 * HEIGHT
     cells = [[0] * width for _ in range(HEIGHT)]
 
@@ -146,7 +146,7 @@ def _columns(points: Sequence[DrawnPoint], axes: _Axes, num: int) -> Iterable[tu
 
 
 def _marked(curves: Sequence[Sequence[DrawnPoint]], axes: _Axes, width: int, marks: str) -> list[str]:
-    """From above; of jobs that meet, the later one is seen."""
+    """Lines of a chart of several curves, from top to bottom; where two meet, the later job's mark shows."""
     cells = [[" "] * width for _ in range(HEIGHT)]
     for number, points in enumerate(curves):
         for column, low, high in _columns(points, axes, width):

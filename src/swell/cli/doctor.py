@@ -107,7 +107,7 @@ def _tell(findings: list[Finding], json: bool) -> None:
 
 
 def _examined(state: Path | None) -> list[Finding]:
-    """Of a platform and of a host, where their folders are here, and of this machine once."""
+    """Findings about the platform and the host whose state folders are here, and about this machine once."""
     from swell.api.doctor import examine, look_at_machine
     from swell.api.host_findings import hosts_findings
     from swell.api.joining_findings import host_machine_findings, joining_findings, running_host

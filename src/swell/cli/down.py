@@ -139,7 +139,7 @@ def _stop(client: Client) -> None:
 
 
 def _wait(client: Client, daemon: int, asked_s: float) -> bool:
-    """For the daemon's end; tells meanwhile what it waits for, each once. False if it does not come."""
+    """Wait for the daemon to end, and print each thing it waits for once. False: it did not end in time."""
     give_up_s = time.monotonic() + END_WITHIN_S
     told: set[str] = set()
     while (left_s := give_up_s - time.monotonic()) > 0:
@@ -193,7 +193,7 @@ def _failures(client: Client, job_id: str, since_s: float) -> list[str]:
 
 
 def _worker_pids(folder: StateFolder) -> frozenset[int]:
-    """Of the workers that a killed platform has left: the children of its agent's children."""
+    """Pids of the workers that a killed platform has left: the children of its agent's children."""
     import psutil
 
     from swell.executors.local.launch import find_agent

@@ -40,7 +40,7 @@ class HtmlReport:
         check_files({"--html": self.file}, ())
 
     def write_paper(self, paper: Paper, out: Path) -> None:
-        """From what the folder has of the paper. Raises InvalidInput."""
+        """Write the report of a paper from the findings in its folder. Raises InvalidInput."""
         if self.file is None:
             return
         from swell.repro import findings_store, html_page
@@ -50,7 +50,7 @@ class HtmlReport:
         note(f"wrote {self.file}")
 
     def write(self, title: str, introduction: str, all_findings: Sequence[Findings]) -> None:
-        """From these findings, after this introduction in Markdown. Raises InvalidInput."""
+        """Write a report of these findings after an introduction in Markdown. Raises InvalidInput."""
         if self.file is None:
             return
         from swell.repro import html_page

@@ -30,7 +30,7 @@ class JobCurves:
         return next((one for one in self.series if one.name == name), None)
 
     def points(self, name: str, is_by_time: bool) -> list[DrawnPoint]:
-        """Of one metric, oldest first; empty if the job has none of that name."""
+        """Points of one metric, oldest first; empty if the job has none of that name."""
         series = self.named(name)
         if series is None:
             return []

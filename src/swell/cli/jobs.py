@@ -111,7 +111,7 @@ def _size(view: JobView) -> str:
 
 
 def _phase(view: JobView) -> str:
-    """With the loss, where that is no number: nothing good comes of such a job."""
+    """Phase of the job, with its loss if that is not a finite number: then its training has diverged."""
     is_odd = view.loss is not None and not math.isfinite(view.loss)
     return f"{view.phase}, {view.loss}" if is_odd else view.phase
 
@@ -203,7 +203,7 @@ def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
 
 
 def _learning(view: JobView, numbers: Mapping[str, float]) -> str:
-    """By which number it is told how much a job still learns, where that matters or was asked for."""
+    """Which metric shows how much a job still learns; empty unless that matters or was asked for."""
     from swell.model.job import LOSS
 
     if view.share is None and view.metric == LOSS:
@@ -213,21 +213,21 @@ def _learning(view: JobView, numbers: Mapping[str, float]) -> str:
 
 
 def _used(view: JobView) -> str:
-    """Of the machine; memory is that of the workers that there are."""
+    """CPU time that the job has used, and memory that its present workers use."""
     cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
     memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
     return ", ".join(filter(None, (cpu, memory)))
 
 
 def _refusal(view: JobView) -> str:
-    """Of another deadline, which the job goes on without."""
+    """Why another deadline was refused, or that it is not decided yet; empty: none was asked for."""
     if view.asked_deadline_s is not None:
         return "another deadline is asked for, and not decided yet"
     return "" if view.is_unpromised else view.refusal
 
 
 def _next_try(view: JobView, times: Times) -> str:
-    """Of a job that waits after a failure."""
+    """When a job that waits after a failure is tried again; empty if it does not wait."""
     return "" if view.retry_s is None or view.retry_s <= times.now_s else times.moment(view.retry_s)
 
 
@@ -256,7 +256,7 @@ def _batch(view: JobView) -> str:
 
 
 def _pids(view: JobView) -> str:
-    """Of the live workers, and how many processes there were before."""
+    """Pids of the live workers, and the number of processes before them."""
     num_former = len(set(view.pids).difference(view.live_pids))
     former = [f"{num_former} former"] if num_former else []
     return ", ".join([*map(str, view.live_pids), *former])

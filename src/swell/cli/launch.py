@@ -30,7 +30,7 @@ TAIL_LINES = 20
 
 
 def has_nodes(cluster: ClusterView) -> bool:
-    """Or may get some."""
+    """Whether the cluster has nodes, or hosts may join it."""
     return bool(cluster.nodes) or cluster.hosts_may_join
 
 

@@ -104,7 +104,7 @@ def print_json(value: object) -> None:
 
 
 def print_json_array(items: Iterable[object]) -> None:
-    """As `print_json` of a list, written piece by piece: only one item need be in memory."""
+    """Print a JSON array as `print_json` does, item by item: only one item need be in memory."""
     import msgspec
 
     from swell.model.coding import encode
@@ -137,6 +137,6 @@ def warn(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """For people who watch; not part of what the command prints."""
+    """Print a note to the terminal of a user who watches; it is not part of the command's output."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)

@@ -33,7 +33,7 @@ class PrintableOutput:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """As `TextIO.write`; the number is that of `text`."""
+        """Write the text, made printable; returns the length of `text`."""
         if _CONTROL.search(text):
             parts = _BOLD.split(text)  # every second one is bold or its end
             parts[::2] = map(printable, parts[::2])
@@ -52,7 +52,7 @@ class PrintableOutput:
 
 @contextmanager
 def printable_output() -> Iterator[None]:
-    """For what a command prints on both streams; `raw` is without it."""
+    """Make all output of a command printable, on both streams; `raw` lifts that."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = map(_made_printable, before)
     try:

@@ -114,5 +114,5 @@ def until_s(limit: float | None) -> float:
 
 
 def names_of(text: str | None) -> list[str]:
-    """Of a list with commas between them."""
+    """Names in a list that is separated by commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]

@@ -62,7 +62,7 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], Parsed]) -> Pa
 def _prune(
     state: Path | None, jobs: Sequence[str], before_s: float | None, keep_bytes: int | None, is_dry_run: bool
 ) -> list[PrunedJob]:
-    """By the platform, or in its place where none is up."""
+    """Prune ended jobs: by the platform, or in its place if none is running."""
     from swell.api.client import NoPlatform, connect
     from swell.store.folder import StateFolder
 

@@ -18,7 +18,7 @@ def find_job(client: Client, wanted: str) -> JobView:
 
 
 def choose(jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists all jobs") -> JobView:
-    """By id; else the newest of that name; else by the beginning of its id, which must be the only one."""
+    """Return the job with this id, else the newest with this name, else the only one whose id begins so."""
     exact = [job for job in jobs if job.id == wanted]
     named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)
     begun = [job for job in jobs if wanted and job.id.startswith(wanted)]

@@ -70,7 +70,7 @@ def select(
 
 
 def _most_important(views: list[JobView], limit: int) -> Selection:
-    """Of these; 0: all."""
+    """Select the `limit` most important of these jobs; 0: all of them."""
     if limit == 0 or len(views) <= limit:
         return Selection(views)
     groups = [[view for view in views if view.phase in group] for group in BY_IMPORTANCE]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationFiles:
-    """By the options that name them; None: not asked for. Methods raise InvalidInput."""
+    """Output files, each named for its option; None: not asked for. Methods raise InvalidInput."""
 
     json: Path | None  #: `-`: it is printed instead
     jobs: Path | None

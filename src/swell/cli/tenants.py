@@ -49,7 +49,7 @@ def list_tenants(context: typer.Context, state: State = None, json: Json = False
 
 
 def _held(folder: StateFolder, tenants: Mapping[str, TenantLimits]) -> Mapping[str, Held]:
-    """By tenant that has a quota; empty if no platform answers."""
+    """Devices held and allowed, by tenant that has a quota and kind; empty if no platform answers."""
     from swell.api.client import connect_as_owner
     from swell.api.errors import ApiError, NoPlatform
     from swell.live.tenant_devices import devices_of_tenants

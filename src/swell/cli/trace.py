@@ -194,7 +194,7 @@ def generate(
 def _write(
     trace: Trace | Log, out: Path, to: str, writer: Writer, profiles: str | None, rules: Rules
 ) -> None:
-    """As it is, or filled; and say what was done."""
+    """Write the trace as it is, or filled from `profiles`, and print what was done."""
     from swell.cli.progress import counted
     from swell.sim.profiles.load import load
     from swell.sim.traces.fill import Filling

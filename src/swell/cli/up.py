@@ -136,7 +136,7 @@ def _start(folder: StateFolder, choice: Choice, ports: Mapping[str, int | None])
 
 
 def _print_how_to_join(folder: StateFolder) -> None:
-    """With a token, of which there is one from the first time on."""
+    """Print how hosts join, with the file of a token; the first token is made if there is none yet."""
     from swell.cli.tokens import ensure_first_token
 
     address, path = ensure_first_token(folder)

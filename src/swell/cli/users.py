@@ -148,7 +148,7 @@ def own_folder(state: Path | None) -> StateFolder:
 
 
 def access_log_of(folder: StateFolder) -> AccessLog:
-    """Of what users did, and the owner to them."""
+    """Log of what users did, and of what the owner did about users."""
     from swell.api.access_log import AccessLog
     from swell.assemble import settings_of
 

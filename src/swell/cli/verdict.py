@@ -72,7 +72,7 @@ def _promise(view: JobView, now_s: float) -> str:
 
 
 def _expected(view: JobView, now_s: float) -> str:
-    """Of an open job; why no end can be named, where none can."""
+    """When an open job is expected to finish, or why that cannot be told."""
     if view.estimated_finish_s is None:
         return f"; {view.reason}"
     if not is_known(view):

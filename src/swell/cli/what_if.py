@@ -149,7 +149,7 @@ def _row(job: Forecast, at_s: float) -> tuple[str, ...]:
 
 
 def _deadline(job: Forecast, at_s: float) -> str:
-    """As it would be."""
+    """Deadline that the job would have; `-` for none."""
     deadline_s = job.deadline_s if job.then.deadline_s is None else job.then.deadline_s
     return "-" if deadline_s is None else clock(deadline_s, at_s)
 

@@ -513,7 +513,10 @@ def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
 
 
 def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnded) -> None:
-    """Of a size that is given up. A gang need not have reported since it had it, as in a simulation."""
+    """Record the steps that the gang had made when it gave up its size.
+
+    The gang need not have reported any step at that size before, as in a simulation.
+    """
     if record.spec.elasticity is Elasticity.LIVE:
         record.resizes.note_steps(event.at_s, float(event.steps))
 

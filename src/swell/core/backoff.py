@@ -92,16 +92,16 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return "for the same reason as before" if is_known else message
 
     def told_of_race(self, now_s: float) -> str:
-        """Of a job whose trial run has to wait for devices: how long, and why."""
+        """Text for a job whose trial run waits for devices: for how long, and why."""
         return f"waits {span(max(self.until_s - now_s, 1.0))} for devices{self._told_cause}"
 
     def told(self, now_s: float) -> str:
-        """Of a job that has no gang: how long it waits, and why."""
+        """Text for a job that waits without a gang after a failure: for how long, and why."""
         wait = span(max(self.until_s - now_s, 1.0))
         return f"waits {wait} after a failure before it is tried again{self._told_cause}"
 
     def told_of_trial(self) -> str:
-        """Of a job that is tried out. If that is not the first time: why the one before came to nothing."""
+        """Text for a job in its trial run; if it is a repetition, why the run before came to nothing."""
         if self.cause:
             return f"is in its trial run again; the one before came to nothing{self._told_cause}"
         return "is in its trial run, which measures its speed"

@@ -54,7 +54,7 @@ def note_change(record: JobRecord, took_s: float) -> None:
 
 
 def cause(state: HeadState, record: JobRecord) -> str:
-    """Of a promised job that is late, or expected to be."""
+    """Return why a promised job is late, or is expected to be, as clauses of a sentence."""
     made = record.admission.promise
     if made is None:  # by a version that noted nothing
         return UNKNOWN
@@ -80,7 +80,7 @@ def told_late(state: HeadState, record: JobRecord, at_s: float) -> str:
 
 
 def _slowdown(state: HeadState, record: JobRecord, made: Promise) -> float:
-    """By how much steps take longer than they were believed to when the promise was made."""
+    """Slowdown of steps against the belief at the time of the promise, as a share."""
     now_share = state.belief.slowdown_share(record.id)
     return (1.0 + now_share) / (1.0 + made.slowdown_share) - 1.0
 

@@ -148,10 +148,10 @@ class Converger:
             record.commanded.changed_s = self._now_s
 
     def _part_to_keep(self, record: JobRecord, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """As many of its own devices: a gang that shrinks waits for none that others have yet to leave.
+        """Devices that a shrinking gang keeps for now: as many of its own as it is to have.
 
-        First those of nodes that it may stay on, of them those that it is to have anyway, then those that no
-        other job is to have.
+        So it does not wait for devices that other jobs have yet to release. It prefers devices of usable
+        nodes, among them those that it is to have anyway, then those that no other job is to have.
         """
         plans = [plan for job, plan in self._plans.items() if job != record.id]
         others = {device for plan in plans for device in plan.target.devices}

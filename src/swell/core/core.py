@@ -94,7 +94,10 @@ class Core:
         state.quotas = known.quotas
 
     def be_of_kind(self, kind: str) -> None:
-        """Of these devices; empty: of none that others are of."""
+        """Set the reason why jobs wait while the core has no node: nodes of `kind` are lacking.
+
+        An empty `kind` means that the core does not know its own kind, and other cores have theirs.
+        """
         which = (
             f"none of kind {kind} is there" if kind else "none of the kind that it was submitted to is there"
         )
@@ -269,7 +272,7 @@ class Core:
             state.touch(record)
 
     def _plan(self) -> tuple[Plan, Snapshot]:
-        """And what it was made of."""
+        """Make a plan; returns it and the snapshot that it was made from."""
         state, planner = self._state, self._current_planner
         state.tenants.forget(state.now_s)
         state.policy_state.begin(planner.policy.name, state.now_s)
@@ -381,7 +384,7 @@ class Core:
             state.unshown.add(record.id)
 
     def _told(self, record: JobRecord, code: str, why: Callable[[], Reason]) -> Words:
-        """With the cause, where a promise is about to break."""
+        """The words of a reason, with the cause appended where a promise is about to break."""
         if code not in PLANNED_LATE or not record.admission.is_promised:
             return partial(_text, why)
         found = cause(self._state, record)
@@ -465,7 +468,7 @@ class Core:
 
     @property
     def warned(self) -> Mapping[str, NodeWarned]:
-        """By name, nodes that are there and get no more work."""
+        """Warnings of the nodes that get no more work, by name of the node."""
         return dict(self._state.warned)
 
     @property
@@ -485,7 +488,7 @@ class Core:
 
     @property
     def quotas(self) -> Quotas:
-        """By tenant, as the head was told last."""
+        """Quotas by tenant, as they were last set."""
         return self._state.quotas
 
     @property
@@ -514,7 +517,7 @@ class Core:
 
     @property
     def job_ids(self) -> Iterable[str]:
-        """Of jobs that have not ended."""
+        """Ids of the jobs that have not ended."""
         return self._state.records.keys()
 
     @property

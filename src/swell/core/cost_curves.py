@@ -245,9 +245,10 @@ def _kind_curve(costs: SizeCosts, family: FamilyCurve) -> KindCurve:
 
 
 def _drop_s(cost_s: float, median_s: float, upper_below_s: float) -> float:
-    """By how much a smaller size is cheaper, as in the family, but by no greater a share than there.
+    """Seconds by which a kind costs less at a smaller size than at its smallest measured size.
 
-    From the family's median to what is dear there at the smaller size: a dear kind is dear at all its sizes.
+    That is the difference between the family's median at the measured size and its upper cost at the smaller
+    one: an expensive kind is taken to be expensive at all sizes. The share is no larger than in the family.
     """
     if median_s <= 0.0 or upper_below_s >= median_s:
         return 0.0
@@ -267,10 +268,10 @@ def _line(knots: dict[int, float], *, is_level: bool = False) -> list[float]:
 
 
 def _rise_s(knots: dict[int, float]) -> float:
-    """By how much a cost rises with each doubling above the last knot.
+    """Seconds by which a cost rises with each doubling of devices above the last knot.
 
-    As between the last two, or on the whole, whichever is steeper. If there is one knot, its first worker
-    is taken to have cost as much as each doubling since.
+    It is the steeper of two slopes: between the last two knots, and from the first knot to the last. With one
+    knot, the first device is taken to cost as much as each doubling up to the knot.
     """
     cells = sorted(knots)
     first, last = cells[0], cells[-1]

@@ -57,7 +57,7 @@ class JobCost(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Upper(NamedTuple):
-    """Of one cell."""
+    """Upper costs of starts or resizes at the sizes of one cell, in seconds."""
 
     cost_s: float  #: dearer than every measurement that is remembered, outliers apart
     usual_s: float  #: the same without the dearest, once there are many
@@ -210,7 +210,7 @@ def cells_of(num_devices: int) -> tuple[int, ...]:
 
 
 def alone_s(profile: Profile | None) -> float:
-    """From the fork of one worker to its being ready; 0 if that is not known."""
+    """Seconds from the fork of a single worker until it is ready; 0 if that is not known."""
     return profile.start_s if profile else 0.0
 
 

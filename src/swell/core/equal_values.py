@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class EqualValues(Generic[T]):
-    """Of structs that are never changed; forgets those that nobody has any more."""
+    """Interning table for structs that never change; it keeps no value that is not used elsewhere."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[int, T] = WeakValueDictionary()

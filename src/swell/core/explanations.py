@@ -165,7 +165,7 @@ def planned_s(view: JobView, outlook: PlanOutlook | None, up_s: float | None) ->
 
 
 def guessed(view: JobView, now_s: float) -> JobView:
-    """With a first guess of its finish, if it is open and was not planned with yet."""
+    """Return the view with a first guess of its finish if the job is open and no plan has included it yet."""
     if view.estimated_finish_s is not None or view.phase.is_end or is_measured(view):
         return view
     guess_s = view.deadline_s or view.submitted_s + FIRST_GUESS_S

@@ -42,7 +42,7 @@ class GangState(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_on
 
     @property
     def generation(self) -> int:
-        """Of the members; 0 if there are none yet."""
+        """Generation of the gang's members; 0 before it has any."""
         return 0
 
     @property

@@ -50,7 +50,7 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
         self.waiting = {job_id: owed.plan() for job_id, owed in self.owed.items()}
 
     def write_down(self) -> None:
-        """For a fold."""
+        """Store the waiting plans in `owed` as plain values, for a fold of the journal."""
         self.owed = {job_id: Owed.of(plan) for job_id, plan in self.waiting.items()}
 
     def begin(self, now_s: float) -> None:

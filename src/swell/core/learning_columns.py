@@ -37,7 +37,7 @@ def _node(record: JobRecord, node_of: Mapping[str, int]) -> int:
 
 
 def _lowered(record: JobRecord) -> float | None:
-    """As if learning lowered it."""
+    """Latest value of the job's metric, negated if learning raises it; None if there is none."""
     value = record.usage.value
     return -value if value is not None and record.spec.metric_rises else value
 

@@ -47,7 +47,7 @@ def _keep(state: HeadState, name: str, causes: list[NodeWarned]) -> None:
 
 
 def _together(causes: Sequence[NodeWarned]) -> NodeWarned:
-    """As one warning, for people and plans."""
+    """Merge the warnings about one node into one, with the earliest end and every reason."""
     ends = [cause.until_s for cause in causes if cause.until_s is not None]
     return msgspec.structs.replace(
         causes[0],

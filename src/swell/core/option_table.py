@@ -84,7 +84,7 @@ class OptionTable:
         self._num[last] = 0
 
     def rate_per_s(self, row: int, num_workers: int) -> float:
-        """At this size; 0 if the job may not have it."""
+        """Steps per second with this number of workers; 0 if the job may not have it."""
         rates = self._rate_of.get(row)
         if rates is None:
             run = slice(self._at[row], self._at[row] + self._num[row])
@@ -118,7 +118,12 @@ class OptionTable:
         self._rate_of.pop(row, None)
 
     def pack(self, devices_per_worker: IntArray, most_devices: IntArray) -> Packed:
-        """Of the first rows, with (J,) devices a worker, the options that take no more than (J,) so many."""
+        """Return the options of the first J rows, without those that take too many devices.
+
+        Args:
+            devices_per_worker: (J,)
+            most_devices: (J,) the most devices that an option of each row may take.
+        """
         count = len(devices_per_worker)
         most = int(self._num[:count].sum())
         starts, largest = np.zeros(count + 1, dtype=np.int64), np.ones(count, dtype=np.int64)
@@ -147,7 +152,7 @@ class OptionTable:
         return Packed(options, largest, places)
 
     def _make_room(self, num: int) -> None:
-        """For so many more, with what was given up left out."""
+        """Make room for `num` more options, and drop those that are no longer used."""
         stretches = [np.arange(at, at + num) for at, num in zip(self._at, self._num, strict=True)]
         kept = np.concatenate([*stretches, np.zeros(0, dtype=np.int64)])
         self._at = np.cumsum(self._num) - self._num

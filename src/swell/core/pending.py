@@ -9,7 +9,7 @@ from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure,
 
 
 def trial_run(state: HeadState, record: JobRecord) -> ProfileJob:
-    """Of a new job, on the kind of device that there is."""
+    """Return the command for a new job's trial run, on the kind of device that the cluster has."""
     nodes, sizes = state.usable.nodes or state.cluster.nodes, state.sizes_of(record)
     powers = sizes[(sizes & (sizes - 1)) == 0]  # a curve needs no more points than these
     return ProfileJob(
@@ -28,7 +28,7 @@ def _barred_devices(state: HeadState, record: JobRecord) -> set[str]:
 
 
 def launch_of(record: JobRecord) -> LaunchGang:
-    """Of a gang that is to have the record's target as its generation."""
+    """Return the command that launches the record's gang, with its goal as target."""
     return LaunchGang(
         job_id=record.id,
         generation=record.generation,

@@ -1,4 +1,4 @@
-"""From a snapshot to a plan: the policy says how much, steadiness says whether now, the placer says where."""
+"""Plans from snapshots: the policy chooses sizes, steadiness delays changes, the placer chooses devices."""
 
 from __future__ import annotations
 
@@ -169,9 +169,10 @@ def _configurations(
     share: FloatArray | None,
     configured: Mapping[str, Configuration],
 ) -> dict[int, Configuration]:
-    """By row, how jobs are to run at these sizes (J,), where that is not as their gangs do or are about to.
+    """Configurations by row, for jobs whose gangs neither have them nor are about to.
 
-    At a size that is no option nothing was chosen.
+    Args:
+        workers: (J,) sizes of the jobs. A size that is not among a job's options has no configuration.
     """
     options = snapshot.options
     if not configured and not options.has_configured and share is None:
@@ -197,7 +198,7 @@ def _changes(
     held: Held,
     configured: Mapping[str, Configuration],
 ) -> dict[str, JobPlan]:
-    """By id, in the order of rows: what jobs should have that now have something else."""
+    """Plans by job id, in the order of rows, for jobs that are to have something else than they have now."""
     planned = account.placement.changes
     # What was chosen for a size that finds no place is nothing for the one that is held.
     workers = account.steadied.workers

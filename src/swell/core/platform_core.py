@@ -156,7 +156,10 @@ class PlatformCore:
         return place
 
     def _places_that_know(self, event: JobEvent) -> Iterable[int]:
-        """Of a job of which no core knows, the first: there it is out of date."""
+        """Indices of the cores that an event about a job concerns.
+
+        An event about a job that no core knows goes to the first core, which ignores it as stale.
+        """
         own = self._job_places.get(event.job_id, FIRST)
         if len(self._cores) == 1 or not isinstance(event, UnknownGangEvent):
             return (own,)
@@ -205,7 +208,10 @@ class PlatformCore:
         return not is_named and not self._nodes.keys() - {node.name}
 
     def _place_of(self, kind: str, parts: Parts) -> int:
-        """Of the core of a kind; a new one, if there is none yet, which hears what the first has yet to."""
+        """Return the index of the core of a kind; makes a new core if there is none yet.
+
+        A new core gets the events about the whole platform that the first core has yet to handle.
+        """
         if kind not in self._kinds:
             parts[len(self._cores)] += [one for one in parts.get(FIRST, ()) if isinstance(one, OF_PLATFORM)]
             self._kinds.append(kind)
@@ -366,7 +372,7 @@ class PlatformCore:
 
 
 def place_without_kind(kinds: Sequence[str]) -> int:
-    """Of the core that gets a job that names no kind, among cores of these kinds.
+    """Index of the core that gets a job which names no kind, among cores of these kinds.
 
     Such a job is submitted while one kind at most is known, so it is of that one: see `live/kind_choice.py`.
     """

@@ -15,7 +15,7 @@ class InvalidMemory(TypeError):
 
 
 class PolicyState(msgspec.Struct, kw_only=True, dict=True):
-    """Of the policy that decides now. Another one begins with none of it."""
+    """State of the policy that decides now; another policy begins with an empty one."""
 
     name: str = ""
     memory: dict[str, Any] = {}

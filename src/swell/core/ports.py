@@ -153,15 +153,15 @@ class Belief(Protocol):
 
     @property
     def margins(self) -> FloatArray:
-        """By class, how much longer work may take than rates say, as a share: safe to plan with, >= 0.
+        """Margins to plan with, by class: how much longer work may take than rates say, as a share >= 0.
 
-        The very same array until something is learnt.
+        It is the same array object until something is learnt.
         """
 
     def slowdown_share(self, job_id: str) -> float:
-        """By how much the job's steps take longer than was believed before they were measured, >= 0.
+        """Share by which the job's steps take longer than was believed before they were measured, >= 0.
 
-        Of the size that shows it most.
+        It is the slowdown at the size where it is largest.
         """
 
     def forget(self, job_id: str) -> None: ...

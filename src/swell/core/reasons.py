@@ -111,7 +111,7 @@ class PlanAccount:
         return f"{keeps}: {self._why_not_grown(row, want)}"
 
     def _why_not_grown(self, row: int, want: int) -> str:
-        """In the order in which `steady` asks."""
+        """Why the job does not grow to `want` workers; the causes are tried in the order of `steady`."""
         snapshot = self.snapshot
         saves_s, cost_s = float(self.steadied.gain_s[row]), float(snapshot.resize_cost_s[row])
         if self.allocation.floor[row] <= snapshot.held_workers[row]:

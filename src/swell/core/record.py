@@ -75,18 +75,18 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def job_class(self) -> JobClass:
-        """As it was submitted, or as it has become since."""
+        """Class of the job: as it was submitted, or as it was changed since."""
         return self.admission.job_class or self.spec.job_class
 
     @property
     def agreed_deadline_s(self) -> float | None:
-        """As it was submitted, or as it has become since: a time of day, in seconds since 1970."""
+        """Deadline in seconds since 1970 by the calendar, as submitted or changed since; None: none."""
         agreed_s = self.admission.deadline_s
         return self.spec.deadline_s if agreed_s is None else agreed_s
 
     @property
     def deadline_s(self) -> float | None:
-        """In head time, as every other time here."""
+        """Deadline in head time, like every other time here; None: none."""
         return self._head_time(self.agreed_deadline_s)
 
     @property

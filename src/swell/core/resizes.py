@@ -66,7 +66,7 @@ class Change(msgspec.Struct, kw_only=True):
         return report.generation == self.generation or (self.answered_s is None and is_early)
 
     def told(self, verdict: Verdict, until_s: float, is_held: bool = False) -> Resize:
-        """For people, as things stand."""
+        """Return the resize as users see it, with what has been measured so far."""
         answered_s = self.answered_s
         return Resize(
             at_s=self.at_s,
@@ -97,7 +97,7 @@ class Change(msgspec.Struct, kw_only=True):
 
 
 class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """At most one resize is under way, and one size held; the latest of those before are kept."""
+    """Resizes of one job: at most one under way, at most one whose size is held, and the latest others."""
 
     under_way: Change | None = None
     held: Change | None = None
@@ -113,17 +113,17 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def mean_pause_s(self) -> float:
-        """Of the latest planned ones; NaN before the first."""
+        """Mean pause of the latest planned resizes; NaN before the first."""
         return _mean(self.pauses)
 
     @property
     def mean_growth_pause_s(self) -> float:
-        """Of the latest planned growths; NaN before the first."""
+        """Mean pause of the latest planned growths; NaN before the first."""
         return _mean(self.growth_pauses)
 
     @property
     def mean_shrink_pause_s(self) -> float:
-        """Of the latest planned shrinks; NaN before the first."""
+        """Mean pause of the latest planned shrinks; NaN before the first."""
         return _mean(self.shrink_pauses)
 
     def note_pause(self, change: Change, pause_s: float) -> None:
@@ -211,7 +211,7 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def total_saved_s(self) -> float:
-        """By all growths so far, each against the size before it, costs taken off."""
+        """Seconds saved by all growths so far, each compared with the size before it, less what they cost."""
         held = self.held
         return self.saved_s + (0.0 if held is None else _saved_s(held.told(held.verdict(), 0.0)))
 

@@ -21,7 +21,7 @@ class SavedKind:
 
     @property
     def saved(self) -> Saved:
-        """As a value. Raises msgspec.MsgspecError."""
+        """The core's state, decoded. Raises msgspec.MsgspecError."""
         return read_saved(self.head)
 
 
@@ -40,7 +40,7 @@ class _Admission(msgspec.Struct):
 
 
 class _OldFold(msgspec.Struct):
-    """Of a version that had one kind: the only core's state, which does not name it."""
+    """A fold of a version that had one kind of device: the state of its only core, without the kind."""
 
     cluster: Cluster = Cluster()
     kinds: list[_Part] | msgspec.UnsetType = msgspec.UNSET

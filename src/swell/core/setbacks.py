@@ -49,12 +49,12 @@ class Promise(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         self.setbacks[kind] = self.setbacks.get(kind, 0) + 1
 
     def told(self) -> list[str]:
-        """As clauses; how slow the job is says more than that it is slow."""
+        """The job's setbacks as clauses, without `slow`: the caller tells how slow the job is."""
         return [f"it {OF_JOBS[kind]}{_times(num)}" for kind, num in self.setbacks.items() if kind != "slow"]
 
 
 class Setbacks(msgspec.Struct, omit_defaults=True):
-    """Of a whole platform, the latest of each kind."""
+    """Latest setback of each kind on a whole platform: of its jobs, and of the platform itself."""
 
     of_jobs: dict[OfJob, LatestSetback] = {}
     of_platform: dict[OfPlatform, LatestSetback] = {}

@@ -90,7 +90,7 @@ class Advanced(TypedDict):
 
 
 def advanced(now_s: float, rows: Rows, start_cost_s: FloatArray) -> Advanced:
-    """As they are believed to be by now."""
+    """Columns of progress and attained service, extrapolated to `now_s` at the present rates."""
     floats, count = rows.floats, len(start_cost_s)
     remaining, done, attained = np.empty((3, count))
     suited(_advance, count)(
@@ -124,7 +124,7 @@ class MeanCosts(TypedDict):
 
 
 def mean_costs(costs: ChangeCosts, rows: Rows, largest: IntArray) -> MeanCosts:
-    """Of its own changes, else of this installation's.
+    """Expected costs of each job's next change, from its own changes or else from those of all jobs.
 
     Args:
         largest: (J,) the most workers that each job may have.

@@ -99,7 +99,7 @@ def read_saved(data: bytes) -> Saved:
 
 
 class HeadState(KeptState, kw_only=True):
-    """And the columns made of it, and what was learnt. Only `apply` and `Core` change it."""
+    """The kept state, the columns derived from it, and what was learnt. Only `apply` and `Core` change it."""
 
     belief: Belief
     domain: Domain  #: of the policy that decides
@@ -273,7 +273,7 @@ class HeadState(KeptState, kw_only=True):
         return sizes if record.may_grow else sizes[:1]
 
     def _most_of(self, record: JobRecord, num_devices: int) -> int:
-        """Of so many devices, those that it may have: nodes may lack what it needs."""
+        """How many of `num_devices` the job may have: not those on nodes that are ruled out for it."""
         if not record.ruled_out:
             return num_devices
         return min(
@@ -487,7 +487,7 @@ class HeadState(KeptState, kw_only=True):
 
 
 def _tenants_of(records: list[JobRecord]) -> Tenants:
-    """Of a head that has just learnt that there are any."""
+    """Number the tenants of these jobs, for a state that was saved by a version without tenants."""
     tenants = Tenants()
     for record in records:
         record.tenant = tenants.join(record.spec.tenant)

@@ -118,7 +118,7 @@ class JobTable:
         return self._row[job_id]
 
     def rate_per_s(self, job_id: str, num_workers: int) -> float:
-        """As it was written; 0 if the job is not here or may not have that size."""
+        """Steps per second at this size, as last written; 0 if the job is absent or may not have it."""
         row = self._row.get(job_id)
         return 0.0 if row is None else self._options.rate_per_s(row, num_workers)
 
@@ -317,7 +317,7 @@ class JobTable:
 
 
 def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
-    """In the order of FIXED_FLOATS."""
+    """Values of the job's FIXED_FLOATS, in that order."""
     profile = record.profile
     return (
         record.submitted_s,
@@ -330,7 +330,7 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
 
 
 def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
-    """In the order of FIXED_INTS."""
+    """Values of the job's FIXED_INTS, in that order."""
     spec = record.spec
     return (
         CLASS_CODES[record.planned_class],
@@ -344,7 +344,7 @@ def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
 
 
 def _floats(record: JobRecord) -> tuple[float, ...]:
-    """In the order of FLOATS."""
+    """Values of the job's FLOATS, in that order."""
     tenure, deadline_s, progress = record.tenure, record.planned_deadline_s, record.progress
     profile = record.profile
     return (
@@ -367,7 +367,7 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
 
 
 def _ints(record: JobRecord) -> tuple[int, ...]:
-    """In the order of INTS."""
+    """Values of the job's INTS, in that order."""
     pauses = record.progress.pauses
     earlier = pauses if _is_changing(record) else pauses[:-1]
     return (
@@ -408,5 +408,5 @@ def _least_steps(record: JobRecord) -> float:
 
 
 def _copy(names: tuple[str, ...], columns: Column, count: int) -> dict[str, Column]:
-    """By name, of the rows in use."""
+    """Read-only copies of the columns by name, cut to the rows in use."""
     return dict(zip(names, read_only(columns[:, :count].copy()), strict=True))

@@ -30,7 +30,7 @@ class UnknownGang(msgspec.Struct, kw_only=True):
 
     @property
     def generation(self) -> int:
-        """Of the command to end."""
+        """Generation of the command that ends the gang."""
         return self.found + 1
 
     def command(self) -> StopGang | SuspendGang:
@@ -40,7 +40,7 @@ class UnknownGang(msgspec.Struct, kw_only=True):
 
 
 class UnknownGangs:
-    """By job; no job has two."""
+    """Gangs that the journal does not explain, by job; no job has two."""
 
     def __init__(self, gangs: Mapping[str, UnknownGang] | None = None) -> None:
         self.gangs: dict[str, UnknownGang] = dict(gangs or {})

@@ -28,9 +28,9 @@ class WholeCores:
         self._last = Cluster()
 
     def of(self, cluster: Cluster, held: Container[str]) -> Usable:
-        """As many devices of each node as it has cores.
+        """Return what plans may use: of each node as many devices as it has cores.
 
-        Those that jobs hold are among them, however many: plans that lower the number let go of them.
+        All devices that jobs hold are included, even if they are more: plans for fewer release them.
 
         Args:
             held: devices.

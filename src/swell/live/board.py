@@ -38,7 +38,7 @@ class BoardChanges(NamedTuple):
 
 
 class BoardNews(NamedTuple):
-    """Of which jobs there is something new since a reader has looked."""
+    """Which jobs have changed since a reader last looked, without their views."""
 
     turn: int  #: with which it asks next time
     job_ids: set[str] | None  #: of jobs that changed, ended or were pruned; None: it was away for too long
@@ -159,7 +159,7 @@ class ViewBoard:
         plan.up_s |= changes.up_s
 
     def note_pruned(self, job_ids: Sequence[str]) -> None:
-        """Of ended jobs that were in the archive there is nothing any more. Called by any thread."""
+        """Record that ended jobs were pruned from the archive, so readers drop them. Called by any thread."""
         with self._lock:
             self._turn += 1
             self._touched.append((self._turn, tuple(job_ids)))
@@ -219,7 +219,7 @@ class ViewBoard:
         return BoardChanges(turn, complete, archived, touched is None, has_new_plan, stories)
 
     def news(self, since: int) -> BoardNews:
-        """Of which jobs `changes` has something to tell after turn `since`. It makes no view."""
+        """Return the jobs that `changes` has news of since turn `since`, without making views."""
         with self._lock:
             told = {job_id for at_turn, job_id, _ in self._told if at_turn > since}
             return BoardNews(self._turn, self._touched_since(since), self._planned_turn > since, told)
@@ -314,7 +314,7 @@ class ViewBoard:
 
     @property
     def warned(self) -> Mapping[str, NodeWarned]:
-        """By name, nodes that are there and get no more work."""
+        """Warnings of the nodes that get no more work, by name of the node."""
         return self._posted.warned
 
     def devices_by_kind(self) -> dict[str, int]:
@@ -328,7 +328,7 @@ class ViewBoard:
         return nums
 
     def num_devices(self, kind: str = "") -> int:
-        """Of all nodes that are there, of any kind or of this one."""
+        """Number of devices on all nodes that are present, of one kind or, if `kind` is empty, of any."""
         cluster = self._posted.cluster
         return sum(len(node.devices) for node in cluster.nodes if kind in ("", node.kind))
 
@@ -367,7 +367,7 @@ def _leaving(warned: NodeWarned | None) -> NodeLeaving | None:
 
 
 def _place(view: JobView) -> tuple[float, str]:
-    """As `job_query.place` has it, in less room."""
+    """Sort key of a view: what `job_query.place` orders by, in less memory."""
     return view.submitted_s, view.id
 
 

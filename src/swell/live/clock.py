@@ -44,11 +44,11 @@ class HeadClock:
         self.go_on(Calendar(), 0.0)
 
     def go_on(self, calendar: Calendar, last_s: float) -> None:
-        """From where an earlier platform was, whose journal ends at `last_s`.
+        """Continue the time of an earlier platform, whose journal ends at `last_s`.
 
-        On the same boot with the same offset. On another one from the time that the calendar says it is, by
-        the offset of the former boot; but never from before `last_s`. A boot on which CLOCK_BOOTTIME is less
-        than it was (another time namespace, a restored machine) counts as another one.
+        On the same boot the offset stays the same. On another boot, head time is what the calendar and the
+        former boot's offset say, but not less than `last_s`. A boot on which CLOCK_BOOTTIME is less than
+        before (another time namespace, a restored machine) counts as another boot.
         """
         boot_s, wall_s = self._system.boot_s(), self._system.wall_s()
         is_same_boot = self.boot_id != "" and self.boot_id == calendar.boot_id

@@ -26,7 +26,7 @@ class ClockWatch:
         self._suspicion: tuple[float, float] | None = None  #: offset that the machine has instead, since when
 
     def begin(self, offset_s: float) -> None:
-        """With the offset that the journal ends with."""
+        """Start with the offset that the journal ends with, in seconds."""
         self.offset_s, self._suspicion = offset_s, None
 
     def look(self) -> ClockStepped | None:
@@ -61,7 +61,7 @@ class ClockWatch:
 
 
 def suspected(ahead_s: float) -> str:
-    """For people."""
+    """Text for users: the machine's clock differs from the platform's, and what follows if that lasts."""
     way = "ahead of" if ahead_s > 0 else "behind"
     return (
         f"the machine's clock is {span(ahead_s)} {way} the platform's; deadlines follow it once that has "
@@ -70,6 +70,6 @@ def suspected(ahead_s: float) -> str:
 
 
 def followed(step_s: float, ago_s: float) -> str:
-    """For people."""
+    """Text for users: the machine's clock was set, and deadlines follow it."""
     way = "forward" if step_s > 0 else "back"
     return f"the machine's clock was set {way} by {span(step_s)}, {span(ago_s)} ago; deadlines follow it"

@@ -72,7 +72,7 @@ def _without_defaults(value: Any) -> Any:
 
 @cache
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """By field, of those that have one."""
+    """Default values by name of the field, for fields that have one."""
     fields = msgspec.structs.fields(kind)
     return {
         field.name: field.default_factory() if field.default is msgspec.NODEFAULT else field.default

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Space(NamedTuple):
-    """Of a file system, in bytes: what an ordinary user may still write, and what there is in all."""
+    """Space of a file system in bytes: what an ordinary user may still write, and the total."""
 
     free: int
     total: int
 
 
 def space_of(folder: Path) -> Space:
-    """Of the disk that the folder is on, or will be."""
+    """Space of the disk that the folder is on, or will be."""
     while not folder.exists():
         folder = folder.parent
     found = os.statvfs(folder)

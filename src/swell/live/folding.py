@@ -31,7 +31,7 @@ log = logging.getLogger("swell.platform")
 
 
 class JournalFolds:
-    """Of a platform that is up. Called by the head's thread, but for `archive_all`."""
+    """Folds the journal of a running platform. Called by the head's thread, except `archive_all`."""
 
     def __init__(
         self,
@@ -67,7 +67,10 @@ class JournalFolds:
             self._archive_stories()
 
     def _fold_if_heard(self) -> bool:
-        """Of what is folded no listener could be told after a kill."""
+        """Fold if all listeners have heard every turn, else try again later; returns whether they have.
+
+        After a kill, listeners are told what is replayed from batches, but nothing that was folded.
+        """
         is_heard = self._feed.is_heard_within(HEARD_WITHIN_S)
         if is_heard:
             self.fold()

@@ -207,7 +207,7 @@ class HeadThread:
 
     # ------------------------------------------------------------ any thread
     def _hear(self, event: AnyEvent) -> None:
-        """Of an executor."""
+        """Put an event of an executor into the inbox, its times converted to head time."""
         event = msgspec.structs.replace(event, at_s=self._clock.of_boot_s(event.at_s))
         if isinstance(event, NodeWarned) and event.until_s is not None:
             event = msgspec.structs.replace(event, until_s=self._clock.of_boot_s(event.until_s))

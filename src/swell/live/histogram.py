@@ -27,7 +27,7 @@ class Histogram:
         return sum(self.counts)
 
     def copy(self) -> Histogram:
-        """As it stands; does not change any more."""
+        """Return a copy of the present counts, which does not change any more."""
         same = Histogram(self.bounds)
         same.counts, same.total = list(self.counts), self.total
         return same

@@ -36,7 +36,7 @@ class JobsOfLate(Protocol):
 
     @property
     def calendar(self) -> Calendar:
-        """Of the platform."""
+        """Calendar of the platform."""
 
     def jobs(self, is_wanted: Callable[[JobView], bool]) -> list[JobView]:
         """Those that are wanted."""
@@ -45,11 +45,11 @@ class JobsOfLate(Protocol):
 def add_up(
     board: JobsOfLate, archive: EndedOutcomes, query: JobQuery, period_s: float | None, origin_s: float
 ) -> JobHistory:
-    """In periods of this length, the first of which began at `origin_s`; times by the calendar.
+    """Sum up ended jobs in periods of equal length from `origin_s` on; times are calendar times.
 
     Args:
         query: in head time.
-        period_s: None: one that suits the time that the jobs span.
+        period_s: length of a period; None: one that suits the time that the jobs span.
     """
     offset_s = board.calendar.offset_s
     recent = [view for view in board.jobs(query.matches) if view.phase.is_end]

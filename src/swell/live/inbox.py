@@ -173,7 +173,7 @@ def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 
 
 def _is_first(report: StepsReported) -> bool:
-    """Of the first step that a gang makes at its size."""
+    """Whether the report is of the first step that a gang makes at its size."""
     return report.brings_steps and report.step_s is None and report.loss is not None
 
 

@@ -52,7 +52,7 @@ class JobFolders:
         return True
 
     def ids(self) -> list[str]:
-        """In alphabetical order."""
+        """Ids of the jobs that have a folder, in alphabetical order."""
         if not self.path.is_dir():
             return []
         return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))

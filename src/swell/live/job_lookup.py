@@ -26,7 +26,7 @@ NUM_CANDIDATES = 6
 
 
 class JobLookup:
-    """With times of the calendar. Calls come from any thread."""
+    """Looks up jobs on the board and in the archive, in calendar time. Calls come from any thread."""
 
     def __init__(self, board: ViewBoard, store: Store, deliveries: DeliveryNotes) -> None:
         self._board, self._store, self._deliveries = board, store, deliveries
@@ -36,7 +36,7 @@ class JobLookup:
         return self._board.calendar
 
     def submission(self, job_id: str) -> JobSubmitted:
-        """As the job was submitted. Raises UnknownJob."""
+        """Return the job's submission, with its spec as submitted. Raises UnknownJob."""
         found = self._store.submission(self.found(job_id).id)
         if found is None:
             raise UnknownJob(
@@ -101,7 +101,7 @@ class JobLookup:
         return shown_job(self.found(job_id), self._calendar)
 
     def found(self, job_id: str) -> JobView:
-        """In head time. Raises UnknownJob."""
+        """Return the view of a job, in head time. Raises UnknownJob."""
         view = self._board.job(job_id) or self._store.archive.job(job_id)
         if view is None and self._store.pruned_s(job_id) is not None:
             raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")

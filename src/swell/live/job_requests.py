@@ -67,7 +67,10 @@ class JobRequests:
         return spec
 
     def _most_devices(self, spec: JobSpec) -> int:
-        """Of its kind, that there are, or may ever be: where hosts may join, enough for any job."""
+        """Number of devices of the job's kind that are present, or may come.
+
+        Where hosts may join, it is large enough for the job's smallest size.
+        """
         kind = spec.kind
         own = sum(len(node.devices) for node in self._site.nodes if kind in ("", node.kind))
         ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0

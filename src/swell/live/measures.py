@@ -38,7 +38,7 @@ class Measures:
 
 
 def devices_by_use(nodes: Iterable[NodeView]) -> dict[tuple[str, bool, Use], int]:
-    """By kind, whether they are borrowed, and use; all uses of each kind that is there."""
+    """Numbers of devices by kind, whether they are borrowed, and use; unused uses are listed with 0."""
     found: dict[tuple[str, bool, Use], int] = {}
     for node in nodes:
         for use in Use:

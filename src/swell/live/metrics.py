@@ -15,7 +15,7 @@ class TimedTally(Protocol):
 
     @property
     def at_s(self) -> float:
-        """In head time."""
+        """Time of the report, in head time."""
 
     @property
     def tally(self) -> Tally: ...
@@ -50,7 +50,7 @@ class MetricNews(NamedTuple):
 def metric_history(
     curves: Mapping[str, Sequence[TimedTally]], calendar: Calendar, since_s: float | None
 ) -> MetricHistory:
-    """In calendar time; without what was reported before `since_s`."""
+    """Return the history of metrics in calendar time, without reports before `since_s`."""
     series = [_series(name, points, calendar, since_s) for name, points in curves.items() if points]
     return MetricHistory(series=series)
 

@@ -81,7 +81,7 @@ class OperatorTally:
         """Nothing happens between turns that is counted."""
 
     def counts(self) -> Counts:
-        """As they stand."""
+        """Return a copy of the present counts."""
         jobs, resizes, errors = self._jobs, self._resizes, self._errors
         with self._lock:
             return Counts(

@@ -31,7 +31,7 @@ class PlatformWarnings:
         self._journal, self._executor, self._quotas = journal, executor, quotas
 
     def now(self, free_bytes: int, nodes: Sequence[NodeView]) -> dict[str, str]:
-        """By what they are about.
+        """Return the warnings that hold now, by what they are about.
 
         Args:
             free_bytes: on the disk of the state folder.

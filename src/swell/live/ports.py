@@ -28,7 +28,7 @@ class History(Protocol):
 
     @property
     def seq(self) -> int:
-        """Of the last batch in that state; 0 before the first fold."""
+        """Number of the last batch in the folded state; 0 before the first fold."""
 
     @property
     def entries(self) -> Iterable[Entry]:
@@ -42,7 +42,7 @@ class EndedJobsByName(EndedJobs, Protocol):
         """The newest job with this name; None if there is none."""
 
     def begun(self, beginning: str, limit: int) -> list[JobView]:
-        """At most `limit` jobs whose ids start with `beginning`."""
+        """Return at most `limit` jobs whose ids start with `beginning`."""
 
     def span(self, query: JobQuery) -> tuple[float, float] | None:
         """See `history.EndedOutcomes`."""

@@ -59,7 +59,7 @@ def prune(store: PrunableStore, jobs_dir: Path, request: PruneRequest, now_s: fl
 
 
 class Pruner:
-    """Of a platform that is up. Calls come from any thread."""
+    """Removes ended jobs of a running platform. Calls come from any thread."""
 
     def __init__(
         self,

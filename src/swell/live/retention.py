@@ -95,7 +95,7 @@ def _measured(view: JobView, jobs_dir: Path) -> PrunedJob:
 
 
 def _folder_bytes(folder: Path) -> int:
-    """On the disk; files that go meanwhile count nothing."""
+    """Bytes that the folder takes on the disk; files that are removed meanwhile do not count."""
     total = 0
     for path in folder.rglob("*"):
         try:

@@ -46,7 +46,7 @@ class RetryingJournal:
         return self._journal.replay()
 
     def stop(self) -> None:
-        """From any thread: do not wait for ever."""
+        """End the wait for a writable journal. May be called from any thread."""
         self._is_stopping.set()
 
     def refuse_while_stalled(self) -> None:

@@ -21,7 +21,7 @@ REMOVED = "being removed"
 
 
 class SiteNodes:
-    """With times of the calendar."""
+    """Nodes of the platform, and what users may do with them; times are calendar times."""
 
     def __init__(
         self,

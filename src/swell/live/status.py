@@ -24,7 +24,7 @@ from swell.model.view import ClusterView
 
 
 class PlatformStatus:
-    """With times of the calendar. Calls come from any thread."""
+    """State of the platform for users, in calendar time. Calls come from any thread."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class PlatformStatus:
         self._webhook_counts, self._quotas, self._started_s = webhook_counts, quotas, started_s
 
     def now_s(self) -> float:
-        """By the calendar, as the platform has it."""
+        """Return the platform's calendar time."""
         return self._board.calendar.time_of(self._clock.now_s())
 
     def cluster(self) -> ClusterView:
@@ -80,7 +80,7 @@ class PlatformStatus:
         )
 
     def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
-        """By tenant that has a quota, and kind of device; without quotas it costs nothing."""
+        """Devices held and allowed, by tenant with a quota and kind of device. Cheap if no tenant has one."""
         quotas = self._quotas()
         if not quotas:
             return {}

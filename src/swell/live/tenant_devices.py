@@ -11,7 +11,7 @@ from swell.model.view import JobView, NodeView
 
 
 class TenantDevices(NamedTuple):
-    """Of one kind."""
+    """Devices of one kind that a tenant's jobs hold, and may hold."""
 
     num_held: int  #: by the tenant's jobs
     most: int  #: that its quota allows them, of the devices that are there
@@ -20,7 +20,7 @@ class TenantDevices(NamedTuple):
 def devices_of_tenants(
     quotas: Quotas, nodes: Iterable[NodeView], open_jobs: Iterable[JobView]
 ) -> Mapping[tuple[str, str], TenantDevices]:
-    """By tenant that has a quota, and kind of device."""
+    """Devices held and allowed, by tenant that has a quota and kind of device."""
     there, held = Counter[str](), Counter[tuple[str, str]]()
     for node in nodes:
         there[node.kind] += len(node.devices) if node.leaving is None else 0

@@ -80,7 +80,7 @@ class TurnFeed:
         self._thread = threading.Thread(target=self._run, name="swell-turns", daemon=True)
 
     def add(self, listener: TurnListener) -> None:
-        """To be called before `start`."""
+        """Add a listener; call it before `start`."""
         self._listeners.append(listener)
 
     def start(self) -> None:

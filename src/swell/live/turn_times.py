@@ -42,7 +42,7 @@ class TimedTurns:
         self._world.perform(command)
 
     def took(self) -> TurnDurations:
-        """By now, of the turn that is over."""
+        """Durations of the turn that ends now."""
         decided_s = self._written_s if self._decided_s is None else self._decided_s
         return TurnDurations(
             journal_s=self._written_s - self._begun_s,

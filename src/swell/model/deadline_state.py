@@ -17,7 +17,7 @@ SAME_S = 1e-3
 
 
 class DeadlineState(StrEnum):
-    """Of an open job."""
+    """How an open job stands with its deadline."""
 
     ON_TRACK = "on_track"
     AT_RISK = "at_risk"  #: it is expected to end after its deadline

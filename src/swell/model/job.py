@@ -175,7 +175,7 @@ class JobSpec(
 
     @property
     def least_batch(self) -> int:
-        """Of an open batch."""
+        """Smallest batch that a job with an open batch may have, in samples a step."""
         return self.global_batch if self.min_batch is None else self.min_batch
 
     def steps_to_epoch_end(self, samples_per_epoch: int) -> int | None:

@@ -9,7 +9,7 @@ from swell.arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """Of the J jobs of a snapshot, in its rows. Arrays are read-only."""
+    """What each of the J jobs of a snapshot has learnt, by row. Arrays are read-only."""
 
     node: IntArray  #: (J,) equal numbers, one node; -1: it holds no devices, or those of several nodes
     node_names: tuple[str, ...]  #: by these numbers, which are others once a node has come or gone
@@ -22,6 +22,6 @@ class Learning:
     cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
 
     def of_rows(self, rows: IntArray) -> Learning:
-        """Of these (n,) jobs alone, in this order."""
+        """Return the columns of these (n,) jobs alone, in this order."""
         columns = (one.name for one in fields(self) if one.name != "node_names")
         return replace(self, **{name: getattr(self, name)[rows] for name in columns})

@@ -16,5 +16,5 @@ def span(seconds: float) -> str:
 
 
 def relative(length_s: float) -> str:
-    """From now on: `in 41 s`, `12 min ago`."""
+    """Text for a time relative to now: `in 41 s`, `12 min ago`."""
     return f"in {span(length_s)}" if length_s > 0 else f"{span(length_s)} ago"

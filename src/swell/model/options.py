@@ -136,7 +136,7 @@ class Options:
         return self._useful_before(np.minimum(np.maximum(within, self.starts[:-1]) + 1, self.starts[1:]))
 
     def _useful_before(self, ends: IntArray) -> UsefulOptions:
-        """Of each job's options those before (J,) some option."""
+        """Useful options of each job, among those before its entry of `ends` (J,)."""
         num_jobs = len(ends)
         width = int((ends - self.starts[:-1]).max(initial=1))
         table = np.zeros((3, num_jobs, width), dtype=np.int64)
@@ -168,7 +168,7 @@ class Options:
         return rates
 
     def configuration(self, option: int) -> Configuration:
-        """Of one option."""
+        """Configuration of a gang that runs at this option."""
         global_batch = int(self.global_batch[option])
         return Configuration(global_batch=global_batch) if global_batch else PLAIN_CONFIGURATION
 

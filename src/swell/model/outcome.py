@@ -46,12 +46,12 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> OutcomeSums:
-        """Of all periods."""
+        """Sum of the outcomes of all periods."""
         return sum((period.outcome for period in self.periods), OutcomeSums())
 
 
 def outcome_of(view: JobView) -> OutcomeSums:
-    """Of one job that has ended."""
+    """Outcome of one job that has ended."""
     return OutcomeSums(
         num_jobs=1,
         promises_kept=int(view.is_promised and view.kept is True),
@@ -77,7 +77,7 @@ def device_s(view: JobView) -> float:
 
 
 def added_up(outcomes: Iterable[tuple[int, OutcomeSums]]) -> dict[int, OutcomeSums]:
-    """By the number of their period."""
+    """Outcomes summed up for each period, by the period's number."""
     found: dict[int, OutcomeSums] = {}
     for number, outcome in outcomes:
         found[number] = found.get(number, OutcomeSums()) + outcome

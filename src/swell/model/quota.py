@@ -21,7 +21,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     share: float | None = None  #: of the devices that are there, in (0, 1]; at least one device; None: all
 
     def most_devices(self, num_devices: int) -> int:
-        """Of so many that are there; NO_QUOTA if there is no limit."""
+        """Most devices that a tenant may hold, of `num_devices` in all; NO_QUOTA if there is no limit."""
         most = NO_QUOTA if self.devices is None else self.devices
         # 1e-9: three tenths of ten are three, whatever the rounding
         return most if self.share is None else min(most, max(int(self.share * num_devices + 1e-9), 1))

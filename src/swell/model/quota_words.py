@@ -7,7 +7,7 @@ from swell.model.quota import Quota, Quotas
 
 
 def told_share(share: float) -> str:
-    """As a percentage: 25%."""
+    """The share as a percentage: 25%."""
     return f"{100.0 * share:.6f}".rstrip("0").rstrip(".") + "%"
 
 
@@ -19,7 +19,7 @@ def told_quota(quota: Quota) -> str:
 
 
 def told_quotas(quotas: Quotas) -> str:
-    """Of all tenants that have one: ana 8 devices, ben 25% of the devices."""
+    """Quotas of all tenants that have one: ana 8 devices, ben 25% of the devices."""
     return ", ".join(f"{told_tenant(name)} {told_quota(quota)}" for name, quota in sorted(quotas.items()))
 
 

@@ -11,7 +11,7 @@ from swell.model.event import GangFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningWork:
-    """As the executor knows it; the journal may know less, or something else."""
+    """Running work as the executor knows it; the journal may know less of it, or something else."""
 
     gangs: tuple[GangFound, ...] = ()  #: live ones
     ended: Mapping[str, int] = field(

@@ -13,7 +13,7 @@ ABOUT_PROMISES = "promises"
 
 
 class ShareMode(StrEnum):
-    """Of a gang, beside its neighbours on a node (`--cpu-shares`)."""
+    """What the CPU share of a gang means for its neighbours on a node (`--cpu-shares`)."""
 
     WEIGHT = "weight"  #: relative to the neighbours; what one gang does not use, others get
     QUOTA = "quota"  #: that part of the node's cores, and no more

@@ -31,7 +31,7 @@ class Encodable(Protocol):
 
 
 def plain_memory(memory: Memory) -> dict[str, Any]:
-    """As a fold of the journal holds it."""
+    """The memory as plain values, for a fold of the journal."""
     return {name: value.plain() if isinstance(value, Encodable) else value for name, value in memory.items()}
 
 
@@ -153,7 +153,7 @@ class Snapshot:
         return np.bincount(self.tenant, workers * self.devices_per_worker, num).astype(np.int64)
 
     def of_jobs(self, rows: IntArray, num_devices: int) -> Snapshot:
-        """As if there were only these (n,) jobs, in this order, and so many devices, without quotas."""
+        """Return the snapshot with only these (n,) jobs, in this order, so many devices, and no quotas."""
         places = self.options.places_of(rows)
         fits = self.options.devices[places] <= num_devices
         of_jobs = {name: getattr(self, name)[rows] for name in _COLUMNS_OF_JOBS}
@@ -240,7 +240,7 @@ _COLUMNS_OF_JOBS = tuple(
 
 
 def index_of(job_ids: Sequence[str], submitted_s: FloatArray) -> RowIndex:
-    """Of jobs in rows."""
+    """Index of jobs by id and by arrival, for jobs in rows."""
     rows = range(len(job_ids))
     by_arrival = sorted(rows, key=lambda row: (submitted_s[row], job_ids[row]))
     return RowIndex(dict(zip(job_ids, rows, strict=True)), np.array(by_arrival, dtype=np.int64))

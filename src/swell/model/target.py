@@ -20,7 +20,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return FULL_SHARE if self.share is None else self.share
 
     def told(self, own_batch: int) -> str:
-        """For people, of a job with that batch of its own."""
+        """Text for users; `own_batch` is the batch that the job was submitted with."""
         batch = f"{self.global_batch or own_batch} samples in a step"
         return batch if self.share is None else f"{batch} and a CPU share of {100 * self.share:.3g} %"
 

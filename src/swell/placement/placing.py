@@ -262,7 +262,7 @@ class Placing:
         return _fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
 
     def _parts_on(self, is_near: BoolArray) -> Mapping[int, Sequence[Part]]:
-        """By node, of those that are near, what is there and not pinned."""
+        """Parts on each node of `is_near` (N,) that may be moved: those of jobs that are not pinned."""
         found: dict[int, list[Part]] = {}
         for node in np.flatnonzero(is_near).tolist():
             others = self._reality.jobs_on[node].difference(self.shares, self._pinned)
@@ -278,7 +278,7 @@ class Placing:
 
 
 def _nonzero(nodes: Sequence[int], amounts: IntArray) -> Share:
-    """Of these nodes so many each."""
+    """Map nodes to their number of devices, without those that have 0."""
     return {node: num for node, num in zip(nodes, amounts.tolist(), strict=True) if num}
 
 
@@ -289,7 +289,10 @@ def _sizes(widths: IntArray, num_devices: int) -> Mapping[int, int]:
 
 
 def _fewest(parts: Iterable[Part], num: int) -> Sequence[Part] | None:
-    """As few as have `num` devices together, the last of them the smallest; no dearer ones than need be."""
+    """Fewest parts that have `num` devices together, of the lowest dearness possible; None: too few.
+
+    The last part is the smallest that suffices.
+    """
     for dearness in range(3):
         left = sorted(part for part in parts if part.dearness <= dearness)
         if sum(part.num for part in left) >= num:

@@ -16,7 +16,7 @@ from swell.model.cluster import GROUP, Cluster
 
 
 class NodeWidths(NamedTuple):
-    """Of some nodes."""
+    """Numbers of devices of some nodes."""
 
     each: IntArray
     num_devices: int  #: of all
@@ -48,7 +48,7 @@ class Topology:
         return np.arange(len(self.widths)) < self.num_owned
 
     def widths_of(self, is_one: BoolArray) -> NodeWidths:
-        """Of these (N,) nodes."""
+        """Widths of these nodes (N,)."""
         return self._all_widths if is_one is self.is_any else NodeWidths.of(self.widths[is_one])
 
     @cached_property

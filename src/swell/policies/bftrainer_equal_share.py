@@ -25,7 +25,7 @@ SpreadRemainder = Annotated[
 
 
 class BFTrainerEqualShare(Policy):
-    """As many devices for each of the first `max_trainers` jobs, whatever the change costs.
+    """An equal number of devices for each of the first `max_trainers` jobs, whatever the change costs.
 
     Each job gets the largest of its sizes that its share allows. The first job takes the remainder of the
     division as far as it can use it, then the next.

@@ -70,7 +70,7 @@ class Chronus(Policy):
 
 
 def _wait_s(snapshot: Snapshot, levels: Levels, lease_s: float) -> float:
-    """For how long a job may wait for the end of a lease: not at all if there are idle devices for all."""
+    """Seconds that a job may wait for the end of a lease; 0 if there are idle devices for all jobs."""
     num_held = int((snapshot.held_workers * snapshot.devices_per_worker).sum())
     num_wanted = int(levels.devices[snapshot.held_workers == 0].sum())
     return 0.0 if num_held + num_wanted <= snapshot.num_devices else lease_s

@@ -31,7 +31,7 @@ class Sharer(Protocol):
 
     @property
     def share(self) -> float:
-        """In (0, 1]."""
+        """CPU share of the job, in (0, 1]."""
 
     @property
     def is_blind(self) -> bool:
@@ -166,13 +166,13 @@ def equal_part(seen: Iterable[float]) -> float:
 
 
 def why_flat(learning: Learning, row: int) -> str:
-    """Of a job whose metric has shown no progress since it is measured."""
+    """Text for a job whose metric has not improved since it was first measured."""
     way = "up" if learning.rises[row] else "down"
     return f"its metric has not improved since it is measured, where it is to go {way}"
 
 
 def why_blind(learning: Learning, row: int) -> str:
-    """Of a job that has no number, or no CPU time, to be measured by."""
+    """Text for a job whose progress cannot be measured, for lack of a usable metric value or of CPU time."""
     if np.isnan(learning.value_s[row]):
         return "it has never reported its metric"
     if np.isnan(learning.value[row]):

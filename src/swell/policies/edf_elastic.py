@@ -24,10 +24,10 @@ NUM_AT_ONCE = 16
 
 
 class EdfElastic(Policy):
-    """By deadline each job gets the least share that meets it; what is left goes where it helps most.
+    """Earliest deadline first, with the least share that meets each; spare devices go where they help most.
 
-    No job is refused. A job that cannot be on time any more takes, in its turn, as much as is useful: so
-    a hopeless one takes from later ones what they would need, which is what admission control is for.
+    No job is refused. A job that can no longer meet its deadline takes, in its turn, as much as is useful. So
+    it may take what later jobs need, which admission control prevents.
 
     References: Gu et al., ElasticFlow, ASPLOS 2023, section 6.4, Figure 9: "EDF + Elastic Scaling";
         Algorithm 1 without lines 6-7, Algorithm 2.

@@ -54,7 +54,7 @@ class Gate:
         return ends_in_order(self._tasks, rows, num_devices, self._occupied(rows)) + self._wait_s[rows]
 
     def _occupied(self, rows: IntArray) -> Occupied:
-        """By jobs that are none of these, for as long as they keep their devices whatever promises need."""
+        """Devices that other jobs hold, and for how long no promise can take them away."""
         others = self._is_occupying.copy()
         others[rows] = False
         devices = self._snapshot.held_workers * self._snapshot.devices_per_worker

@@ -14,11 +14,11 @@ from swell.solvers.marginal import serve_in_order
 
 
 class Fifo(Policy):
-    """In order of arrival each job gets the largest useful size that fits on what is left.
+    """First come, first served: each job gets the largest useful size that fits on what is left.
 
-    No job overtakes: as soon as a job does not even get its smallest size, all later ones wait too. A job
-    that fits nowhere is passed over, or it would hold up the queue for ever. When a job ends, the
-    earliest ones grow first. Refuses no job and promises nothing (`unpromised.without_promises`).
+    No job overtakes: once a job cannot get even its smallest size, all later ones wait too. A job that fits
+    nowhere in the cluster is passed over, or it would block the queue for ever. When a job ends, the
+    earliest jobs grow first. Refuses no job and promises nothing (`unpromised.without_promises`).
     """
 
     name = "fifo"

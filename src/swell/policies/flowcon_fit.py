@@ -159,7 +159,7 @@ class FlowConFit(Policy):
         return (gain_per_s / most_per_s) ** self.sharpness if most_per_s > 0.0 else 1.0
 
     def _gain(self, learner: Learner) -> float:
-        """Of usable models and ends, per CPU second; inf: not known."""
+        """Expected number of usable models and ended jobs per CPU second; inf: not known."""
         if learner.gain_per_s is None or learner.left_s is None:
             return math.inf
         gain_per_s = learner.gain_per_s + self.end_weight / max(learner.left_s, 1e-3)
@@ -192,7 +192,7 @@ class FlowConFit(Policy):
 
 
 def _doublings(node: SharedNode) -> int:
-    """Of the interval, from now on. Where no job is seen to learn there is no end to it."""
+    """Doublings of the interval from now on; their number has no limit where no job is seen to learn."""
     seen = [learner for learner in node.members.values() if not learner.is_blind]
     if not all(learner.is_usable or learner.is_flat for learner in seen):
         return 0

@@ -246,6 +246,6 @@ def _use_up(snapshot: Snapshot, options: Options, workers: IntArray, gain: Float
 
 
 def _why(best: BestPlans) -> str:
-    """Of a job that has workers."""
+    """Reason for the size of a job that has workers."""
     why = "all jobs together get furthest with this plan"
     return why if best.is_proven else f"{why}, up to {best.gap_share:.2%}"

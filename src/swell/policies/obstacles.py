@@ -19,7 +19,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacles:
-    """Of one job and the promises made before it, within the time until its deadline."""
+    """What keeps one job from its deadline: its own length and costs, and the promises made before it."""
 
     window_s: float  #: until the deadline
     workers: int  #: with which it would be done first, had it the cluster to itself
@@ -35,7 +35,7 @@ class Obstacles:
         return self.start_s + self.train_s
 
     def __str__(self) -> str:
-        """As a part of a sentence that follows the deadline that is asked for."""
+        """Text for a sentence, after the deadline that is asked for."""
         costs = wording.seconds(self.train_s)
         if self.start_s > 0.0:
             costs = f"{wording.seconds(self.start_s)} to start and {costs}"
@@ -111,7 +111,7 @@ def refusal(
 
 
 def _quota(snapshot: Snapshot, row: int) -> str:
-    """As the end of a sentence."""
+    """Text on the tenant's quota for the end of a sentence; empty: it has none."""
     quota = wording.quota_of(snapshot, row)
     return "" if quota is None else f", and its tenant's quota is {told_devices(quota)}"
 

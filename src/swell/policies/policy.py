@@ -78,7 +78,7 @@ def _is_known(policy: type[Policy], attribute: str) -> bool:
 
 
 def meaning(policy: type[Policy], field: str) -> msgspec.Meta:
-    """Of a parameter, with its bounds.
+    """Return the description of a parameter of a policy, with its bounds.
 
     Raises:
         TypeError: it has none.

@@ -36,7 +36,7 @@ class _Account:
 
 
 class LazyRefusals(Mapping[int, Refusal]):
-    """By row. A counter-offer takes longer than the admission: it is worked out when it is first read."""
+    """Refusals by row, each worked out when it is first read: a counter-offer takes longer than admission."""
 
     def __init__(self) -> None:
         self._answers: dict[int, Callable[[], Refusal]] = {}

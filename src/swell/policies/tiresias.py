@@ -116,7 +116,7 @@ class Tiresias(Policy):
 
 
 class TiresiasPollux(Tiresias):
-    """As Pollux's evaluation has it: one threshold of 16 device-hours, no promotion, strictly by arrival.
+    """Tiresias in Pollux's evaluation: one threshold of 16 device-hours, no promotion, strictly by arrival.
 
     An earlier job stops later ones of its own queue as soon as that makes room for it.
 

@@ -79,7 +79,7 @@ def quota_of(snapshot: Snapshot, row: int) -> int | None:
 
 
 def no_size_fits(snapshot: Snapshot, row: int) -> str:
-    """Of a job that no deadline can be promised, as a sentence."""
+    """Sentence for a job that can be promised no deadline, as none of its sizes fits."""
     quota = quota_of(snapshot, row)
     if quota is not None and quota < snapshot.num_owned:
         what = "allow fewer workers, or ask for a higher quota"

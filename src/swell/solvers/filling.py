@@ -144,11 +144,11 @@ class FreeProfile:
         serve(len(rows), lambda rest: run(self.columns, takers, others, plans, rows[rest]), [self], PAY_ROOM)
 
     def has_room(self, num_more: int) -> bool:
-        """For so many blocks more."""
+        """Whether there is room for `num_more` blocks more."""
         return int(self.columns.num_blocks[0]) + num_more <= len(self.columns.order)
 
     def make_room(self, num_more: int) -> None:
-        """For so many blocks more at least, and for as many again as there were."""
+        """Make room for `num_more` blocks more; if it is lacking, the capacity at least doubles."""
         if not self.has_room(num_more):
             self._grow(max(num_more, len(self.columns.order)))
 
@@ -250,5 +250,5 @@ def no_plans(num_takers: int) -> Plans:
 
 
 def copy_of(plans: Plans) -> Plans:
-    """To try something on."""
+    """Return a copy of the plans, for a trial that may be discarded."""
     return Plans._make(column.copy() for column in plans)

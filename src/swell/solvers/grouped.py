@@ -90,7 +90,7 @@ class GroupedProfile:
         worst: IntArray | None = None,
         exempt: BoolArray | None = None,
     ) -> int:
-        """As `FreeProfile.fill`.
+        """Each taker in order takes what its plan needs; see `FreeProfile.fill`.
 
         Args:
             exempt: (J,) takers that may have more than is free for their group; None: none.
@@ -119,7 +119,7 @@ class GroupedProfile:
         return stacked
 
     def pay(self, takers: Takers, plans: Plans, others: Plans, rows: IntArray, levels: IntArray) -> BoolArray:
-        """As `FreeProfile.pay`."""
+        """(n,) who of `rows` could go to these (n,) levels, if need be by `others`; see `FreeProfile.pay`."""
         is_paid = np.zeros(len(rows), dtype=bool)
         for run, profile in self._runs(rows):
             own = rows[run]

@@ -105,7 +105,7 @@ def thinned(cpu_s: FloatArray, value: FloatArray, weight: FloatArray) -> tuple[F
 
 
 class _Table(NamedTuple):
-    """Of the shapes: none of it depends on a job."""
+    """What is known of the shapes of curves, whatever the job."""
 
     prior: FloatArray  #: (H,) with the flat one
     reached: FloatArray  #: (H - 1,) as a part of the whole job
@@ -152,7 +152,7 @@ def _posterior(at: FloatArray, value: FloatArray, weight: FloatArray, prior: Flo
 
 
 class _Fits(NamedTuple):
-    """Of values between 0 and 1."""
+    """Fit of each shape to values scaled to [0, 1]."""
 
     error: FloatArray  #: (H - 1,) mean squared error of each shape
     width: FloatArray  #: (H - 1,) how much of the heights between 0 and 1 fits about as well

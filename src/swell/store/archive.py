@@ -169,12 +169,12 @@ class Archive:
         return None if row is None else self._view(row)
 
     def ids(self, connection: sa.Connection) -> list[str]:
-        """Of all jobs, those too that cannot be read or were pruned."""
+        """Ids of all jobs, those of damaged rows and of pruned jobs included."""
         tables = (schema.jobs, schema.pruned)
         return [job_id for table in tables for job_id in connection.scalars(sa.select(table.c.job_id))]
 
     def damaged_rows(self, connection: sa.Connection) -> list[str]:
-        """As `job a-1`, `story of a-1`."""
+        """Names of the damaged rows, such as `job a-1` and `story of a-1`."""
         rows = connection.execute(sa.select(schema.jobs)).all()
         told = connection.execute(sa.select(schema.stories)).all()
         return [f"job {row.job_id}" for row in rows if self._view(row) is None] + [
@@ -246,7 +246,7 @@ def _is_about_phases(query: JobQuery) -> bool:
 
 
 def _conditions(query: JobQuery) -> list[sa.ColumnElement[bool]]:
-    """Of the table `outcomes`, without place and limit."""
+    """SQL conditions on the table `outcomes` for a query, except its place and limit."""
     columns = schema.outcomes.c
     found: list[sa.ColumnElement[bool]] = []
     if _is_about_phases(query):

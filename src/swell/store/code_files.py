@@ -172,7 +172,10 @@ def _read_patterns(file: Path) -> tuple[str, ...]:
 
 
 def _is_ignored(relative: str, patterns: tuple[str, ...]) -> bool:
-    """By the rules of .gitignore, without `!` and `**`: a pattern with a slash inside starts at the root."""
+    """Whether the rules of .gitignore exclude a path. `!` and `**` are not supported.
+
+    A pattern with a slash inside starts at the root.
+    """
     path = PurePosixPath(relative)
     paths = [path, *path.parents][:-1]
     for pattern in patterns:

@@ -16,7 +16,7 @@ OLDER_POINTS = 400
 
 
 class CurveEnd(NamedTuple):
-    """Of a curve's last point: all that decides how the next one goes on."""
+    """Last point of a curve, as far as it decides how the curve is continued."""
 
     generation: int
     mark: int

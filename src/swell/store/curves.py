@@ -64,7 +64,7 @@ class Piece(NamedTuple):
 
 
 class CurveState(NamedTuple):
-    """Of a metric's pieces, as far as a new one must know."""
+    """State of a metric's pieces, as far as a new piece depends on it."""
 
     seq: int = 0  #: of the last batch in them
     num_pieces: int = 0
@@ -255,7 +255,7 @@ class CurveBook:
             return news
 
     def _recently_told(self, since: int, job_ids: Collection[str]) -> dict[MetricKey, list[CurvePoint]]:
-        """By batches after this one, oldest first."""
+        """Points of these jobs that batches after `since` told, by metric, oldest first."""
         found: dict[MetricKey, list[CurvePoint]] = {}
         late = list(takewhile(lambda batch: batch[0] > since, reversed(self._recent)))
         for _, told in reversed(late):
@@ -266,7 +266,7 @@ class CurveBook:
         return found
 
     def _end_after(self, seq: int, key: MetricKey) -> CurveEnd | None:
-        """Of the curve after this batch. None: it is not known here, or there was no point."""
+        """End of the curve after batch `seq`. None: it is not known here, or the curve had no point."""
         known = [point for of, point in self._waiting.get(key, ()) if of <= seq]
         if known:
             return known[-1].end
@@ -274,14 +274,14 @@ class CurveBook:
         return None if state is None or state.seq > seq else state.end
 
     def forget(self, job_ids: Iterable[str]) -> None:
-        """Of jobs that have ended: what waits of them. To be called before their rows are removed."""
+        """Drop points of ended jobs that have yet to be written. Call it before their rows are removed."""
         gone = set(job_ids)
         with self._changing:
             for key in [key for key in self._waiting if key[0] in gone]:
                 del self._waiting[key]
 
     def damaged_rows(self, connection: sa.Connection) -> list[str]:
-        """As `curve of a-1: loss`."""
+        """Names of the damaged rows, such as `curve of a-1: loss`."""
         rows = connection.execute(sa.select(schema.curves)).all()
         told = connection.execute(sa.select(schema.tallies)).all()
         return [f"curve of {row.job_id}: {row.name}" for row in rows if read_piece(*row) is None] + [
@@ -289,7 +289,7 @@ class CurveBook:
         ]
 
     def _pieces(self, connection: sa.Connection, job_id: str, name: str | None = None) -> list[Piece]:
-        """Of one metric or of all of a job, in order, as far as they can be read."""
+        """Readable pieces of one metric, or of all metrics of a job, in order."""
         table = schema.curves
         chosen = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.name, table.c.number)
         if name is not None:
@@ -299,7 +299,7 @@ class CurveBook:
 
 
 def _state_of(pieces: Sequence[Piece]) -> CurveState:
-    """Of the pieces of one metric."""
+    """State of one metric, from its pieces."""
     if not pieces:
         return CurveState()
     points = [point for piece in pieces for point in piece.points]

@@ -163,11 +163,11 @@ class SqlJournal:
         return self._last_seq
 
     def submission(self, job_id: str) -> JobSubmitted | None:
-        """As the job was submitted, ended or not; None if there is no such job, or no such text of it."""
+        """Return the job's submission, whether it has ended or not; None: there is none, or it is damaged."""
         return self._submission(submissions.c.job_id == job_id)
 
     def submissions(self) -> Iterator[JobSubmitted]:
-        """Of all jobs that were not pruned, without damaged ones."""
+        """Return the submissions of all jobs that were not pruned, without damaged ones."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(submissions)).all()
         return (_decode_submission(row.event) for row in rows if _is_whole(row))
@@ -287,7 +287,7 @@ class SqlJournal:
 
     @property
     def bytes_on_disk(self) -> int:
-        """With the write-ahead log."""
+        """Size of the journal with its write-ahead log."""
         return sqlite.bytes_on_disk(self._path)
 
     def close(self) -> None:

@@ -105,7 +105,7 @@ class Remains:
 
 
 def read_remains(journal: Path) -> Remains:
-    """Of the file and its write-ahead log, as they lie there. Raises OSError."""
+    """Return what can be read of the journal's file and write-ahead log, as they are. Raises OSError."""
     log = sqlite.log_of(journal)
     remains = Remains()
     database = journal.read_bytes() if journal.exists() else b""

@@ -119,7 +119,7 @@ class FittedBelief:
         return None if job is None else job.between
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """From now on the best batches are those of this noise scale."""
+        """Choose the job's batches by this noise scale from now on."""
         if job_id in self._state.jobs:
             job = self._state.jobs[job_id]
             job.learn_noise(noise_scale)

@@ -33,7 +33,7 @@ def crossing_s(workers: IntArray, hosts: IntArray, measured: Crossing) -> FloatA
 
 
 def _nearest(measured: Crossing, num_hosts: int) -> Mapping[int, float]:
-    """Of the largest number of hosts that is no larger, else of the smallest."""
+    """Measured times for the largest number of hosts up to `num_hosts`, else for the smallest number."""
     known = sorted(num for num in measured if measured[num])
     if not known:
         return {}

@@ -1,4 +1,4 @@
-"""By how much estimates of speed were too high: what was measured, and the margin to plan with."""
+"""Errors of speed estimates: by how much they were too high, and the margin to plan with."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Between(msgspec.Struct, kw_only=True):
 
     @property
     def mean(self) -> BetweenSteps:
-        """Of one epoch."""
+        """Mean time between two epochs, with the number of steps of an epoch."""
         steps = max(1, round(self.steps / self.epochs))
         return BetweenSteps(time_s=self.time_s / self.steps * steps, num_steps=steps)
 
@@ -139,7 +139,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return self.curve.between if self.seen_between is None else self.seen_between.mean
 
     def learn_between(self, seen: BetweenSteps) -> None:
-        """Of epochs that have ended in a run."""
+        """Learn the time between epochs from epochs that have ended in a run."""
         if self.seen_between is None:
             self.seen_between = Between()
         self.seen_between.add(seen)
@@ -166,7 +166,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
     @property
     def slowdown_share(self) -> float:
-        """By how much steps take longer than was believed before any report, >= 0, at the worst size."""
+        """Share by which steps take longer than was believed before any report, >= 0, at the worst size."""
         tables = (self.measured, *self.at_batch.values(), *self.crossing.values())
         known = (one.measured_s / one.predicted_s - 1.0 for table in tables for one in table.values())
         return max(0.0, max(known, default=0.0))
@@ -190,7 +190,10 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     def learn(
         self, num_workers: int, global_batch: int, step_s: float, num_steps: float, num_hosts: int = 1
     ) -> Measured | None:
-        """Of steps at this size and batch. Returns what is known there; None: the trial run is believed."""
+        """Learn from steps at this size and batch.
+
+        Returns what is known there; None: the job's trial run is believed instead.
+        """
         is_standing = global_batch == self.curve.standing_batch(num_workers)
         if not is_standing and self.batches is not None:
             return None

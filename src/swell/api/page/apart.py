@@ -42,7 +42,10 @@ def answer(handed: HandedQuestion) -> Answer:
 
 
 def _jobs(question: Question) -> list[FileJob]:
-    """Of the pasted file; a page has no environment of its own. Raises InvalidJob."""
+    """Return the jobs of the pasted file. Raises InvalidJob.
+
+    A variable without a value is refused: a page has no environment of its own to take it from.
+    """
     jobs = load(question.file, question.text) if question.text.strip() else []
     for job in jobs:
         for name, value in job.submission.env.items():

@@ -102,7 +102,7 @@ def _parameter(described: Schema) -> DescribedField:
 
 
 def _fields(schema: Schema) -> Iterator[DescribedField]:
-    """Of a schema that is no object, its type alone."""
+    """Fields of an object schema; of any other schema one field without a name, which has its type."""
     if "properties" not in schema:
         yield DescribedField("", type_parts(schema), "", False, schema.get("description", ""))
     for name, of_field in schema.get("properties", {}).items():
@@ -118,7 +118,7 @@ def _answer(status: str, described: Schema, shared: Schema) -> DescribedAnswer:
 
 
 def _content(described: Schema) -> Schema:
-    """Of the only media type."""
+    """Schema of the only media type that a body can have."""
     (media,) = described["content"].values()
     schema: Schema = media["schema"]
     return schema

@@ -27,7 +27,7 @@ class PageDoor:
 
     @property
     def secret(self) -> str:
-        """Of the sessions."""
+        """Secret of the page's sessions."""
         return self._keys.secret
 
     def open(self, server: ApiServer, has_port: bool) -> None:
@@ -55,7 +55,7 @@ class PageDoor:
             return self._port or 0
 
     def _listen_anywhere(self, server: ApiServer) -> None:
-        """At the port of before, if it is free again."""
+        """Listen on the port of the former daemon if it is free, else on any other."""
         try:
             self._listen(server, self._keys.port or 0)
         except PortTaken:

@@ -23,7 +23,7 @@ class EventReader:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """From any thread."""
+        """Wake the reader; may be called from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._woken.set)
         except RuntimeError:

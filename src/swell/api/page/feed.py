@@ -123,7 +123,7 @@ class PageFeed:
         return self.ring
 
     def follow(self) -> None:
-        """From now on events are made for as long as somebody reads them."""
+        """Start to make events; that goes on for as long as a page reads them."""
         with self._lock:
             if self._thread is None and not self._stopped.is_set():
                 self._thread = threading.Thread(target=self._run, name="swell-page", daemon=True)
@@ -185,7 +185,7 @@ class PageFeed:
         self._is_sequel = True
 
     def _begin(self, found: BoardChanges) -> BoardChanges:
-        """With ended jobs and stories of before a restart, which the archive has."""
+        """Return `found` with ended jobs and stories from before a restart, which only the archive has."""
         ended = self._control.jobs(ENDED)
         views = {view.id: view for view in (*ended, *found.views)}
         latest = sorted(views.values(), key=lambda view: view.finished_s or view.submitted_s)
@@ -196,7 +196,7 @@ class PageFeed:
         return found._replace(views=list(views.values()), stories=in_order)
 
     def _with_archived(self, found: BoardChanges) -> tuple[BoardChanges, list[str]]:
-        """With jobs that were folded before they were looked at; and those that were pruned since."""
+        """Add jobs that were archived before they were looked at; also returns ids of jobs pruned since."""
         if not (found.archived or found.is_all):
             return found, []
         latest = {view.id: view for view in self._control.jobs(ENDED)}

@@ -36,7 +36,7 @@ class FollowedCurves:
         self._num_new: Counter[str] = Counter()
 
     def whole(self, names: Collection[str] = ()) -> list[ShownCurve]:
-        """Of these metrics; none: of all. Raises UnknownJob."""
+        """Return the whole curves of these metrics, or of all if `names` is empty. Raises UnknownJob."""
         found = self._control.metrics(self._job_id, names)
         return [_shown(series, is_whole=True) for series in found.series]
 

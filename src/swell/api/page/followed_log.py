@@ -121,7 +121,7 @@ class _Lines:
         self._unfinished: dict[int, str] = {}
 
     def paths(self) -> list[Path]:
-        """Of the files that grow."""
+        """Paths of the log files that may still grow."""
         kind = TRIAL if self.whose is Whose.TRIAL else WORKER
         numbers = list(self._offsets or ())
         return [log_path(self._folder, kind, number) for number in self._growing(numbers)]

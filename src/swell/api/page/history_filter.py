@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """As people filled it in; empty: any."""
+    """Fields of the form as a user has filled them in; empty: any."""
 
     name: str = ""  #: the beginning of it
     phase: str = ""
@@ -49,7 +49,7 @@ class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> dict[str, str]:
-        """Of an address, those that are filled in."""
+        """Query parameters of an address, for the fields that are filled in."""
         names = HistoryFilter.__struct_fields__
         return {_word(name): value for name in names if (value := getattr(self, name))}
 
@@ -73,14 +73,14 @@ class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filter_of(words: Mapping[str, str]) -> HistoryFilter:
-    """Of the query of an address; unknown words are left out."""
+    """Return the filter that an address's query parameters describe; unknown parameters are left out."""
     names = HistoryFilter.__struct_fields__
     given = {name: words.get(_word(name), "").strip()[:MAX_LENGTH] for name in names}
     return HistoryFilter(**given)
 
 
 def _word(name: str) -> str:
-    """In an address, where words of Python are none."""
+    """Query parameter of a field, whose own name must not be a keyword of Python."""
     return {"cls": "class", "since": "from", "until": "to"}.get(name, name)
 
 

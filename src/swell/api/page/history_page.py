@@ -181,7 +181,7 @@ def _filled(history: JobHistory) -> Sequence[OutcomePeriod]:
 
 
 def _short_name(period: OutcomePeriod, period_s: float) -> str:
-    """On the axis of a chart."""
+    """Label of a period on the axis of a chart."""
     return _name(period, period_s, "%b %d", "%d %H:%M")
 
 

@@ -35,7 +35,7 @@ class Checkpoint:
 
     @property
     def size(self) -> str:
-        """As people read it."""
+        """Size of the checkpoint, with a unit that suits it."""
         return format_bytes(self.num_bytes)
 
 
@@ -54,7 +54,7 @@ class ShownFile:
 
     @property
     def size(self) -> str:
-        """As people read it."""
+        """Size of the file, with a unit that suits it."""
         return format_bytes(self.num_bytes)
 
 
@@ -74,7 +74,7 @@ class CodeList:
 
     @property
     def size(self) -> str:
-        """Of all files, as people read it."""
+        """Size of all files together, with a unit that suits it."""
         return format_bytes(self.num_bytes)
 
 
@@ -112,7 +112,7 @@ def read_code(job_dir: Path, entry: str) -> CodeList | None:
 
 
 def read_code_text(job_dir: Path, path: str) -> str:
-    """Of one file of the job's snapshot, as it was submitted. Raises NotShown."""
+    """Return the text of one file of the job's code snapshot, as submitted. Raises NotShown."""
     tree = _tree(job_dir)
     file = None if tree is None else tree.files.get(path)
     if file is None:

@@ -71,7 +71,10 @@ class JobPage:
         }
 
     def _code(self, request: Request) -> Response:
-        """For those who may change the job: a file that lies beside its script may hold a secret."""
+        """Answer with a file of the job's code, for users who may change the job.
+
+        Others are refused, since a file in the script's folder may hold a secret.
+        """
         job_id, path = request.path_params["job_id"], request.query_params.get("file", "")
         if not caller_of(request.scope).may_change_jobs_of(self._control.job(job_id).tenant):
             return failure(403, f"files of job {job_id!r} are shown to users who may cancel it")

@@ -213,7 +213,7 @@ def _spark(view: JobView, loss: float | None, before: JobRow | None) -> tuple[fl
 
 
 def _changes(view: JobView, now_s: float) -> tuple[tuple[float, int], ...]:
-    """Of the last hour, and the one before, which the hour began with."""
+    """Pairs of time and number of devices: the size when the last hour began, and its changes since."""
     first = 0
     for number, (at_s, _) in enumerate(view.sizes):
         if at_s <= now_s - HISTORY_S:
@@ -243,7 +243,7 @@ def place_in_table(row: JobRow) -> tuple[int, float, str]:
 
 
 def thinned(values: Sequence[float]) -> tuple[float, ...]:
-    """As many of them as a spark line has, evenly spread, and the last."""
+    """Return up to SPARK_LENGTH of the values, evenly spaced, the last one included."""
     every = -(-len(values) // SPARK_LENGTH) or 1
     return tuple(values[::-1][::every][::-1])
 

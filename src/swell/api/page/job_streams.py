@@ -70,7 +70,7 @@ class JobStreams:
 
     # ------------------------------------------------------------ the thread
     def _begin(self) -> None:
-        """With what is heard from now on."""
+        """Start the thread that follows the platform's news from now on."""
         self._turn, self._seq = self._control.news(0).turn, self._control.metric_news(None, ()).seq
         self._thread = self._started()
 
@@ -159,7 +159,7 @@ def _heard(job_id: str, news: BoardNews, metrics: MetricNews) -> JobHeard:
 
 
 def _is_left(channel: JobChannel, now_s: float) -> bool:
-    """For so long that no page comes back to it."""
+    """Whether the channel has had no readers for so long that no page is expected to come back to it."""
     if channel.ring.has_readers:
         channel.left_s = None
     elif channel.left_s is None:

@@ -147,7 +147,7 @@ class _Known:
                 channel.ring.publish({"now_s": now_s, **told})
 
     def _new_lines(self, clock_s: float, shown: Collection[Whose]) -> dict[Whose, LogNews | None]:
-        """Of logs that some page shows; the others are not followed any more."""
+        """New lines of the logs that some page shows; the other logs are no longer followed."""
         self._logs = {whose: log for whose, log in self._logs.items() if whose in shown}
         has_ended = self._view.phase.is_end
         return {whose: log.look(clock_s, has_ended) for whose, log in self._logs.items()}

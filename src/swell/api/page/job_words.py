@@ -154,7 +154,7 @@ def _resize_row(resize: Resize) -> ResizeRow:
 
 # ---------------------------------------------------------------- facts
 def command_line(view: JobView) -> str:
-    """Of the script, quoted for a shell."""
+    """Command line of the job's script, quoted for a shell."""
     return shlex.join((view.entry, *view.args))
 
 
@@ -213,7 +213,7 @@ def _batch(view: JobView) -> str:
 
 
 def _learning(view: JobView) -> str:
-    """By which number it is told how much a job still learns, where that matters or was asked for."""
+    """Which metric shows how much a job still learns; empty unless that matters or was asked for."""
     if view.share is None and view.metric == LOSS:
         return ""
     return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}"

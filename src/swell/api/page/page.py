@@ -102,7 +102,7 @@ class Page:
         return answer(self.feed.more_jobs(int(first)))
 
     async def _events(self, request: Request) -> Any:
-        """Of the platform as a whole, or of one job with one of its logs."""
+        """Answer with the event stream of the whole platform, or of one job with one of its logs."""
         wanted = request.query_params
         if "job" not in wanted:
             return EventStream(self.feed.join, last_id_of(request))

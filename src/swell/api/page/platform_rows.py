@@ -77,7 +77,7 @@ BLANK_TENANT = TenantRow(tenant="", kind="", num_held=0, most=0)
 
 
 def tenant_rows(tenants: Mapping[tuple[str, str], TenantDevices]) -> tuple[TenantRow, ...]:
-    """Of each tenant that has a quota, and of each kind of device."""
+    """Rows of the tenants that have a quota, one for each kind of device."""
     is_one_kind = len({kind for _, kind in tenants}) == 1
     return tuple(
         TenantRow(

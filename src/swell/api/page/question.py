@@ -44,7 +44,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def file(self) -> Path:
-        """As errors name it."""
+        """Path of the job file that errors name."""
         return Path(self.folder or "/") / (Path(self.file_name).name or "job.yaml")
 
 

@@ -58,7 +58,7 @@ def lack(environ: Mapping[str, str]) -> str:
 
 
 def note(environ: Mapping[str, str]) -> str:
-    """For the operator: what is lacking, or is not done although traces are sent; empty: nothing."""
+    """Note for the operator: why no traces are sent, or which exporters are ignored; empty: nothing."""
     others = [name for name in _exporters(environ) if name != EXPORTER]
     if not is_asked_for(environ) or lack(environ) or not others:
         return lack(environ)

@@ -125,7 +125,10 @@ class JobTrace:
         return []
 
     def _kind_of(self, change: OpenSpan) -> str:
-        """As things stand when it is decided; what overtakes it does not tell."""
+        """Kind of a change, as far as it is known when the change is decided.
+
+        A story that ends the change early does not tell its kind.
+        """
         if self._resize(change) is not None:
             return RESIZE
         return SUSPEND if self._view.phase is Phase.STOPPING else BATCH

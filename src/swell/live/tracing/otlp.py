@@ -86,7 +86,7 @@ class OtelSink:
 
 
 def open_sink() -> OtelSink:
-    """As the standard environment variables say. Raises ValueError if one of them has no sense."""
+    """Open the sink that the standard environment variables describe. Raises ValueError if one is invalid."""
     loggers = logging.getLogger("opentelemetry")
     loggers.propagate, loggers.handlers = False, [_Heard()]
     if fault := choice.fault(os.environ):

@@ -35,7 +35,7 @@ class SpanSink(Protocol):
 
 
 def trace_id_of(key: str) -> int:
-    """Of a job by its id: the first 16 bytes of SHA-256. A later daemon goes on in the same trace."""
+    """Trace id of a job, from its id: the first 16 bytes of SHA-256. Later daemons continue the trace."""
     return int.from_bytes(sha256(key.encode()).digest()[:16])
 
 

@@ -77,7 +77,7 @@ class Tracer:
 
 
 def _spans_of(turn: Turn) -> Iterator[FinishedSpan]:
-    """From the latest event of its batch on."""
+    """Spans of a turn, its commit and its decision; the turn begins at the latest event of its batch."""
     key, begin_s, took = f"turn {turn.seq} {turn.news.now_s!r}", turn.news.now_s, turn.took
     decided_s = took.journal_s + took.decision_s
     events = sorted({type(event).__name__ for event in turn.batch})

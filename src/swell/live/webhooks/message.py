@@ -58,7 +58,7 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def message_id(job_id: str, key: str, url: str) -> str:
-    """Of what `key` names of this job, for this address."""
+    """Id of the message that tells this address the job's news `key`; the same after a restart."""
     return "msg_" + sha256("\n".join((job_id, key, url)).encode()).hexdigest()[:32]
 
 

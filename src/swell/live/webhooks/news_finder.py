@@ -53,11 +53,11 @@ class NewsFinder:
         self._looked_s: float | None = None
 
     def go_on(self, progress: WebhookProgress) -> None:
-        """From where an earlier daemon was."""
+        """Continue from what an earlier daemon has told already."""
         self._told = {job_id: set(keys) for job_id, keys in progress.told.items()}
 
     def progress(self, seq: int) -> WebhookProgress:
-        """To be kept, as it stands after this batch."""
+        """Return what has been told up to this batch, to be kept for a later daemon."""
         return WebhookProgress(
             seq=seq, told={job_id: tuple(sorted(keys)) for job_id, keys in self._told.items()}
         )

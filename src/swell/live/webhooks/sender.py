@@ -230,7 +230,7 @@ class Sender:
         self._note(message, f"given up: {why}", self._wall_s())
 
     def _note_delay(self, message: WebhookMessage) -> None:
-        """Of a delivery, unless it was taken at once."""
+        """Note why a message was delivered late, if it was not taken at the first try."""
         causes = ["a restart of the platform"] if message.id in self._left else []
         if num := self._failures[message.id]:
             causes.append(f"{num} failed {'try' if num == 1 else 'tries'} ({self._faults[message.id]})")
@@ -244,7 +244,7 @@ class Sender:
 
 
 def _new_client() -> httpx.AsyncClient:
-    """With proxies and certificates of the environment, or without these if one of them cannot be used."""
+    """Return a client that uses the environment's proxies and certificates, or neither if one is invalid."""
     import httpx
 
     try:

@@ -74,7 +74,7 @@ class ElasticFlowAccount:
         return wording.keeps_promise(has, self._workers(row, self.shares.floor), until_s, self._saved_s(row))
 
     def _workers(self, row: int, level: IntArray) -> int:
-        """At the job's entry of `level` (J,)."""
+        """Number of workers of the job at its entry of `level` (J,)."""
         return int(self.levels.workers[row, level[row] - 1]) if level[row] > 0 else 0
 
     def _saved_s(self, row: int) -> float:

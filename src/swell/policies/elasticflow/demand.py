@@ -51,7 +51,7 @@ class RecentDemand:
 
     @property
     def memory(self) -> Memory:
-        """For the next snapshot."""
+        """What the policy remembers of newcomers for the next snapshot."""
         return {"submitted_s": self.submitted_s, "device_s": self.device_s, "window_s": self.window_s}
 
     def within_s(self, until_s: float) -> float:

@@ -107,12 +107,12 @@ def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class ManyJobs:
-    """As many deadlines as possible, where newcomers ask for more than there is: none for large jobs.
+    """Promise as many deadlines as possible: while the cluster is crowded, large jobs are refused.
 
-    The size above which a job is refused is that up to which the latest newcomers would have filled the
-    cluster. So it falls as the cluster gets more crowded, as thresholds of online knapsack algorithms do;
-    what sizes there are is learnt from those that came. Where all would have fitted, none is too large; nor
-    is one that needs little of what is free until its deadline.
+    The largest size that is admitted is that up to which the latest newcomers would have filled the cluster.
+    It falls as the cluster gets more crowded, as thresholds of online knapsack algorithms do. If all of them
+    would have fitted, any size is admitted. A job that needs little of what is free until its deadline is
+    never refused.
     """
 
     crowded_share: (

@@ -47,7 +47,7 @@ class WrittenPlans:
         return [self.ids[row] for row in self.rows.tolist()]
 
     def plain(self) -> dict[str, Any]:
-        """As plain values; the segments of all plans one after the other."""
+        """Return the plans as plain values; the segments of all plans follow each other in one list."""
         is_segment = _is_segment(self.segments)
         return {
             "jobs": self.jobs,

@@ -98,7 +98,7 @@ class Descent:
 
 
 def _sum(values: FloatArray) -> float:
-    """From left to right: that of a library may depend on the machine."""
+    """Sum from left to right; the order of additions in a library's sum may depend on the machine."""
     total = 0.0
     for value in values.tolist():
         total += value

@@ -55,7 +55,7 @@ class _Among(NamedTuple):
 
 
 def _best_among(of: Pricing, prices: FloatArray, num_devices: int, loss: float, max_nodes: int) -> _Among:
-    """Of plans that each lose at most `loss` at `prices`."""
+    """Find the best answer among plans that each lose at most `loss` at `prices`."""
     # Imported when it is first asked: it takes a third of a second, and most platforms never ask.
     from scipy import sparse
     from scipy.optimize import Bounds, LinearConstraint, milp

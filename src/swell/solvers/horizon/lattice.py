@@ -24,7 +24,7 @@ class Lattice(NamedTuple):
 
 @lru_cache(maxsize=32)
 def lattice(most_levels: int, num_steps: int) -> Lattice:
-    """For takers with 1 to `most_levels` levels: layers 0 to `num_steps` - 1."""
+    """Lattice of states for takers with 1 to `most_levels` levels, in layers 0 to `num_steps` - 1."""
     begins = np.zeros((most_levels + 1, num_steps + 1), dtype=np.int64)
     rows: list[list[int]] = []
     for num_levels in range(1, most_levels + 1):

@@ -39,7 +39,7 @@ class Pricing(NamedTuple):
 
     @property
     def num_looks(self) -> int:
-        """At most so many are taken at one set of prices, if first steps are alike."""
+        """Upper limit on (state, level) pairs evaluated for one set of prices, if first steps are alike."""
         counts = self.begins[:, -1] - self.begins[:, 0]
         return int((counts[self.num] * self.num).sum())
 

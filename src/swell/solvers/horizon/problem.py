@@ -45,7 +45,7 @@ class BestPlans(NamedTuple):
 
     @property
     def gap_share(self) -> float:
-        """By how much the optimum may be better, as a share."""
+        """Share by which the optimum may be better than this answer."""
         return self.bound / self.value - 1.0 if self.value > 0.0 else float(self.bound > 0.0)
 
 
@@ -69,7 +69,7 @@ class LevelPlans(NamedTuple):
     is_proven: bool
 
     def told(self, table: LevelTable) -> BestPlans:
-        """In options."""
+        """The same plans, with the options of the table instead of its levels."""
         option = np.take_along_axis(table.option, self.level, axis=1)
         return BestPlans(option, self.value, self.bound, self.is_proven)
 

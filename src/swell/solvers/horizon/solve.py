@@ -71,7 +71,7 @@ def best_plans(
 
 
 def _is_stuck(gaps: list[float]) -> bool:
-    """Of the gaps after each answer so far."""
+    """Whether the gap has hardly shrunk in the latest answers. `gaps`: after each answer so far."""
     if len(gaps) <= ANSWERS_TO_SHRINK:
         return False
     return gaps[-1] > (1.0 - LEAST_SHRINKAGE) * gaps[-1 - ANSWERS_TO_SHRINK]

@@ -146,7 +146,7 @@ def _end_of_group(groups: GroupedSegments, in_order: IntArray, first: int) -> in
 
 @part
 def _is_room_for(profile: FreeSegments, groups: GroupedSegments, row: int) -> bool:
-    """For one more taker, in what is free and in what is free for its group."""
+    """Whether there is room for one more taker, in the free capacity and in that of its group."""
     number = _group_of(groups, row)
     if number < 0:
         return has_room(profile, TAKE_ROOM)

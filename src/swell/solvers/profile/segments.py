@@ -31,7 +31,7 @@ class FreeSegments(NamedTuple):
 
 @part
 def has_room(profile: FreeSegments, num_more: int) -> bool:
-    """For so many blocks more."""
+    """Whether there is room for `num_more` blocks more."""
     return profile.num_blocks[0] + num_more <= len(profile.order)  # type: ignore[no-any-return]
 
 
@@ -144,7 +144,7 @@ def end_of(profile: FreeSegments, position: int, segment: int) -> float:
 
 @part
 def _go_on(profile: FreeSegments, place: IntArray) -> None:
-    """To the next segment."""
+    """Move a place (block's position, segment) to the next segment."""
     if place[1] + 1 < profile.used[profile.order[place[0]]]:
         place[1] += 1
     else:
