@@ -66,7 +66,10 @@ def suited(kernel: Kernel, num_rows: int) -> Kernel:
 
 
 def compile_always() -> None:
-    """From now on few rows are worth it too: for a program that is about to make very many calls."""
+    """Use and compile machine code for few rows too, from now on.
+
+    This is for a program that is about to make very many calls.
+    """
     global _least_rows, _least_compiled
     _least_rows = _least_compiled = 0
 
@@ -179,7 +182,10 @@ def linked_with(
 
 @cache
 def _digest(kernel: FunctionType) -> int:
-    """Of its file, and of what it has of others: parts, numbers, and the columns of named tuples."""
+    """Checksum of a loop's source file, and of what it takes from other files.
+
+    That is parts, numbers, and the columns of named tuples.
+    """
     told: list[object] = [_crc(kernel.__code__.co_filename)]
     for name in sorted({*kernel.__code__.co_names, *map(str, kernel.__annotations__.values())}):
         value = kernel.__globals__.get(name)

@@ -263,7 +263,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return {field.name: getattr(self, field.name) for field in fields(kind)}
 
     def parameters_of(self, policy: str) -> dict[str, float]:
-        """By name."""
+        """Return the parameters of a policy, by name."""
         prefix = f"{policy}."
         return {
             name.removeprefix(prefix): value
@@ -302,7 +302,7 @@ def parse_setting(text: str) -> tuple[str, Number]:
 
 
 def make_settings(values: Mapping[str, Number]) -> Settings:
-    """By default as far as not given. Raises InvalidSetting."""
+    """Make settings from these values, by default as far as not given. Raises InvalidSetting."""
     for name, value in values.items():
         if not _is_parameter(name):
             _check_name(name)

@@ -17,7 +17,10 @@ MOST = 1 << 53
 
 
 class Tally(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """At least one value. Steps never go back within one: what was done again replaces what it repeats."""
+    """Summary of at least one value of one name.
+
+    Steps never go back within it: what was done again replaces what it repeats.
+    """
 
     first_step: int  #: after which the first of the values was reported
     last_step: int
@@ -82,7 +85,7 @@ class Tally(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def tally_of(
     values: Iterable[tuple[int, float]], num_workers: int, reduction: Reduction = "rank0"
 ) -> Tally | None:
-    """Of (step, value) pairs, oldest first; None if there are none."""
+    """Summarise (step, value) pairs, oldest first; None if there are none."""
     whole: Tally | None = None
     run: list[tuple[int, float]] = []
     for pair in values:
@@ -93,7 +96,7 @@ def tally_of(
 
 
 def _of_run(run: list[tuple[int, float]], num_workers: int, reduction: Reduction) -> Tally:
-    """Of pairs whose steps do not go back."""
+    """Summarise pairs whose steps do not go back."""
     finite = [value for _, value in run if math.isfinite(value)]
     begin, end, num_odd = run[0][0], run[-1][0], len(run) - len(finite)
     if not finite:
@@ -116,7 +119,7 @@ def _after(earlier: Tally | None, later: Tally) -> Tally:
 
 
 def _joined(earlier: Tally, later: Tally) -> Tally:
-    """Of tallies whose steps follow each other."""
+    """Join two tallies whose steps follow each other."""
     count = earlier.count + later.count
     finite = [one for one in (earlier, later) if one.count]
     least = min((one.min for one in finite if one.min is not None), default=None)

@@ -14,7 +14,7 @@ from swell.model.view import JobView
 
 
 def final_loss(view: JobView) -> float | None:
-    """On held-out data where the script reports it, else of the last training steps."""
+    """Loss on held-out data where the script reports it, else of the last training steps."""
     return view.metrics.get("held_out_loss", view.loss)
 
 
@@ -84,7 +84,10 @@ def _job_json(view: JobView) -> dict[str, Any]:
 
 
 def table(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> Table:
-    """For people. Times are seconds after the job's own submission; beside what was learned, its bar."""
+    """Make the table of jobs for people. Times are seconds after the job's own submission.
+
+    What a job has learned is shown with the bar that it had to reach.
+    """
     made = Table(title="What was promised and what came of it", title_justify="left", box=SIMPLE_HEAD)
     for heading in ("job", "class"):
         made.add_column(heading, no_wrap=True)

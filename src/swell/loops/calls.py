@@ -80,7 +80,7 @@ class _Crowd:
         self._num_jobs = 0
 
     def limit(self) -> None:
-        """From the next turn on tenants have quotas."""
+        """Give tenants quotas from the next turn on."""
         self._events.append(QuotasSet(at_s=0.0, quotas=QUOTAS))
 
     def turn(self, at_s: float) -> None:

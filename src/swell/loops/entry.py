@@ -20,7 +20,7 @@ class CannotBuild(Exception):
 
 @dataclass(slots=True)
 class LoopEntry:
-    """Of one loop: the types of its arguments and results, and Python source that takes a buffer apart."""
+    """Types of a loop's arguments and results, and Python source that takes a buffer of arguments apart."""
 
     arguments: str = ""  #: as `shim.c` reads them
     returns: str = ""
@@ -30,7 +30,7 @@ class LoopEntry:
 
 
 def entry_of(kernel: Callable[..., Any], arguments: Sequence[object]) -> LoopEntry:
-    """For calls with arguments of the same types.
+    """Make the entry of a loop for calls with arguments of the same types.
 
     Raises:
         CannotBuild: an array is not contiguous or has another type of numbers, or the result is no number.
@@ -72,7 +72,7 @@ def _take(entry: LoopEntry, value: object, annotation: str) -> str:
 
 
 def _kind(value: object) -> str:
-    """Of a number in a tuple."""
+    """Return the kind of a number in a tuple: bool, int or float. Raises CannotBuild for anything else."""
     for kind, types in (("bool", (bool, np.bool_)), ("int", (int, np.integer)), ("float", (float,))):
         if isinstance(value, types):
             return kind

@@ -72,7 +72,11 @@ def _translate(entries: Mapping[Callable[..., Any], LoopEntry]) -> bytes:
 
 
 def _ahead_of_time() -> Any:
-    """From now on numba in this process makes code for any processor, which it does not run."""
+    """Make numba in this process translate for any processor from now on; what it makes is not run.
+
+    Returns:
+        The context with which it translates.
+    """
     context = cpu_target.target_context.with_aot_codegen("swell_loops")
     context.codegen()._library_class = _Unoptimized
     context.get_executable = _no_executable
@@ -81,7 +85,10 @@ def _ahead_of_time() -> Any:
 
 
 class _Unoptimized(codegen.AOTCodeLibrary):  # type: ignore[misc]
-    """Of one function. All are optimized once, together, instead of each again within each that calls it."""
+    """The library of one function, not optimized on its own.
+
+    All are optimized once, together, instead of each again within each that calls it.
+    """
 
     def _optimize_final_module(self) -> None:
         return

@@ -81,7 +81,11 @@ class FirstProcess:
             pass
 
     def kill(self) -> None:
-        """With all processes of its namespace; the kernel lets it end after the last of them."""
+        """Kill the process and all others of its namespace. It ends after the last of them.
+
+        Raises:
+            TimeoutError: it has not ended within `WITHIN_S`.
+        """
         self.signal(signal.SIGKILL)
         end = select.poll()  # select(2) takes no descriptor above 1023
         end.register(self._descriptor, select.POLLIN)

@@ -143,7 +143,7 @@ class NamespacedMachine:
 
     @property
     def pid(self) -> int:
-        """Of its process 1, as it is called here."""
+        """Process id of the machine's process 1, in the PID namespace of this process."""
         return self._running.pid
 
     @property
@@ -154,7 +154,7 @@ class NamespacedMachine:
 
     @property
     def ahead_s(self) -> float:
-        """By which its monotonic clock is ahead of that of this process."""
+        """Seconds by which the machine's monotonic clock is ahead of that of this process."""
         return float(_UP_LONGER_S * (self._index + 1)) if _time() else 0.0
 
     # ------------------------------------------------------------ commands
@@ -198,7 +198,7 @@ class NamespacedMachine:
         return Path(f"/proc/{self.pid}/root") / path.lstrip("/")
 
     def pids(self) -> list[int]:
-        """Of all its processes, as they are called here."""
+        """Process ids of all processes of the machine, in the PID namespace of this process."""
         namespace = Path(f"/proc/{self.pid}/ns/pid").stat().st_ino
         return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _is_in(pid, namespace)]
 
@@ -306,7 +306,7 @@ def _card_of(index: int) -> str:
 
 
 def _hosts() -> str:
-    """As /etc/hosts has them: all machines that there may be."""
+    """Return the content of /etc/hosts, with all machines that there may be."""
     named = [f"{_address_of(index)} {_name_of(index)}" for index in range(MOST_MACHINES)]
     return "\n".join(["127.0.0.1 localhost", *named, ""])
 
@@ -348,8 +348,10 @@ def _is_in(pid: int, namespace: int) -> bool:
 
 
 def _is_stopped(pid: int) -> bool:
-    """With all its threads, or it has ended. One that waits in the kernel (D) stops before it leaves it, as
-    does the parent in vfork of a child that has stopped.
+    """Whether a process is stopped with all its threads, or has ended.
+
+    A thread that waits in the kernel (D) counts as stopped: it stops before it leaves the kernel, as does the
+    parent in vfork of a child that has stopped.
     """
     try:
         states = [

@@ -55,7 +55,10 @@ def diverse(
 
 
 def mean_hours(found: Replayed) -> Mapping[str, float | None]:
-    """By the model's name in print: mean time of trainers that ended, from when they shared the nodes."""
+    """Mean run time in hours of the trainers that ended, by the model's name in print.
+
+    A trainer's time counts from when it shared the nodes. None where no trainer of a model ended.
+    """
     hours: dict[str, list[float]] = {label: [] for label in MODELS.values()}
     for ended in found.ended:
         hours[MODELS[ended.model]].append(ended.runtime_s / HOUR_S)
@@ -220,7 +223,7 @@ def _figure_14(context: Context) -> Parts:
 
 
 def _fall(values: Sequence[float]) -> float:
-    """In %, from the first to the last."""
+    """Fall from the first value to the last, in %."""
     return 100.0 * (1.0 - values[-1] / values[0]) if values[0] else 0.0
 
 

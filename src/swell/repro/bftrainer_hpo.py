@@ -328,7 +328,11 @@ def _figure_10(context: Context) -> Parts:
 
 
 def _speed_ups(ours: Replayed, theirs: Replayed) -> tuple[float, float, float]:
-    """In % of the times between two changes of the pool: twice as many images, five times, fewer."""
+    """Compare the net images of two replays between changes of the pool.
+
+    Returns:
+        The % of them in which `ours` makes at least twice as many, at least five times as many, and fewer.
+    """
     edges_s = np.intersect1d(ours.at_s, theirs.at_s)
     made, others = (by_window(one.made, one, edges_s) for one in (ours, theirs))
     lost, others_lost = (at_begin(one.rescale_lost, one, edges_s) for one in (ours, theirs))

@@ -69,12 +69,12 @@ class ReplayOutcome:
 
 
 def outcomes(context: Context, setting: Setting) -> ReplayOutcome:
-    """Of a setting; the same one is replayed once."""
+    """Replay a setting and return what came of it; the same setting is replayed once."""
     return _outcomes(context.data, context.seed, setting)
 
 
 def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> list[ReplayOutcome]:
-    """Of many, which takes a while."""
+    """Replay many settings, which takes a while, and return what came of each."""
     wanted = list(settings)
     found = []
     with context.watch(label, len(wanted)) as advance:

@@ -26,7 +26,7 @@ PRELOAD = "sklearn.datasets"
 
 
 def options_of(contender: Contender) -> list[str]:
-    """Of `swell up`."""
+    """Return the command-line options of `swell up` for a contender."""
     chosen = ["--devices", f"cpu:{NUM_SLOTS}", "--cores", f"{CORES:g}", "--preload", PRELOAD]
     chosen += ["--policy", contender.policy, "--cpu-shares", contender.limits]
     for name, value in contender.parameters:
@@ -47,7 +47,10 @@ class ColocatedExperiment:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        """On real processes, or of runs that were played before. Raises InvalidInput, OSError."""
+        """Run the schedules on real processes, or read runs that were played before, and evaluate them.
+
+        Raises InvalidInput, OSError.
+        """
         if context.played is not None:
             return self.findings(self._read(context.played))
         if context.platforms is None:
@@ -85,7 +88,7 @@ class ColocatedExperiment:
         return f"{self.name}-runs.json"
 
     def findings(self, runs: Sequence[ColocatedRun]) -> Findings:
-        """Of runs that were played, beside their simulated twins. Raises InvalidInput if a job failed."""
+        """Evaluate played runs and their simulated twins. Raises InvalidInput if a job failed."""
         known = [run for run in runs if is_known(run)]
         if not known:
             return findings_of(self, runs)

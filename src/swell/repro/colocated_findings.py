@@ -77,7 +77,7 @@ def findings_of(
 
 
 def _by_label(experiment: Contest, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
-    """By policy, one for each repetition. Runs of a repetition are of one schedule."""
+    """Measures by policy, one for each repetition. The runs of a repetition are of one schedule."""
     measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
     for repetition in sorted({run.repetition for run in runs}):
         group = [run for run in runs if run.repetition == repetition]
@@ -269,7 +269,10 @@ def _usage_chart(experiment: Contest, runs: Sequence[ColocatedRun]) -> Chart:
 def _cores(
     record: ColocatedJobRecord, grid: np.ndarray[tuple[int], np.dtype[np.float64]]
 ) -> tuple[float | None, ...]:
-    """Of a job over the half seconds around each moment; None before it was submitted and after its end."""
+    """Cores that a job used in the half seconds around each time of the grid.
+
+    None before it was submitted and after its end.
+    """
     known = [(sample.at_s, sample.cpu_s) for sample in record.samples if sample.cpu_s is not None]
     if not known:
         return tuple(None for _ in grid)

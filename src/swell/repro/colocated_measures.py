@@ -39,12 +39,15 @@ class JobLearning:
 
 
 def losses_of(runs: Iterable[ColocatedRun], name: str) -> dict[int, float]:
-    """Of this job by its steps, from all its runs: they make the same steps from the same seed."""
+    """Return the losses of the job with this name by step, from all its runs.
+
+    Runs make the same steps from the same seed.
+    """
     return {sample.steps: sample.loss for record in _named(runs, name) for sample in record.samples}
 
 
 def learning_of(losses: Mapping[int, float]) -> JobLearning:
-    """Of one job, from its losses by steps."""
+    """Make the learning curve of one job from its losses by step."""
     steps = np.array(sorted(losses), dtype=np.float64)
     return JobLearning(steps, _smoothed(np.array([losses[int(at)] for at in steps])))
 
@@ -67,7 +70,7 @@ def time_of_steps(record: ColocatedJobRecord, steps: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class RunMeasures:
-    """Of one run. Seconds; by name of job where there is one for each."""
+    """Times of one run in seconds, by name of job where each has its own, and the daemon's CPU use."""
 
     completion_s: Mapping[str, float]
     usable_s: Mapping[str, float]  #: from the submission until the model was usable
@@ -88,7 +91,7 @@ class RunMeasures:
 
 
 def measures_of(runs: Sequence[ColocatedRun]) -> list[RunMeasures]:
-    """Of runs of one schedule. Raises InvalidInput if a job of them did not succeed, or told no loss."""
+    """Measure runs of one schedule. Raises InvalidInput if a job of them did not succeed, or told no loss."""
     for run in runs:
         for record in run.jobs:
             if record.completion_s is None or not record.samples:
@@ -121,6 +124,6 @@ def _not_succeeded(run: ColocatedRun, record: ColocatedJobRecord) -> InvalidInpu
 
 
 def are_losses_equal(runs: Sequence[ColocatedRun]) -> dict[str, bool]:
-    """By name of job, whether it ended with the very same loss in all these runs."""
+    """Whether each job, by its name, ended with the very same loss in all these runs."""
     names = [record.job.name for record in runs[0].jobs]
     return {name: len({record.final_loss for record in _named(runs, name)}) == 1 for name in names}

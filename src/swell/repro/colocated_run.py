@@ -69,7 +69,7 @@ class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def makespan_s(self) -> float:
-        """From the first submission to the last end."""
+        """Seconds from the first submission to the last end."""
         return max(job.finished_s or 0.0 for job in self.jobs)
 
 

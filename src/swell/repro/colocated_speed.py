@@ -25,7 +25,7 @@ JobKey = tuple[int, str, str]
 
 
 class StepCosts(NamedTuple):
-    """Of the jobs of some runs."""
+    """CPU costs of steps, estimated from runs of jobs that share cores."""
 
     interference_share: float  #: as in `slowdown`
     alone_cpu_s: Mapping[JobKey, float]  #: of a step without neighbours
@@ -81,7 +81,7 @@ def _pieces(run: ColocatedRun) -> list[_Piece]:
 
 
 def _pieces_of(key: JobKey, told: Sequence[ToldUsage], row: int) -> Iterator[_Piece]:
-    """Of the job in this row, from its first report to its last."""
+    """Yield the pieces of the job in this row, from its first report to its last."""
     first_s, last_s = told[row].at_s[0], told[row].at_s[-1]
     edges_s = np.linspace(first_s, last_s, max(round((last_s - first_s) / PIECE_S), 1) + 1)
     steps = np.diff(np.interp(edges_s, told[row].at_s, told[row].steps))

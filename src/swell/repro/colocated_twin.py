@@ -39,12 +39,12 @@ class Twin(NamedTuple):
 
     @property
     def error_share(self) -> float:
-        """Of the live time, > 0 where the simulated one is longer."""
+        """Error of the simulated time as a share of the live one; > 0 where the simulated one is longer."""
         return self.simulated_s / self.live_s - 1.0
 
 
 def mean_errors(twins: Sequence[Twin]) -> list[float]:
-    """Of each run: see `error_together`."""
+    """Error of the mean completion time of each run; see `error_together`."""
     runs: dict[tuple[str, int], list[Twin]] = {}
     for twin in twins:
         runs.setdefault((twin.label, twin.repetition), []).append(twin)
@@ -81,7 +81,7 @@ def twins_of(runs: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, c
 
 
 def _completions(contender: Contender, world: Scenario) -> Mapping[str, float | None]:
-    """By name of job."""
+    """Simulate a contender and return the completion time of each job in seconds, by its name."""
     settings = make_settings({f"{contender.policy}.{name}": value for name, value in contender.parameters})
     sharing = msgspec.structs.replace(world.sharing, cpu_shares=ShareMode(contender.limits))
     scenario = replace(world, sharing=sharing)
@@ -92,7 +92,7 @@ def _completions(contender: Contender, world: Scenario) -> Mapping[str, float | 
 def _world(
     run: ColocatedRun, group: Sequence[ColocatedRun], costs: StepCosts, num_devices: int, cores: float
 ) -> Scenario:
-    """Of a run in a repetition whose runs are `group`."""
+    """Make the scenario that simulates a run of a repetition whose runs are `group`."""
     return Scenario(
         nodes=cluster(1, num_devices, KIND, min(cores, _used_cores(run))),
         jobs=[
@@ -149,11 +149,11 @@ def _used_cores(run: ColocatedRun) -> float:
 
 
 def _cpu_s(record: ColocatedJobRecord) -> float:
-    """Of all its steps, at what they cost from the first report to the last."""
+    """CPU seconds of all steps of a job, at what they cost from its first report to its last."""
     told = told_usage(record)
     return float(record.job.steps * np.ptp(told.cpu_s) / np.ptp(told.steps))
 
 
 def _mean_start_s(records: Sequence[ColocatedJobRecord]) -> float:
-    """From the submission to the first report."""
+    """Mean seconds from the submission of a job to its first report."""
     return float(np.mean([record.samples[0].at_s - record.submitted_s for record in records]))

@@ -71,7 +71,11 @@ def _lines(
 
 
 def _satisfaction(*figures: float) -> dict[str, dict[str, float]]:
-    """Of the paper's six in its order: EDF, Gandiva, Tiresias, Themis, Chronus, ElasticFlow."""
+    """Printed deadline satisfaction of six policies, by measure and policy.
+
+    Args:
+        figures: of EDF, Gandiva, Tiresias, Themis, Chronus, ElasticFlow.
+    """
     return {SATISFACTION.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
 
 

@@ -65,7 +65,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one experiment. The same input, options and version find the same."""
+    """The findings of one experiment. The same input, options and version find the same."""
 
     name: str
     title: str

@@ -47,7 +47,7 @@ class ColocatedJob:
     steps: int
 
     def fields(self) -> dict[str, Any]:
-        """As `Client.submit` takes them."""
+        """Return the fields of the job, as `Client.submit` takes them."""
         model = MODELS[self.model]
         return {
             "name": self.name,

@@ -20,7 +20,7 @@ class Interval(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval:
-        """At least one value."""
+        """Return the mean of at least one value, and how far it may be off."""
         mean, num = float(np.mean(values)), len(values)
         if num < 2:
             return cls(mean, 0.0)

@@ -21,24 +21,27 @@ class JobTwin:
 
     @property
     def live_s(self) -> float | None:
-        """From submission to end; None for a job that did not succeed."""
+        """Seconds from submission to end in the live run; None for a job that did not succeed."""
         return completion_s(self.live.view)
 
     @property
     def simulated_s(self) -> float | None:
-        """From submission to end; None for a job that did not succeed."""
+        """Seconds from submission to end in the simulation; None for a job that did not succeed."""
         return completion_s(self.simulated)
 
     @property
     def error_share(self) -> float | None:
-        """Of the live time, > 0 where the simulated one is longer."""
+        """Error of the simulated time as a share of the live one; > 0 where the simulated one is longer.
+
+        None for a job that did not succeed in both.
+        """
         if self.live_s is None or self.simulated_s is None:
             return None
         return self.simulated_s / self.live_s - 1.0
 
 
 def completion_s(view: JobView) -> float | None:
-    """From submission to end; None for a job that did not succeed."""
+    """Seconds from submission to end; None for a job that did not succeed."""
     if view.phase is not Phase.SUCCEEDED or view.finished_s is None:
         return None
     return view.finished_s - view.submitted_s

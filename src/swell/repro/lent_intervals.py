@@ -40,7 +40,7 @@ class Window:
 
 
 def compressed(pool: Pool, window: Window) -> tuple[LentInterval, ...]:
-    """Of the nodes of the log that fit the window, those that are lent for longest.
+    """Return the intervals, compressed in time, of the log's nodes that fit the window and are lent longest.
 
     A node fits that comes or goes at least `least_changes` times, and never too soon for a process to follow.
     Nodes often come and go together, in blocks; of a block only the first node is taken, by its name.
@@ -57,7 +57,10 @@ def compressed(pool: Pool, window: Window) -> tuple[LentInterval, ...]:
 
 
 def drawn(window: Window, seed: int) -> tuple[LentInterval, ...]:
-    """Of nodes that were made up: idle and busy times are exponential, in the mean a third of the window."""
+    """Draw the intervals of made-up nodes.
+
+    Idle and busy times are exponential, in the mean a third of the window.
+    """
     chance, mean_s = random.Random(seed), window.played_s / 3.0
     intervals: list[LentInterval] = []
     for number in range(window.num_nodes):

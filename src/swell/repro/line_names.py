@@ -54,7 +54,7 @@ def name_ends(axes: Axes, chart: Chart, panel: Panel) -> None:
 
 
 def _together(names: Sequence[str]) -> str:
-    """In one line, or one each."""
+    """Join the names of lines that end at one height: in one line if they fit, else a line each."""
     whole = " = ".join(names)
     return whole if len(whole) <= MOST_LETTERS else " =\n".join(names)
 

@@ -42,7 +42,7 @@ class PlannedJob:
     global_batch: int = 64
 
     def fields(self, now_s: float) -> dict[str, Any]:
-        """As `Client.submit` takes them."""
+        """Return the fields of the job, as `Client.submit` takes them."""
         given: dict[str, Any] = {
             "name": self.name,
             "script": str(SCRIPTS / self.script),
@@ -168,7 +168,7 @@ def begin(client: Client) -> Beginning:
 
 
 def nodes_of(cluster: ClusterView) -> tuple[Node, ...]:
-    """As the scheduler knows them."""
+    """Return the nodes of a cluster, as the scheduler knows them."""
     return tuple(
         Node(
             name=node.name,
@@ -189,7 +189,7 @@ def record(
     trials: Sequence[JobView],
     jobs: Sequence[JobView],
 ) -> LiveRun:
-    """Of a workload that has just been played."""
+    """Make the record of a workload that has just been played."""
     client = player.client
     return LiveRun(
         policy=beginning.policy,
@@ -206,7 +206,7 @@ def record(
 
 
 def live_job(client: Client, spec: JobSpec, view: JobView, nodes: Sequence[Node]) -> LiveJob:
-    """With what was measured of it on the first kind of device."""
+    """Make the record of a job, with what was measured of it on the first kind of device."""
     num_devices = sum(len(node.devices) for node in nodes)
     sizes = tuple(job_sizes(spec, num_devices).tolist())
     spec = msgspec.structs.replace(spec, code=view.code)

@@ -106,7 +106,10 @@ class CaseResult:
         return self.line.counts[is_strict] / len(with_deadline(self.workload))
 
     def points(self, measure: Measure) -> float | None:
-        """By how much we are above it under its own resize costs, both counted strictly."""
+        """Points by which our figure exceeds the published simulator's under its own resize costs.
+
+        Both are counted strictly. None if one of them is not known.
+        """
         ours, theirs = self.ours(EVERYONE, measure), self.theirs(measure, is_strict=True)
         return None if ours is None or theirs is None else 100.0 * (ours - theirs)
 

@@ -1,4 +1,4 @@
-"""From the runs of an experiment on logs to what is shown of them."""
+"""Findings of an experiment on logs: what is shown of its runs."""
 
 from __future__ import annotations
 

@@ -60,7 +60,10 @@ class TrueSpeeds:
 
 
 def _bent(job: SimJob, generator: np.random.Generator) -> SimJob:
-    """By its model: all jobs of one are wrong in the same way."""
+    """Bend the job's speed curve by an exponent that is drawn for its model.
+
+    All jobs of one model are wrong in the same way.
+    """
     of_model = np.random.default_rng(zlib.crc32(job.model.encode()))
     return replace(job, speed=job.speed.scaled(MOST_BEND * (1.0 - 3.0 * float(of_model.random()))))
 
@@ -125,7 +128,10 @@ class Calibration:
     )
 
     def note(self, error: SizeError) -> None:
-        """Of a first error at its size; a later one of the same size takes its place."""
+        """Count an estimate's error at each quantile whose margin covers it, and learn from it.
+
+        The first error at a size counts. A later one of the same size takes its place in what is learnt.
+        """
         first = self.pools[0]
         is_new = first.error_of(error.job_id, error.num_workers, error.num_hosts, error.basis) is None
         self.num += is_new

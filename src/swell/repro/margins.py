@@ -126,7 +126,7 @@ def told(margin: float | None) -> str:
 
 
 def found_of(outcomes: Mapping[MarginCell, MarginOutcome], truth: TrueSpeeds) -> dict[float | None, Pooled]:
-    """By margin, over the logs that were run with each of the margins that were run."""
+    """Pool the outcomes by margin, over the logs that were run with each of the margins that were run."""
     by_margin: dict[float | None, dict[str, MarginOutcome]] = {}
     for cell, outcome in outcomes.items():
         if cell.truth == truth.name:

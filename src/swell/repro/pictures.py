@@ -81,7 +81,10 @@ def _figure(chart: Chart) -> Figure:
 
 
 def _add_legend(figure: Figure, chart: Chart, all_axes: Iterable[Axes]) -> None:
-    """In the order of the series, in one line if they fit, else in columns; without a sign: not measured."""
+    """Add the legend, in the order of the series: in one line if they fit, else in columns.
+
+    A series that was not measured has no sign there, and says so.
+    """
     handles = {
         label: handle
         for axes in all_axes
@@ -103,7 +106,7 @@ def _add_legend(figure: Figure, chart: Chart, all_axes: Iterable[Axes]) -> None:
 
 
 def _labels(chart: Chart) -> Iterable[str]:
-    """Of all series; those of a longer panel keep their places among the others'."""
+    """Yield the labels of all series; those of a longer panel keep their places among the others'."""
     for panel in sorted(chart.panels, key=lambda panel: -len(panel.series)):
         yield from (series.label for series in panel.series)
 
@@ -122,7 +125,7 @@ def _scale(axes: Axes, chart: Chart) -> None:
 
 
 def _values(chart: Chart) -> list[float]:
-    """Of all panels."""
+    """Return the known values of all panels."""
     return [value for panel in chart.panels for series in panel.series for value in _known(series)]
 
 
@@ -193,7 +196,10 @@ def _end_axis(axes: Axes, chart: Chart, told: Sequence[Series]) -> None:
 
 # ---------------------------------------------------------------- bars
 def _draw_bars(axes: Axes, chart: Chart, panel: Panel, told: Sequence[Series]) -> None:
-    """At each place the bars that there are, side by side; one too short to be seen has its value there."""
+    """Draw the bars that there are at each place, side by side.
+
+    A bar that is too short to be seen has its value there.
+    """
     numbers = {label: number for number, label in enumerate(dict.fromkeys(_labels(chart)))}
     has_values = chart.needs_log and len(told) * len(chart.x) <= MAX_TOLD
     wide = BARS_SHARE / max(len(told), 1)
@@ -257,7 +263,7 @@ def _name_places(axes: Axes, chart: Chart) -> None:
 
 
 def _in_lines(name: str, letters: int) -> list[str]:
-    """Of whole words, as few as there can be and as short as these can be."""
+    """Break a name between words into as few lines as there can be, and as short as these can be."""
     lines = wrap(name, letters, break_long_words=False)
     while letters > 1 and len(shorter := wrap(name, letters - 1, break_long_words=False)) == len(lines):
         lines, letters = shorter, letters - 1

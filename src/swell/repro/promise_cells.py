@@ -147,7 +147,7 @@ def inputs_of(on: PromiseInput, data: Path, seed: int) -> tuple[ProfileSet, Work
 
 
 def file_name(cell: msgspec.Struct, on: PromiseInput, data: Path, seed: int) -> str:
-    """Of what came of the cell: another one after a change of program or input."""
+    """Name of the file that keeps a cell's outcome; it changes when the program or the input does."""
     what = msgspec.json.encode((cell, on.cluster, on.profiles, seed)).decode()
     files = (digest_of(data / name) for name in on.files)
     key = hashlib.sha256("\n".join([program_digest(), what, *files]).encode()).hexdigest()
@@ -166,14 +166,17 @@ def _workload(on: PromiseInput, data: Path, seed: int) -> Workload:
 
 @cache
 def digest_of(path: Path) -> str:
-    """Of a file, or of all files of a folder."""
+    """Return the digest of a file, or of all files of a folder."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return _digest(file for file in files if file.is_file())
 
 
 @cache
 def program_digest() -> str:
-    """Of all sources that a figure may depend on: another program may find other figures."""
+    """Return the digest of all sources that a figure may depend on.
+
+    Another program may find other figures.
+    """
     package = Path(swell.__file__).parent
     found = (package / name for name in SOURCES)
     return _digest(file for one in found for file in (sorted(one.rglob("*.py")) if one.is_dir() else [one]))

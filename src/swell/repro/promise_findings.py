@@ -21,7 +21,10 @@ FORGIVEN = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Of one input: ours, and the best of others. `met` of None was not run to its end."""
+    """Outcomes on one input: ours, and the best of other policies.
+
+    An outcome whose `met` is None was not run to its end.
+    """
 
     on: PromiseInput
     ours: CellOutcome | None
@@ -146,7 +149,7 @@ def _policy_table(compared: Compared) -> Table:
 
 
 def _lead(outcome: CellOutcome, score: Score) -> float:
-    """Of a policy over ours as it is best."""
+    """Share of deadlines that a policy meets, less our share; the better one of our two runs counts."""
     ours = max((one.met or 0.0 for one in (score.ours, score.soft) if one is not None), default=0.0)
     return (outcome.met or 0.0) - ours
 

@@ -124,7 +124,7 @@ def _made_up(median_s: float, load: float, data: Path, seed: int) -> Trace:
 
 
 def rate_per_s(demand: Demand, load: float, num_devices: int) -> float:
-    """At which jobs come that demand `load` times the device-seconds there are, on average."""
+    """Arrival rate in jobs/s at which jobs demand `load` times the device-seconds there are, on average."""
     mean_s = demand.median_s * math.exp(demand.spread**2 / 2)
     weights = demand.device_weights
     mean_devices = sum(size * weight for size, weight in weights.items()) / sum(weights.values())

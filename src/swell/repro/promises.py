@@ -33,7 +33,7 @@ class Compared:
     num_missing: int = 0  #: cells that were not run for want of time
 
     def of(self, on: PromiseInput) -> dict[Cell, CellOutcome]:
-        """Of one input."""
+        """Return the outcomes of one input, by cell."""
         return {cell: outcome for cell, outcome in self.outcomes.items() if cell.input == on.name}
 
 

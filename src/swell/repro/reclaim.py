@@ -69,7 +69,10 @@ class ReclaimExperiment:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        """On real machines, or of a run that was played before. Raises InvalidInput."""
+        """Run the jobs on real machines, or read a run that was played before, and evaluate it.
+
+        Raises InvalidInput.
+        """
         run = self._play(context) if context.played is None else self._read(context.played)
         return findings_of(self.name, run)
 

@@ -39,7 +39,10 @@ class ReclaimComparison:
 
     @property
     def mean_error_share(self) -> float | None:
-        """Of completion times, absolute, over jobs that succeeded in both."""
+        """Mean absolute error of completion times as a share of the live ones.
+
+        It is over jobs that succeeded in both runs; None if no job did.
+        """
         errors = [abs(twin.error_share) for twin in self.twins if twin.error_share is not None]
         return float(np.mean(errors)) if errors else None
 
@@ -101,7 +104,7 @@ def _simulated(
 
 
 def _disturbed(delays: NodeDelays) -> Iterator[NodeDelays]:
-    """As other runs may have them."""
+    """Yield delays that other runs may have: the measured ones, multiplied by factors around 1."""
     for factor in np.linspace(1.0 - DELAY_SHARE, 1.0 + DELAY_SHARE, NUM_NOISY).tolist():
         yield NodeDelays(join_s=factor * delays.join_s, notice_s=factor * delays.notice_s)
 
@@ -122,7 +125,7 @@ def measured_delays(run: ReclaimRun) -> NodeDelays:
 
 
 def node_changes(run: ReclaimRun, delays: NodeDelays) -> Iterator[tuple[float, Occurrence]]:
-    """In head time."""
+    """Yield when nodes come and go, in seconds of head time."""
     begun_s = run.ended.run.begun_s
     nodes = {node.name: node for node in run.ended.run.nodes}
     for one in run.intervals:

@@ -135,7 +135,7 @@ FIGURE_8 = SaxenaExperiment(
 
 
 def _line(label: str, name: str, *figures: float, drops: bool, cost: str = "none") -> SaxenaLine:
-    """With the figures of a row of Table III or IV."""
+    """Make a line with the printed figures of a row of Table III or IV."""
     measures = (SJS, DROP, JCT) if drops else (SJS, JCT)
     return SaxenaLine(
         label=name,

@@ -112,7 +112,7 @@ class SaxenaResult:
 def results_of(
     name: str, cases: Sequence[SaxenaCase], context: Context, model: ScalingModel | None = None
 ) -> list[SaxenaResult]:
-    """Of every line whose policy is to be run."""
+    """Run every line whose policy is to be run, and return the results."""
     wanted = [
         (case, line)
         for case in cases

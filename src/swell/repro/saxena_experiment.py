@@ -114,7 +114,7 @@ def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
 
 
 def _judged(claims: Iterable[PrintedClaim], found: Found) -> Iterable[tuple[PrintedClaim, float]]:
-    """With our figure, of those whose lines were run."""
+    """Yield the claims whose lines were run, each with our figure."""
     for claim in claims:
         try:
             yield claim, claim.of(found)
@@ -191,7 +191,10 @@ def _chart(name: str, title: str, cases: Sequence[SaxenaCase], found: Found) -> 
 
 
 def _panels(case: SaxenaCase, found: Found, minutes: np.ndarray) -> Iterable[Panel]:
-    """Of many lines those that drop jobs apart from those that queue them."""
+    """Yield the panels of a case's lines.
+
+    If there are many lines, those that drop jobs are apart from those that queue them.
+    """
     results = [result for (name, _), result in found.items() if name == case.name]
     if len(results) <= MOST_LINES:
         yield Panel(case.name, tuple(_series(results, minutes, "")))

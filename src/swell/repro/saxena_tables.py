@@ -103,7 +103,7 @@ class Grid:
                 yield replace(fit, network=network, pair_shares=shares)
 
     def _printed(self, policy: str) -> tuple[float, float, float, float]:
-        """In the order of `_columns`."""
+        """Return the printed figures of a policy, in the order of `_columns`."""
         dropping, queueing = (
             next(line.paper for line in self.case.lines if (line.policy, line.drops) == (policy, drops))
             for drops in (True, False)

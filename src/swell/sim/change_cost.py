@@ -199,7 +199,7 @@ def new_set_s(change: GangChange) -> float:
 
 
 def set_s(num_devices: int) -> float:
-    """Of devices that are new to each other."""
+    """Surcharge in seconds for a set of so many devices that have not trained together before."""
     return 2.0 * (math.log2(max(num_devices, 1)) + 1.0)
 
 

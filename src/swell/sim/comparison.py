@@ -26,7 +26,10 @@ LEAST_SHARE = 0.01
 
 
 def best_policies(results: Sequence[PolicyResult]) -> dict[str, frozenset[str]]:
-    """By heading, the policies with the best figure; empty where all are equal, or there is only one."""
+    """Return the policies with the best figure of each heading.
+
+    The set is empty where all are equal, or there is only one policy.
+    """
     return {heading: frozenset(_best(results, sign, figure)) for heading, (sign, figure) in BETTER.items()}
 
 

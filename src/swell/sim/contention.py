@@ -18,7 +18,7 @@ class CorePace(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """On its speed."""
+        """Factor on the gang's speed."""
         return self.core_share * self.slowdown
 
 

@@ -41,7 +41,7 @@ def by_tightness(jobs: Iterable[JobOutcome], durations_s: Iterable[float]) -> li
 
 
 def by_window(jobs: Iterable[JobOutcome]) -> list[DeadlineGroup]:
-    """By the time from submission to deadline."""
+    """Count the deadlines, and those that were kept, by the time from submission to deadline."""
     groups = _groups(list(WINDOW_EDGES_S.values()))
     for job in jobs:
         if job.deadline_s is not None:

@@ -21,7 +21,7 @@ class Diary:
         self._ended: dict[str, JobView] = {}
 
     def listen(self, core: PlatformCore) -> None:
-        """To be called after each turn."""
+        """Collect the head's new story lines and the jobs that have ended. To be called after each turn."""
         self.stories += core.stories()
         self._ended |= {view.id: view for view in core.ended_views()}
 

@@ -77,7 +77,7 @@ class EpochEnds(NamedTuple):
         return place.steps if is_told else begun + 1.01
 
     def total_s(self, num_steps: int) -> float:
-        """Of a job of so many steps."""
+        """Seconds that the ends of epochs take in a whole job of so many steps."""
         return num_steps // self.num_steps * self.time_s
 
     def _next_end(self, steps: float) -> int:

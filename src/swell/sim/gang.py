@@ -115,14 +115,14 @@ class Training:
         return place.steps >= self.end_step and not place.left_s
 
     def loss(self) -> LossFields:
-        """Of a report; nothing, of a job whose loss is not told."""
+        """Return the fields of a report that tell the loss; none for a job that tells no loss."""
         if self.job.loss is None:
             return {}
         value, metric = self.job.loss.reported(math.floor(self.steps + WHOLE)), self.job.spec.metric
         return {"loss": value} if metric == LOSS else {"metrics": {metric: value}}
 
     def go_at(self, pace: CorePace, now_s: float) -> None:
-        """From now on its neighbours leave it this."""
+        """Train from now on at the pace that its neighbours on shared cores leave it."""
         self.advance(now_s)
         self.pace = pace
         self.num_paces += 1
@@ -148,8 +148,9 @@ class Training:
         return self.configuration.global_batch
 
     def train_on(self, target: Target, now_s: float, pause_s: float) -> None:
-        """From now on like this, after a pause. Of changes at one instant, between which none trains, the
-        dearest is paid.
+        """Train on these devices in this configuration from now on, after a pause.
+
+        Of changes at one instant, between which none trains, the longest pause counts alone.
         """
         self.advance(now_s)
         paid_s = self.change_pause_s if self.changed_s == now_s else 0.0
@@ -174,7 +175,7 @@ class Training:
 
     @property
     def true_rate_per_s(self) -> float:
-        """Of its workers, one at least, at its batch, pace and progress, whether it trains or not."""
+        """True steps/s at its workers (at least one), batch, pace and progress, whether it trains or not."""
         return self._undisturbed_rate_per_s * self.pace.factor
 
     @property
@@ -204,7 +205,10 @@ class Training:
         return min(turn, self.job.batches.epoch_end(self.steps))
 
     def noise_scale(self) -> float | None:
-        """As training measures it, where the batch is open and was chosen."""
+        """Gradient noise scale in samples, as training measures it.
+
+        None unless the job leaves its batch open and a batch was chosen.
+        """
         if self.job.batches is None or self.global_batch is None:
             return None
         return self.job.batches.noise_scale(self.global_batch, self.steps)

@@ -529,7 +529,7 @@ class SimGangs:
             self._expect_report(training, now_s, goes_on=pause_s is None)
 
     def _expect_end(self, training: Training, now_s: float) -> None:
-        """And before it the end of the epoch, where that makes a difference."""
+        """Schedule the job's end, or the change of its speed that comes before it."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
             self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.end_mark))

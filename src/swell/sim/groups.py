@@ -101,7 +101,10 @@ class Groups:
         return tuple(groups)
 
     def by_size(self) -> tuple[GroupMetrics, ...]:
-        """By the number of devices that users asked for, in steps of two; empty where that is unknown."""
+        """Figures of the jobs by the number of devices that users asked for, in ranges of powers of two.
+
+        Empty where that number is unknown.
+        """
         return tuple(self._sizes[power].named(_range(power)) for power in sorted(self._sizes))
 
     def fairness(self) -> Fairness | None:

@@ -52,7 +52,7 @@ class PowerApproach:
 
 @dataclass(frozen=True)
 class MeasuredCurve:
-    """On lines between measured points; before the first and after the last as there."""
+    """Linear interpolation between measured points; constant before the first and after the last."""
 
     points: tuple[tuple[float, float], ...]  #: (steps, value), steps ascending
 

@@ -138,7 +138,7 @@ def outcome_of(
 
 
 def too_large(job: SimJob, num_devices: int) -> JobOutcome:
-    """Of a job that has no size on this cluster."""
+    """Return the outcome of a job that is rejected because no size of it fits this cluster."""
     return JobOutcome(
         id=job.id,
         model=job.model,

@@ -40,27 +40,27 @@ MOST_LETTERS = 24
 
 
 def colour(number: int) -> str:
-    """Of a line or a bar."""
+    """Return the colour of a line or a bar."""
     return COLOURS[number % len(COLOURS)]
 
 
 def dashes(number: int) -> Any:
-    """As matplotlib's `linestyle`."""
+    """Return the dash pattern of a line, as matplotlib's `linestyle`."""
     return DASHES[number % len(DASHES)]
 
 
 def width(number: int) -> float:
-    """Of a line, in points."""
+    """Return the width of a line, in points."""
     return max(NARROWEST, WIDEST - NARROWER * number)
 
 
 def mark(number: int) -> str:
-    """Of the points of a line."""
+    """Return the marker for the points of a line."""
     return MARKS[number % len(MARKS)]
 
 
 def shortened(name: str) -> str:
-    """In one line."""
+    """Shorten a name to one line of at most `MOST_LETTERS` letters; what is left out is in the middle."""
     text = " ".join(name.split())
     if len(text) <= MOST_LETTERS:
         return text
@@ -70,7 +70,10 @@ def shortened(name: str) -> str:
 
 @contextmanager
 def plain_text() -> Iterator[None]:
-    """For all that draws: names are no formulas, and a letter that no font has is a box and no warning."""
+    """Context in which all pictures are drawn.
+
+    Names are no formulas. A letter that no font has is a box, without a warning.
+    """
     known = {font.name for font in fontManager.ttflist}
     families = [*mpl.rcParams["font.family"], *(name for name in MORE_FONTS if name in known)]
     with warnings.catch_warnings(), mpl.rc_context({"text.parse_math": False, "font.family": families}):

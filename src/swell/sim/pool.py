@@ -41,7 +41,7 @@ class Pool:
 
     @cached_property
     def num_devices(self) -> int:
-        """Of all its nodes, as if they were idle at the same time, each with as many as it ever has."""
+        """Devices of all its nodes, as if they were idle at the same time, each with its most devices."""
         most: dict[str, int] = {}
         for one in self.intervals:
             most[one.node] = max(one.num_devices, most.get(one.node, 0))

@@ -45,7 +45,10 @@ class SimulatedLog:
 
 
 def last_end_s(outcome: SimOutcome) -> float:
-    """Of a job; timers of the head may run on."""
+    """When the last job ended, in seconds, or when the run did if a job is left open.
+
+    Timers of the head may run on after the last job.
+    """
     if any(job.end_s is None for job in outcome.jobs):
         return outcome.end_s
     return max(job.end_s or 0.0 for job in outcome.jobs)
@@ -144,7 +147,7 @@ def _seconds(value: float | None) -> float | None:
 
 
 def _round(value: float) -> float:
-    """To a millisecond; after a day to a tenth of a second."""
+    """Round seconds to a millisecond, and after a day to a tenth of a second."""
     rounded = round(float(value), 3 if value < 86400.0 else 1)
     return int(rounded) if rounded.is_integer() else rounded
 

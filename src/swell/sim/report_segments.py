@@ -34,7 +34,7 @@ def held(job: JobOutcome, run_end_s: float) -> Held:
 
 
 def decimated(pieces: Sequence[Held], end_s: float, most: int = MAX_SEGMENTS) -> tuple[list[Held], float]:
-    """At most `most` pieces, and the length in seconds of the grid on which they begin and end; 0: none.
+    """Coarsen pieces to at most `most`; return them, and the step in seconds of their time grid (0: none).
 
     All times go to the nearest one of a grid. So each job has, between two times of the grid, the size that
     it had in the middle of them, and together jobs have no more devices than there were.
@@ -62,7 +62,7 @@ def _on_grid(pieces: Held, grid_s: float) -> Held:
 
 
 def together(pieces: Iterable[Held]) -> Held:
-    """Of several jobs as if they were one."""
+    """Sum the devices that several jobs hold over time, as if they were one job."""
     changes = sorted(change for one in pieces for change in _changes(one))
     summed: Held = []
     size, since_s = 0, 0.0

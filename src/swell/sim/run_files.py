@@ -40,7 +40,7 @@ class RunFiles:
 
 
 def write_run(folder: Path, result: PolicyResult, jobs: Iterable[JobOutcome]) -> None:
-    """In place of an earlier one. Times are to a millisecond. Raises OSError."""
+    """Write the files of a run, in place of earlier ones. Times are to a millisecond. Raises OSError."""
     name = result.policy
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}{FIGURES}").write_bytes(msgspec.json.format(encode(result), indent=2) + b"\n")

@@ -74,7 +74,7 @@ class _Begun:
 
     @property
     def is_first(self) -> bool:
-        """In which the gang trains."""
+        """Whether it is the first segment in which the gang trains."""
         return self.rate_per_s > 0.0 and self.from_s == self.training.formed_s
 
     def ended(self, now_s: float, how: str = "") -> Segment:

@@ -79,7 +79,7 @@ class SharedCores:
         return (*left, *names)
 
     def _divided(self, name: str) -> Mapping[str, CorePace]:
-        """By job id, on this node."""
+        """Return the pace of each gang on this node, by job id."""
         gangs = self._gangs[name]
         demands = [self._demand(one, name) for one in gangs.values()]
         shares = [one.configuration.share or 1.0 for one in gangs.values()]

@@ -57,7 +57,11 @@ class Scenario:
         return sum(len(node.devices) for node in self.nodes)
 
     def most_devices(self, kind: str) -> int:
-        """Of a kind, as if all nodes that are ever lent were there at the same time; empty: of the first."""
+        """Devices of a kind, as if all nodes that are ever lent were there at the same time.
+
+        Args:
+            kind: empty: that of the first node.
+        """
         pool = self.pool
         wanted = kind or (self.nodes[0].kind if self.nodes else "" if pool is None else pool.kind)
         owned = sum(len(node.devices) for node in self.nodes if node.kind == wanted)

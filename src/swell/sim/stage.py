@@ -1,4 +1,4 @@
-"""From what somebody asks to simulate to a scenario, and a statement of the truth it holds."""
+"""Build a scenario from what a user asks to simulate, and state the truth that it holds."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def num_devices(self) -> int:
-        """Of all nodes, as if all that are ever lent were there at the same time."""
+        """Devices of all nodes, as if all that are ever lent were there at the same time."""
         return self.nodes * self.devices_per_node + (self.pool.num_devices if self.pool else 0)
 
     @property

@@ -154,7 +154,7 @@ def _steps(record: JobRecord, now_s: float) -> float:
 
 
 def _no_profile() -> Profile:
-    """Of a job that Swell cannot see into."""
+    """Return the empty profile of a job that Swell cannot see into."""
     return Profile(
         device_kind="",
         compute_s={},

@@ -62,7 +62,7 @@ def shown_until(ends: Iterable[float]) -> float:
 
 
 def unit_of(length_s: float) -> TimeUnit:
-    """In which an axis of this length is told."""
+    """Return the unit in which an axis of this length is labelled."""
     return next((unit for unit in UNITS if length_s >= LEAST_UNITS * unit.seconds), UNITS[-1])
 
 

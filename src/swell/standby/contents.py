@@ -50,7 +50,7 @@ class ChangedFiles:
 
     @property
     def names(self) -> list[str]:
-        """Of all that were taken, and are there."""
+        """Names, relative to the state folder, of all files that were taken and are there."""
         small = [name for name, seen in self._seen.items() if seen is not None]
         code = [tree_path(self._folder, digest) for digest in self._trees]
         code += [object_path(self._folder, digest) for digest in self._objects]

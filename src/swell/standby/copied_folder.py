@@ -21,9 +21,10 @@ class NotCopied(Exception):
 
 
 class CopiedFolder:
-    """Of one line from a head: it begins with all of the journal, and goes on with what changes.
+    """The copy of a state folder, as one connection from a head fills it.
 
-    Until the whole of that has come, the copy is the one of the line before.
+    The head begins with all of the journal, and goes on with what changes. Until the whole of the journal has
+    come, the copy is the one of the connection before.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -28,7 +28,7 @@ class StandbyUnusable(Exception):
 
 
 def lock_of(folder: Path) -> StateLock:
-    """To be held by who uses the copy. Raises StandbyUnusable."""
+    """Acquire the lock of the folder's copy, to be held while the copy is used. Raises StandbyUnusable."""
     lock = StateLock(folder / LOCK)
     try:
         lock.acquire()
@@ -63,7 +63,10 @@ def serve(folder: Path, listen: str) -> None:
 
 
 def _made(folder: Path) -> CopyReceiver:
-    """With a token, which is written once. Raises UnusableCertificate, TokenListError, OSError."""
+    """Make the receiver of a copy, with a certificate and a token, which is written once.
+
+    Raises UnusableCertificate, TokenListError, OSError.
+    """
     certificate, tokens = make_certificate(folder), TokenList(folder)
     if TOKEN not in tokens.names:
         write_token(StateFolder(folder).standby_token, tokens.add(TOKEN, fingerprint_of(certificate)))

@@ -74,7 +74,7 @@ class PartNorms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of the gradient of a base batch, as one step shows them."""
+    """Variance and squared norm of a base batch's gradient, as estimated from one step."""
 
     variance: float  #: sigma^2, >= 0
     squared_norm: float  #: mu^2; below 0 if noise has it so: it is without bias
@@ -100,7 +100,7 @@ def moments(shard_squared_norms: Sequence[float], mean_squared_norm: float, scal
 def moments_of_parts(
     part_squared_norm: float, num_parts: int, mean_squared_norm: float, scale: float
 ) -> Moments:
-    """As `moments`, of parts that need not be equal.
+    """Estimate sigma^2 and mu^2 as `moments` does, from parts that need not be equal.
 
     Args:
         part_squared_norm: mean of |g_i|^2 over the parts, each weighted with its share of the samples.
@@ -193,11 +193,11 @@ class ScaledRate:
 
     @property
     def factor(self) -> float:
-        """Of the learning rate, in the next step."""
+        """Factor on the learning rate in the next step."""
         return self.factor_at(self._batch)
 
     def factor_at(self, batch: int) -> float:
-        """Of the learning rate, in a step of this batch."""
+        """Return the factor on the learning rate in a step of this batch."""
         scale = batch / self.base_batch
         return RULES[self.rule](scale) if self.rule in RULES else self._noise.gain(scale)
 
@@ -209,7 +209,10 @@ class ScaledRate:
         self._note(moments(shard_squared_norms, mean_squared_norm, self.scale), self.scale)
 
     def observe_parts(self, parts: PartNorms, mean_squared_norm: float) -> None:
-        """As `observe`, of parts that need not be equal. A single one shows nothing."""
+        """Show the noise of gradients as `observe` does, from parts that need not be equal.
+
+        A single part shows nothing.
+        """
         if parts.num_parts > 1:
             scale = parts.num_samples / self.base_batch
             self._note(moments_of_parts(parts.squared_norm, parts.num_parts, mean_squared_norm, scale), scale)

@@ -24,6 +24,6 @@ def read_asset(name: str) -> str:
 
 @cache
 def uplot_version() -> str:
-    """As its script says."""
+    """Return the version of uPlot, as its script says."""
     found = re.match(r"/\*! \S+ \(v([\d.]+)\)", read_asset(UPLOT_SCRIPT))
     return found[1] if found else "of an unknown version"

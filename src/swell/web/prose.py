@@ -29,7 +29,10 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """In order. Blocks are parted by empty lines; lines of one that are no items are one."""
+    """Yield the blocks of a Markdown text in order.
+
+    Empty lines separate blocks. Lines of a block that are no items are joined.
+    """
     for part in re.split(r"\n\s*\n", text.strip()):
         lines = part.strip().splitlines()
         if not lines:

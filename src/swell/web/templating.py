@@ -16,7 +16,10 @@ from swell.web.static_files import static_url
 
 @cache
 def environment() -> Environment:
-    """Of all pages and reports. Autoescape is on for every template, and an unknown name is an error."""
+    """Return the Jinja environment of all pages and reports.
+
+    Autoescape is on for every template, and an unknown name is an error.
+    """
     made = Environment(
         loader=PackageLoader("swell.web", "templates"),
         autoescape=True,

@@ -45,5 +45,8 @@ class LeaseWatch:
 
     @property
     def is_over(self) -> bool:
-        """For good, in this life of the worker: the host begins another term without it."""
+        """Whether the worker's lease is over, for good in this life of the worker.
+
+        The host begins another term without it.
+        """
         return self._now_s() >= self._end[0]

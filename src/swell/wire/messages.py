@@ -66,7 +66,7 @@ class Bound(Message, frozen=True, kw_only=True):
 
 
 class Joined(Message, frozen=True, kw_only=True):
-    """In the group of this generation, with the state after `steps` steps."""
+    """This worker is in the group of this generation, with the state after `steps` steps."""
 
     generation: int
     steps: int
@@ -92,7 +92,7 @@ class EndedEpochs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(Message, frozen=True, kw_only=True):
-    """From rank 0, about twice a second, and at once after the first step of a generation.
+    """Rank 0's progress, sent about twice a second, and at once after the first step of a generation.
 
     `odd_since` is the step since which the loss is no number; None while it is one. `metrics` are those that
     were not told before.
@@ -131,7 +131,7 @@ class Reported(Message, frozen=True, kw_only=True):
 
 
 class Stepped(Message, frozen=True, kw_only=True):
-    """From rank 0 of a script that knows nothing of Swell: what its optimizer did. About twice a second."""
+    """What the optimizer did in a script that knows nothing of Swell: rank 0 says it about twice a second."""
 
     num_workers: int
     steps: int  #: since its process began
@@ -141,16 +141,17 @@ class Stepped(Message, frozen=True, kw_only=True):
 
 
 class StopVote(Message, frozen=True, kw_only=True):
-    """From a script that knows nothing of Swell and was asked to stop, where it runs on several hosts.
+    """A worker's vote on the last step of a script that knows nothing of Swell, on several hosts.
 
-    Each worker says it at the end of each step; the first number is its vote. Answered by `StopVotes`.
+    Once the script was asked to stop, each worker says it at the end of each step; the first number is its
+    vote. Answered by `StopVotes`.
     """
 
     num_steps: int  #: that it has ended since its process began
 
 
 class Distributed(Message, frozen=True, kw_only=True):
-    """From rank 0 of a script that knows nothing of Swell: whether it works with other workers.
+    """Whether a script that knows nothing of Swell works with other workers; rank 0 says it.
 
     It does once it has formed a process group, reads WORLD_SIZE, or has its steps made by a library that
     reads torchrun's environment. That it does not is said after its first step; it may come to do so later.
@@ -252,7 +253,7 @@ OnDrift = Literal["warn", "heal", "fail"]
 
 
 class Drifted(Message, frozen=True, kw_only=True):
-    """From rank 0: since it last said so the workers' replicas differed `num` times."""
+    """The workers' replicas differed `num` times since rank 0 last said so."""
 
     first_step: int
     last_step: int

@@ -9,7 +9,7 @@ LONGEST_READING_S = 1e-3
 
 
 class HostClock:
-    """Of the side that holds a lease: not slow, and counts the time in which the machine sleeps.
+    """The clock of the side that holds a lease: not slow, and counts the time in which the machine sleeps.
 
     The raw clock stands still while the machine sleeps. `CLOCK_BOOTTIME` does not, but is slewed with
     `CLOCK_MONOTONIC`, by up to a tenth; their difference is the time slept.
@@ -34,8 +34,9 @@ class HostClock:
 
 
 def granter_now_s() -> float:
-    """Of the side that grants leases: not fast. It may stand still while the machine sleeps.
+    """Seconds by the clock of the side that grants leases: not fast.
 
-    It goes on while the process is stopped: the controller has to wrap it in `AwakeClock`.
+    It may stand still while the machine sleeps. It goes on while the process is stopped: the controller has
+    to wrap it in `AwakeClock`.
     """
     return time.clock_gettime(time.CLOCK_MONOTONIC_RAW)

@@ -19,7 +19,7 @@ LARGE_CLUSTER, LARGE_S, SMALL_S = 256, 7.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Of a start or a change, and on top of it for devices that the job has not had together."""
+    """Seconds that a gang's start or change costs, with a surcharge for a set of devices new to the job."""
 
     any_s: float
     doubling_s: float = 0.0  #: of new devices, for each doubling of 1, and once for 1
@@ -81,7 +81,10 @@ class _Change:
         return found
 
     def audit(self, before: _Change, tell: Tell) -> None:
-        """On top of what was left of an earlier pause, or of one at the same instant."""
+        """Check when the pause of this change ends.
+
+        It begins when an earlier pause has ended. Of changes at one instant only the costliest is charged.
+        """
         segment, paid_s = self.segment, 0.0
         if is_near(before.segment.from_s, segment.from_s, 0.0):
             paid_s = before.due_s

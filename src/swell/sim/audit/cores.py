@@ -26,7 +26,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Of one node: from each moment to the next, which gangs are busy."""
+    """The gangs that are busy on one node, from each moment to the next."""
 
     moments: Sequence[float]  #: ascending
     gangs: Sequence[Sequence[Busy]]
@@ -39,7 +39,7 @@ class Spans:
 
 
 class Neighbours:
-    """Of every gang, at every time; where nodes have no cores to share there are none."""
+    """The gangs that share cores with each gang at any time; none where nodes have no cores to share."""
 
     def __init__(self, jobs: Sequence[RecordedJob], figures: Mapping[str, Any]) -> None:
         truth = figures["truth"]

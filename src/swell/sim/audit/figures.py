@@ -16,7 +16,7 @@ ENDS = ("succeeded", "failed", "cancelled", "rejected")
 
 
 def audit_figures(jobs: Sequence[RecordedJob], recorded: Mapping[str, Any], findings: Differences) -> None:
-    """Of those that follow from the jobs alone, whichever policy."""
+    """Check the recorded figures that follow from the jobs alone, whichever the policy is."""
     for name, value in figures_of(jobs).items():
         said = recorded.get(name)
         same = said == value if said is None or value is None else is_near(said, value, TIME_S, SHARE)

@@ -70,7 +70,7 @@ def _pace(figures: Mapping[str, Any]) -> Pace:
 
 
 def _devices(figures: Mapping[str, Any]) -> frozenset[str] | None:
-    """By name; None where borrowed ones are among them."""
+    """Names of all devices of the cluster; None where borrowed ones are among them."""
     if figures["truth"]["pool"] is not None:
         return None
     nodes, each = figures["cluster"]["nodes"], figures["cluster"]["devices_per_node"]
@@ -80,7 +80,7 @@ def _devices(figures: Mapping[str, Any]) -> frozenset[str] | None:
 def _audit_rates(
     job: RecordedJob, profiles: ProfileSet, neighbours: Neighbours, findings: Differences
 ) -> None:
-    """Of segments at the job's own batch, beside the neighbours that it had."""
+    """Check the rates of segments at the job's own batch, given the neighbours on its nodes."""
     tell = findings.telling(f"job {job.id}")
     try:
         curve = profiles.curve(job.model, job.global_batch)

@@ -32,7 +32,7 @@ def audit_job(job: RecordedJob, pace: Pace, findings: Differences) -> None:
 
 
 def _audit_steps(job: RecordedJob, segment: Segment, pace: Pace, tell: Tell) -> None:
-    """From rate and pause."""
+    """Check the steps of a segment against its rate and its pause."""
     if segment.until_s < segment.from_s:
         tell(f"a segment ends at {segment.until_s:.3f} s, before it begins at {segment.from_s:.3f} s")
         return
@@ -85,7 +85,7 @@ def _audit_times(job: RecordedJob, tell: Tell) -> None:
 
 
 def _formed(gang: Sequence[Segment]) -> Sequence[Segment]:
-    """From its first step on: devices count as used from then."""
+    """The segments of a gang from its first step on: devices count as used from then."""
     first = next((number for number, segment in enumerate(gang) if segment.trains), len(gang))
     return gang[first:]
 
@@ -116,7 +116,10 @@ def _audit_deadline(job: RecordedJob, tell: Tell) -> None:
 
 
 def is_kept(job: RecordedJob) -> bool | None:
-    """By its segments; None: it has no deadline, or it is too near for milliseconds to tell."""
+    """Whether the job met its deadline, by its segments; None if it has no deadline.
+
+    If it ended too near to the deadline for milliseconds to tell, the record is believed.
+    """
     if job.deadline_s is None:
         return None
     if job.phase != "succeeded" or not job.segments:

@@ -23,7 +23,7 @@ class BatchTimes(Hashable, Protocol):
         """(B,) seconds a step; inf where it is not possible."""
 
     def most_workers(self, global_batch: int) -> int:
-        """Of a step of so many samples."""
+        """Return the most workers that can compute a step of so many samples."""
 
 
 @lru_cache(maxsize=64)
@@ -66,7 +66,7 @@ class BatchTruth:
 
     @property
     def num_steps(self) -> int:
-        """At the own batch, until the model is as good as the runs made it."""
+        """Steps at the own batch until the model is as good as the measured runs made it."""
         return max(1, round(float(self._ends[-1])))
 
     def narrowed(self, least: int, most: int) -> BatchTruth:

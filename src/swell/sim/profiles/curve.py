@@ -97,7 +97,7 @@ class ThroughputCurve:
 
 
 def curve_of(model: str, global_batch: int, measured: dict[int, float]) -> ThroughputCurve:
-    """From measured rates (workers -> steps/s), none of them a hole."""
+    """Make the curve of measured rates (workers -> steps/s), of which none is missing or 0."""
     sizes = sorted(size for size in measured if size <= global_batch)
     return ThroughputCurve(
         model=model,

@@ -38,7 +38,7 @@ class PowerLaw:
         return (GLOBAL_BATCH,)
 
     def curve(self, model: str, global_batch: int) -> ThroughputCurve:
-        """Of any model and any global batch >= 1."""
+        """Return the curve by this law of any model and any global batch >= 1."""
         num_sizes = int(math.log2(min(MAX_WORKERS, global_batch))) + 1
         sizes = 2 ** np.arange(num_sizes, dtype=np.int64)
         return ThroughputCurve(model, global_batch, sizes, each(lambda size: size**self.exponent, sizes))

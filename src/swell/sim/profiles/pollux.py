@@ -73,7 +73,7 @@ class PolluxProfiles:
         return self._statistics(model).batches
 
     def curve(self, model: str, global_batch: int) -> ThroughputCurve:
-        """Of any batch in between, too; see `ProfileSet`."""
+        """Return the curve at any batch from the smallest to the largest measured one; see `ProfileSet`."""
         known = self._curves.get((model, global_batch))
         if known is None:
             batches = self.batches(model)
@@ -132,7 +132,11 @@ def _step_times(folder: Path, statistics: GradientStatistics) -> StepTimes:
 
 
 def _most_samples(alone: Iterable[float], rows: list[dict[str, float]], most_batch: int) -> float:
-    """Of a pass: what one device was measured with, but for what gangs never had where batches allowed it."""
+    """The most samples that a pass of one device can have.
+
+    It is the largest size that one device was measured with. Sizes beyond those of gangs count only where the
+    smallest gang would have exceeded `most_batch` with them.
+    """
     had = [(row["local_bsz"], row["num_replicas"]) for row in rows]
     if not had:
         return max(alone)

@@ -24,7 +24,7 @@ class ProfileSet(Protocol):
         """What was done about holes, and what is odd."""
 
     def models(self) -> tuple[str, ...]:
-        """In alphabetical order."""
+        """Return the names of the models, in alphabetical order."""
 
     def batches(self, model: str) -> tuple[int, ...]:
         """Ascending. Raises UnknownProfile."""

@@ -70,7 +70,7 @@ class ScalingModel:
     network: float
 
     def processing(self, share: float) -> float:
-        """Of a share of a full batch."""
+        """Time of processing this share of a full batch, in steps of one device with a full batch."""
         return self.overhead_share + (1.0 - self.overhead_share) * share
 
     def allreduce(self, category: int, devices: int) -> float:

@@ -140,7 +140,7 @@ class Filling:
         self.applied.add(rule)
 
     def _curve_of(self, job: TraceJob, draw: Draw) -> tuple[ThroughputCurve, bool]:
-        """And whether it is one that was drawn, of another model than the log's."""
+        """Return the job's curve, and whether it was drawn, so that its model is not that of the log."""
         if job.model is not None:
             try:
                 return self._curve(job.model, self._batch_of(job, job.model, draw)), False
@@ -169,7 +169,7 @@ class Filling:
         return batches[int(draw.model * len(batches))]
 
     def _batch_range(self, job: TraceJob, curve: ThroughputCurve) -> tuple[int, int] | None:
-        """As the trace has it, within what was measured."""
+        """Return the range of batches that the trace allows, cut to what was measured; None without one."""
         if job.max_batch is None:
             return None
         if curve.batches is None:

@@ -37,7 +37,7 @@ class Format(Protocol):
 
     @property
     def name(self) -> str:
-        """As `--format` takes it."""
+        """Name of the format, as `--format` takes it."""
 
     @property
     def title(self) -> str:

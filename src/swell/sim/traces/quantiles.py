@@ -16,7 +16,7 @@ BIN = 1e-3
 
 
 class Quantiles:
-    """Of numbers; those that are not positive count as one smallest."""
+    """Quantiles of the numbers added so far; those that are not positive count as one smallest."""
 
     def __init__(self) -> None:
         self._exact = array("d")
@@ -33,7 +33,7 @@ class Quantiles:
             self._exact = array("d")
 
     def found(self) -> dict[str, float]:
-        """By name, the largest exact; empty if nothing was added."""
+        """Return the quantiles by name, and the exact largest number as `max`; empty if nothing was added."""
         if not self._num:
             return {}
         values, counts = self._sorted()

@@ -1,4 +1,4 @@
-"""From what a line says to a job, by the rules that hold in every format."""
+"""Conversion of what a trace's line says to a job, by the rules that hold in every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By which rules what a trace lacks is filled."""
+"""Rules by which missing values of a trace are filled in."""
 
 from __future__ import annotations
 

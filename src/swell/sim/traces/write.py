@@ -81,7 +81,7 @@ def write_elasticflow(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0
 
 
 def elasticflow_cells(job: TraceJob) -> Sequence[str]:
-    """In the order of `ELASTICFLOW_HEADER`. Raises TraceError if the job lacks one."""
+    """Return a job's cells in the order of `ELASTICFLOW_HEADER`. Raises TraceError if the job lacks one."""
     is_best_effort = bool(job.is_best_effort)
     deadline_s = job.submit_s if is_best_effort and job.deadline_s is None else job.deadline_s
     values = (

@@ -95,7 +95,7 @@ class BucketedGradients:
         self._early.close()
 
     def _begin_sums(self, flat: Flat, share: Share, loss: torch.Tensor, buckets: Sequence[Bucket]) -> None:
-        """Of this worker's gradients in these buckets; the rest is written, too."""
+        """Begin the all-reduce of this worker's gradients in these buckets; write the rest of the buffer."""
         part = share.passes[-1]
         if len(share.passes) > 1:
             assert self._own is not None  # noqa: S101 - the passes are in it

@@ -22,7 +22,7 @@ class Bucket(NamedTuple):
 
 
 def cut_buckets(sizes: Sequence[int], full: int) -> list[Bucket]:
-    """From the last parameters to the first, for a backward pass mostly ends with the first ones.
+    """Cut the buffer into buckets from the last parameter to the first, the usual order of a backward pass.
 
     Args:
         sizes: numbers of each parameter, as they follow one another in the buffer.

@@ -137,7 +137,10 @@ class Group:
         self._tether.tie(world)
 
     def abort(self, generation: int) -> None:
-        """From another thread: collectives of this generation's group raise, also one that is under way."""
+        """Make the collectives of this generation's group raise, also one that is under way.
+
+        To be called from another thread.
+        """
         self._tether.cut(generation)
 
     def sum_all(self, tensor: torch.Tensor) -> None:
@@ -172,7 +175,10 @@ class Group:
         self._begun.clear()
 
     def _await(self, work: dist.Work) -> None:
-        """With several sums under way gloo may not notice that a peer has left, and would wait for it."""
+        """Wait for one sum. Raises RuntimeError if it fails, or a peer has left.
+
+        With several sums under way gloo may not notice that a peer has left, and would wait for it.
+        """
         num_torn = 0
         while True:
             try:
@@ -209,7 +215,7 @@ class Group:
         return told - 1 if told else None
 
     def outlast_training(self) -> None:
-        """From here on, wait for a slow peer."""
+        """Set the group's timeout to `TRAIN_TIMEOUT_S`: from here on a slow peer is waited for."""
         distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""By which network interface a worker reaches its peers: that of the address at which its host is reached.
+"""Choice of the network interface for gloo and NCCL: the one with the address at which the host is reached.
 
 torch's gloo and NCCL are given an interface, and take the address of it.
 """
@@ -27,7 +27,7 @@ class NoInterface(OSError):
 
 
 def own_address() -> str:
-    """At which workers on other hosts reach this one; loopback where there are none."""
+    """The address at which workers on other hosts reach this one; loopback where there are none."""
     return os.environ.get(environ.ADDRESS, LOOPBACK)
 
 
@@ -104,7 +104,7 @@ def _addresses() -> Iterator[tuple[str, str]]:
 
 
 def _address_at(pointer: int | None) -> str | None:
-    """Of a `sockaddr`; None: it is of no family of IP."""
+    """The IP address in a `sockaddr`, as text; None if its family is neither IPv4 nor IPv6."""
     if pointer is None:
         return None
     family = ctypes.c_ushort.from_address(pointer).value

@@ -82,12 +82,12 @@ class Packing:
 
     @torch.no_grad()
     def write_gradients(self, flat: Flat, places: range, weight: float) -> None:
-        """As `write`, of these parameters alone."""
+        """Write the gradients of these parameters alone, times `weight`; see `write`."""
         self._write(flat, places, weight)
 
     @torch.no_grad()
     def write_rest(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
-        """As `write`, of all but the gradients."""
+        """Write all but the gradients: statistics, loss and counts; see `write`."""
         self._write(flat, range(len(self.parameters), len(self._tensors)), weight)
         self._count(flat, weight, loss)
 
@@ -183,7 +183,7 @@ class Packing:
 
 
 def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
-    """Of their gradients together, (); 0 without any."""
+    """Squared norm of the gradients of all these parameters together, shape (); 0 without gradients."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return torch.zeros(())
@@ -191,7 +191,10 @@ def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
 
 
 def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weight: float) -> None:
-    """On a CPU in one pass over the memory, on a GPU in few kernels."""
+    """Write the sources times `weight` to the targets.
+
+    That is one pass over the memory on a CPU, and few kernels on a GPU.
+    """
     if targets and targets[0].device.type != "cpu":
         torch._foreach_copy_(targets, sources)
         torch._foreach_mul_(targets, weight)

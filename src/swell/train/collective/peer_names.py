@@ -47,7 +47,7 @@ def _has_no_answer(address: str) -> bool:
 
 
 def _outward_address() -> str:
-    """Of the interface to other networks. Nothing is sent."""
+    """The address of this machine's interface to other networks; loopback without one. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((_NO_NETWORK, 9))
@@ -62,9 +62,10 @@ SILENT_ABOUT = _find_silent()
 
 
 def wait_for_no_names() -> None:
-    """To be called once in each worker, before it opens a store. Without effect where names are answered.
+    """Keep torch's look-up of a peer's name from delaying this worker, where the name server is silent.
 
-    Where they are not, later questions to the name server have one try of a second in this process.
+    To be called once in each worker, before it opens a store. Later questions to the name server have one try
+    of a second in this process. No effect where the name server answers.
     """
     if not SILENT_ABOUT:
         return

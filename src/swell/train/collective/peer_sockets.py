@@ -68,7 +68,10 @@ class Tether:
             _shut_down(self._made())
 
     def cut(self, generation: int) -> None:
-        """From another thread: what waits for a peer of this generation's group fails, now and later."""
+        """Make every wait for a peer of this generation's group fail, now and later.
+
+        To be called from another thread.
+        """
         with self._lock:
             if generation != self._generation:
                 return
@@ -109,7 +112,7 @@ def _closed_by_peers(inodes: frozenset[int]) -> frozenset[int]:
 
 
 def _shut_down(inodes: Iterable[int]) -> None:
-    """For all who hold these connections, in other processes too."""
+    """Shut these connections down for all processes that hold them, not for this one alone."""
     doomed = set(inodes)
     for inode, descriptor in _listing():
         if inode in doomed:

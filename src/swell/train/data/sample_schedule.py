@@ -184,15 +184,15 @@ class Course:
         self.place.epoch, self.place.start = self.place.epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the place."""
+        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
         return self.place.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Of the place."""
+        """Restore `place` from its state dict."""
         self.place.load_state_dict(state)
 
     def go_to(self, step: int) -> None:
-        """To the place of a run that has made so many steps, all with the own batch."""
+        """Move to the place of a run that has made so many steps, all with the own batch."""
         epoch, own_steps = divmod(step, self.steps_per_epoch)
         self.place.epoch, self.place.start, self.place.step = epoch, own_steps * self.global_batch, step
 
@@ -221,7 +221,7 @@ class Course:
         return divide(num_global, rank, num_workers, num_shards, max_local_batch, part)
 
     def _reach(self, step: int) -> tuple[int, int, int]:
-        """Of a step with the batch of now: its epoch, the samples of that before it, and its own."""
+        """Return the epoch of a step at the current batch, the epoch's samples before it, and its own."""
         epoch, start, ahead = self.place.epoch, self.place.start, step - self.place.step
         num_steps = num_steps_in(self._end_of(epoch) - start, self.batch)
         if ahead >= num_steps:
@@ -309,7 +309,10 @@ def cut(num_things: int, num_parts: int, part: int) -> range:
 
 
 def default_shards(global_batch: int) -> int:
-    """As many as eight workers can share: the largest power of two up to 8 and up to the batch."""
+    """The default number of shards, which up to eight workers can share.
+
+    It is the largest power of two up to 8 and up to the batch.
+    """
     return 1 << (min(8, global_batch).bit_length() - 1)
 
 

@@ -20,9 +20,9 @@ ShareOf = Callable[[int], Share]
 
 
 class StreamFeed:
-    """As `Feed`, for a stream.
+    """Batches of this worker's passes from a stream, loaded ahead; the counterpart of `Feed`.
 
-    A change of the gang makes claims that were already given out void. What was read for them is not lost.
+    A change of the gang makes claims void that were already given out. What was read for them is not lost.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class Whereabouts:
-    """Of the gang whose checkpoints are in this folder."""
+    """The file with the stream position of the gang whose checkpoints are in this folder."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
@@ -38,7 +38,13 @@ class Whereabouts:
         self._saved = None if note is None else note.saved
 
     def note(self, place: StreamPlace, is_saved: bool = False) -> None:
-        """By the leader, from time to time. A disk that is full must not end training for a hint."""
+        """Write the position to the file; the leader calls this from time to time.
+
+        Errors such as a full disk are ignored: the position is a hint, and must not end training.
+
+        Args:
+            is_saved: the newest checkpoint is of this position.
+        """
         now = _Spot(place.epoch, place.start, place.step)
         if is_saved:
             self._saved = now

@@ -142,7 +142,10 @@ class Reader(Cover):
 
 
 def state_of(dataset: Any, samples: Iterator[Any]) -> dict[str, Any] | None:
-    """As torchdata's StatefulDataLoader asks for it: of the iterator, else of the dataset."""
+    """Return the state dict of the iterator, else of the dataset; None if neither is `Stateful`.
+
+    torchdata's StatefulDataLoader asks them in the same order.
+    """
     for source in (samples, dataset):
         if isinstance(source, Stateful):
             state: dict[str, Any] = source.state_dict()

@@ -20,7 +20,7 @@ class StreamError(RuntimeError):
 
 @dataclass(slots=True)
 class StreamPlace(Place):
-    """Of a stream: how long its epochs were is known once they are over."""
+    """A run's place in a stream. How long an epoch was is known once it is over."""
 
     origin: dict[str, Any] | None = None  #: the stream's own account of a place up to here, if it gives one
     steps_before: int = 0  #: of the own batch, in the epochs before
@@ -29,7 +29,7 @@ class StreamPlace(Place):
 
 @dataclass
 class StreamCourse:
-    """As `Course`, for a stream."""
+    """The batches of a whole training run on a stream, in order; see `Course`."""
 
     global_batch: int  #: samples of a step of the own batch
     drops_last: bool  #: leave out what an epoch's last step has beyond whole own batches, as the loader asked
@@ -54,7 +54,7 @@ class StreamCourse:
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Of the own batch."""
+        """Steps of an epoch at the own batch; None if the stream's length is not known."""
         return -(-self.samples_per_epoch // self.global_batch) or None
 
     # ------------------------------------------------------------------ how far the run is
@@ -101,11 +101,11 @@ class StreamCourse:
         place.start, place.origin = 0, None
 
     def state_dict(self) -> dict[str, Any]:
-        """Of the place."""
+        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
         return self.place.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Of the place."""
+        """Restore `place` from its state dict."""
         place = self.place
         place.load_state_dict(state)
         if "steps_before" not in state:  # of an earlier version: all steps were of the own batch
@@ -118,15 +118,21 @@ class StreamCourse:
         check_shards(self.global_batch, self.num_shards, max_local_batch)
 
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
-        """As it is if the stream has all that the step wants; its `claim` finds out."""
+        """The share of worker `rank` in a step if the stream has all samples that the step wants.
+
+        Whether it has is found out with the share's `claim`.
+        """
         self.check_passes(max_local_batch)
         claim = self._claim(step, rank, num_workers, max_local_batch)
         return claim.share(claim.num_wanted)
 
     def trial_share(self, step: int, size: int, num_shards: int, max_local_batch: int | None) -> Share:
-        """Of a worker that has all of a step of `size` samples, in so many shards; 0: without any.
+        """The share of a worker that computes all of a step of `size` samples alone, in a trial run.
 
-        A short step is left out, for it would be taken for a quick one.
+        A short step is left out, because it would be taken for a quick one.
+
+        Args:
+            num_shards: into which the step is divided; 0: none.
         """
         claim = self._claim(step, 0, 1, max_local_batch, size)
         return replace(claim, num_shards=num_shards or None, drops_last=True).share(size)
@@ -139,7 +145,7 @@ class StreamCourse:
     def _claim(
         self, step: int, rank: int, num_workers: int, max_local_batch: int | None, size: int | None = None
     ) -> SampleClaim:
-        """Of the batch of now, or of steps of `size` samples."""
+        """What a worker wants of the stream for a step of `size` samples, by default the current batch."""
         batch = size or self.batch
         start = self.place.start + (step - self.place.step) * batch
         if self.needs_parts and num_workers == 1 and size is None:

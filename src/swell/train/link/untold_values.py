@@ -41,7 +41,7 @@ class _UntoldCurve:
 
 
 class UntoldValues:
-    """Of rank 0: the latest value of each name that is not told yet, and the curve of all that are not."""
+    """Values that rank 0 has reported and its agent was not told: the latest by name, and all as curves."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -79,7 +79,7 @@ class UntoldValues:
 
 
 class UntoldShares:
-    """Of any worker: values that become one with those of the others."""
+    """A worker's reported values that its agent was not told, to be reduced with those of other workers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -8,7 +8,7 @@ from swell.wire.messages import EndedEpochs
 
 
 class EpochWatch:
-    """Of one worker; `meter` knows the time."""
+    """Epochs that have ended for one worker; `meter` measures the time between them."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -37,7 +37,10 @@ class EpochWatch:
 
 
 def steps_per_epoch(course: AnyCourse) -> int:
-    """Of the own batch, at least 1; of a stream that does not say its length, in the mean of its epochs."""
+    """Steps of an epoch at the own batch, at least 1.
+
+    For a stream of unknown length it is the mean of the epochs that are over.
+    """
     if course.steps_per_epoch is not None:
         return course.steps_per_epoch
     if isinstance(course, StreamCourse) and course.place.epoch:

@@ -30,7 +30,7 @@ class Task:
 
 
 class Host(Protocol):
-    """With whom this process trains, and what others want of it.
+    """The surroundings of a training process: the peers that it trains with, and requests from outside.
 
     Called in this order: those that shape the task, `enter` once, then for each step
     `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.

@@ -44,7 +44,10 @@ def not_finite(loss: float, state: TrainState, folder: Path | None, kept_steps: 
 
 
 def say(loss: float, since: int) -> None:
-    """To somebody whom no agent tells. No warning: scripts silence those, and a second run is not heard."""
+    """Print to stderr that the loss is NaN or infinite, for a user whom no agent informs.
+
+    This is no Python warning: scripts silence those, and Python shows a repeated one only once.
+    """
     sys.stderr.write(
         f"swell: the loss is {loss} since step {since}, and training goes on: {REMEDY}; "
         "elastic(stop_on_nan=True) ends the run before the update of such a step\n"

@@ -84,7 +84,7 @@ class Run:
 
     @property
     def rate_factor(self) -> float:
-        """By what the learning rates are multiplied in the coming step; see elastic(rate_rule=...)."""
+        """Factor on the learning rates in the coming step; see elastic(rate_rule=...)."""
         state = self._task.state
         return 1.0 if state.rate is None else state.rate.factor_at(self.global_batch)
 
@@ -112,7 +112,10 @@ class Run:
 
     @property
     def total_steps(self) -> int | None:
-        """Of the own batch; None if the run ends with an epoch of a stream that has not said its length."""
+        """Steps of the whole run at the own batch.
+
+        None if the run ends with an epoch of a stream that has not said its length.
+        """
         return None if self._task.total_steps == UNBOUNDED else self._task.total_steps
 
     @property

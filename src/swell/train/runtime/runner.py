@@ -206,7 +206,7 @@ def _leave(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def _status_of(stop: SystemExit) -> int:
-    """As Python itself has it: no code is 0, a text is printed and 1."""
+    """The exit status that Python itself gives: 0 without a code, and 1 for a text, which goes to stderr."""
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):

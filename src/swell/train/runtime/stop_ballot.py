@@ -1,4 +1,4 @@
-"""In which step the workers of a script that knows nothing of Swell stop: the same one for all.
+"""Vote of workers on the step after which all of them stop, for scripts that know nothing of Swell.
 
 Each worker notes how many steps it may have ended when it was asked to stop. When all have, they stop after
 the same step: `LARGEST_LEAD_STEPS` after the largest number, and one more. The last one to vote is no further

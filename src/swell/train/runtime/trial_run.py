@@ -118,7 +118,7 @@ class Profiling:
         return Share(parts, range(num_shards), num_shards)
 
     def _num_shards(self, size: int) -> int:
-        """As many as a worker with so many samples holds; 0 if the script asks for none."""
+        """The number of shards that a worker with `size` samples holds; 0 if the script asks for none."""
         course = self._true_course
         if course.num_shards is None:
             return 0

@@ -71,7 +71,10 @@ class _Way(Protocol):
         """Whether this worker has a part in it."""
 
     def hand(self, pieces: Sequence[torch.Tensor]) -> None:
-        """Of a holder they are sent, and of another filled. Each is flat and on the group's device."""
+        """Send the tensors if this worker is a holder, else fill them with what is received.
+
+        Each is flat and on the group's device.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Broadcast:
-    """To all. Other holders are sent what they have."""
+    """Broadcast from one holder to all workers; other holders receive what they have already."""
 
     source: int
     leads_here: bool = True

@@ -112,7 +112,10 @@ class Checkpoints:
         self._due_s: float | None = None
 
     def is_due(self) -> bool:
-        """To be asked after each step: early after the first one, then every `interval_s` or less often."""
+        """Whether it is time to save: early after the first step, then every `interval_s` or less often.
+
+        To be asked after each step.
+        """
         now_s = self._clock()
         if self._due_s is None:
             self._due_s = now_s + min(self.interval_s, FIRST_S)
@@ -145,7 +148,7 @@ class Checkpoints:
         return path
 
     def save_once(self, state: TrainState) -> Path | None:
-        """As `save`, where other workers may be about to write the same: None if one of them has.
+        """Save the state as `save` does, unless another worker has saved the same one: then return None.
 
         Raises:
             SaveError: as `save` does.
@@ -278,7 +281,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """In words that name a remedy. torch.save hides that the disk is full behind an error of its own."""
+    """Describe the cause of a failed save in words that name a remedy.
+
+    torch.save hides that the disk is full behind an error of its own.
+    """
     met = error.__context__ if isinstance(error, RuntimeError) else error
     if isinstance(met, OSError) and met.errno in NO_ROOM:
         return f"{met.strerror}; make room there"

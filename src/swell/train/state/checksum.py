@@ -20,9 +20,9 @@ _MIX = 6364136223846793005
 
 
 def checksum(tensor: torch.Tensor, places: range | None = None) -> torch.Tensor:
-    """Of the elements at these places of the flat tensor, all by default: int64, shape (), on its device.
+    """Checksum of the elements at these places of the flat tensor, by default of all.
 
-    The memory layout does not count. No wait for a GPU.
+    It is an int64 of shape () on the tensor's device. The memory layout does not count. No wait for a GPU.
     """
     words = _words(tensor, range(tensor.numel()) if places is None else places)
     weights = _weights(tensor.device)

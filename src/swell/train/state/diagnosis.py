@@ -1,4 +1,4 @@
-"""In what the replicas of several workers differ, on which ranks, and what the likely cause is: in words."""
+"""Descriptions of how the replicas of workers differ, on which ranks, and what the likely cause is."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _differences(reports: Sequence[ReplicaReport]) -> list[tuple[int, str]]:
 
 
 def _by_value(values: Sequence[Plain]) -> str:
-    """As `0.1 on rank 0, 0.01 on ranks 1 and 2`."""
+    """The values with the ranks that have them, such as `0.1 on rank 0, 0.01 on ranks 1 and 2`."""
     ranks: dict[str, list[int]] = {}
     for rank, value in enumerate(values):
         ranks.setdefault(repr(value), []).append(rank)

@@ -71,7 +71,7 @@ class LossLog:
         return {"mean": self._mean, "odd": self._odd, "since": self._since, "last": self._last}
 
     def restore(self, state: dict[str, Any] | float | None, steps: int) -> None:
-        """Of a state after `steps` steps, or of a plain mean as earlier versions had it."""
+        """Restore the log from its state after `steps` steps, or from an earlier version's plain mean."""
         self.read()
         known: dict[str, Any] = (
             state if isinstance(state, dict) else {"mean": state, "odd": None, "since": None}

@@ -77,7 +77,7 @@ class Replica:
 
     # ---------------------------------------------------------------- tensors
     def checksum(self, turn: int | None = None) -> torch.Tensor:
-        """Of all tensors, or of the slice whose turn it is: int64 of shape () on the model's device.
+        """Checksum of all tensors, or of the slice whose turn it is: int64, shape (), on the model's device.
 
         A slice takes about as long however large the model is, up to a bound on their number. MAX_SLICES
         turns in a row cover all. Each covers hyperparameters that are tensors, and numbers in the optimizer's
@@ -101,7 +101,7 @@ class Replica:
         return combine(total, zlib.crc32(msgspec.msgpack.encode([numbers, list(self._state_numbers())])))
 
     def checksums(self) -> dict[str, int]:
-        """Of each tensor by its name."""
+        """Return the checksum of each tensor by its name."""
         named = [*self._hyperparameter_tensors(), *self._tensors()]
         return {name: int(checksum(tensor)) for name, tensor in named}
 
@@ -143,7 +143,7 @@ class Replica:
 
 
 def _num_slices(sizes: Sequence[int]) -> int:
-    """For tensors of these sizes."""
+    """The number of slices into which tensors of these sizes are cut for checksums."""
     wanted = max(-(-sum(sizes) // SLICE_ELEMENTS), -(-len(sizes) // SLICE_TENSORS), 1)
     return min(wanted, MAX_SLICES)
 
@@ -180,7 +180,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _plain(value: Any) -> Plain:
-    """As it can be sent."""
+    """Convert a value to plain types that can be sent; None if it has another type."""
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     for kind in (bool, int, float, str):

@@ -101,7 +101,11 @@ def _copy(
 
 
 def _cards_of(lenders: Sequence[int], own: Loan | None, group: Group) -> dict[int, Card]:
-    """Of those that lend what they have just got; `own` is what this worker lends."""
+    """Gather the cards, by rank, of workers that lend a state which they have just received.
+
+    Args:
+        own: what this worker lends, if it is one of them.
+    """
     told = group.gather_bytes(b"" if own is None else msgspec.json.encode(own.card))
     return {rank: msgspec.json.decode(told[rank], type=Card) for rank in lenders}
 

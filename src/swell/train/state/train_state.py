@@ -236,7 +236,7 @@ def _lies_in(value: object, addresses: set[int]) -> bool:
 
 
 def _is_same_memory(own: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Of two state dicts that hold nothing but tensors."""
+    """Whether two state dicts hold nothing but tensors, and the same ones in memory."""
     return own.keys() == other.keys() and all(
         isinstance(value, torch.Tensor) and _lies_in(own[key], {value.data_ptr()})
         for key, value in other.items()

@@ -74,7 +74,7 @@ class JobTexts:
             return found
 
     def _pass_broken(self) -> None:
-        """To the next beginning of a job, or as far as it is certain that there is none."""
+        """Skip to where the next job begins, or as far as it is certain that none begins."""
         self._pass(self._at + 1)
         following = JOB_START.search(self._buffer, self._at)
         while following is None and self._more_after_tail():

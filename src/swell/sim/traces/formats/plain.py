@@ -106,7 +106,7 @@ class Uncommented(Source):
 
 
 def cells(job: TraceJob) -> list[Any]:
-    """In the order of `COLUMNS`."""
+    """Return the values of a job's row, in the order of `COLUMNS`."""
     return [getattr(job, field) for field in COLUMNS]
 
 

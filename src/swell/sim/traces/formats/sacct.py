@@ -19,7 +19,7 @@ CORES_COUNT = "no column tells GPUs or nodes; a core counts as a device"
 
 
 def gpus(cell: str) -> int:
-    """Of a list of resources: 0 if it names none."""
+    """Return the number of GPUs in a list of resources; 0 if it names none."""
     match = TRES_GPUS.search(cell) or GRES_GPUS.search(cell)
     return int(match[1]) if match else 0
 
