@@ -18,7 +18,7 @@ from swell.model.errors import Unavailable, Unwritable
 #: A platform that is killed handles its batches again: sooner, therefore, if decisions have computed for so
 #: many seconds, and so many times as long as a fold. What a turn has waited for is not waited for again.
 FOLD_AFTER = 500
-FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 10
+FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 20
 FOLD_AGAIN_AFTER = 50
 #: So many stories go to the archive together: those of a whole fold would hold the head up.
 STORIES_TOGETHER = 500
