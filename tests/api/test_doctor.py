@@ -496,6 +496,16 @@ def test_a_copy_goes_to_another_disk_with_options_and_webhooks(site: Site, tmp_p
     assert not list(elsewhere.path.glob(".*")), "no draft is left"
 
 
+def test_a_copy_in_the_place_of_the_journal_can_be_copied_itself(site: Site, tmp_path: Path) -> None:
+    fill(site.folder)
+    back_up(site.folder, tmp_path / "first.db")
+    shutil.copy(tmp_path / "first.db", site.folder.journal)
+    (site.folder.path / "webhook-secret").unlink()
+    made = back_up(site.folder, tmp_path / "second.db")
+    assert set(made.files) == CARRIED.keys() - {"webhook-secret"}
+    assert restore(site.folder, tmp_path / "second.db").files.keys() == set(made.files)
+
+
 @pytest.mark.parametrize("name", [*CARRIED, "tomorrow.json"])
 @pytest.mark.parametrize("is_text", [True, False])
 def test_all_of_a_copy_is_checked_before_anything_is_replaced(

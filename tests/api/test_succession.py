@@ -16,7 +16,7 @@ from swell.api.copies import CHECKS
 from swell.api.succession import is_copy, take_over
 from swell.executors.remote.reign import read_reign
 from swell.model.event import JobSubmitted
-from swell.standby.contents import SMALL_FILES
+from swell.standby.contents import HEAD_FILES, SMALL_FILES
 from swell.standby.process import StandbyUnusable, lock_of
 from swell.store.code_store import GRACE_S, CodeStore
 from swell.store.errors import DamagedState, StateError
@@ -109,5 +109,5 @@ def test_a_copy_that_never_was_whole_is_refused(standby: Path, folder: StateFold
         take_over(folder, standby)
 
 
-def test_a_standby_has_each_file_that_a_backup_has() -> None:
-    assert set(CHECKS) < set(SMALL_FILES)
+def test_a_standby_has_each_file_that_a_backup_has_and_its_content_is_checked() -> None:
+    assert set(CHECKS | HEAD_FILES) == set(SMALL_FILES)

@@ -212,7 +212,7 @@ class Steps:
 @pytest.mark.parametrize("num_commands", [0, 1, 3])
 def test_a_decision_lasts_until_the_first_command_and_a_turn_until_its_end(num_commands: int) -> None:
     parts = Steps()
-    turns = TimedTurns(parts, parts, parts.clock_s)
+    turns = TimedTurns(parts, parts, parts.clock_s, lambda: parts.now_s / 2)
     turns.append(turns.next_events())
     parts.now_s += 2.0
     for _ in range(num_commands):
@@ -221,6 +221,7 @@ def test_a_decision_lasts_until_the_first_command_and_a_turn_until_its_end(num_c
     turns.next_events()
     (took,) = ended
     assert (took.journal_s, took.decision_s, took.turn_s) == (1.0, 2.0, 3.0 + 4.0 * num_commands)
+    assert took.computed_s == took.decision_s / 2
 
 
 class Failing:

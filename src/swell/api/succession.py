@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from swell.api.copies import CHECKS
-from swell.executors.remote.certificate import CERTIFICATE_FILE
-from swell.executors.remote.claims import KEY_FILE, parse_key
-from swell.executors.remote.lease_book import LEASES_FILE, parse_leases
-from swell.executors.remote.reign import REIGN_FILE, parse_reign, read_reign, write_reign
-from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
+from swell.executors.remote.reign import read_reign, write_reign
 from swell.model.code import tree_path
-from swell.standby.contents import CODE, SMALL_FILES
+from swell.standby.contents import CODE, HEAD_FILES
 from swell.standby.copied_folder import HEARD_FILE
 from swell.standby.process import COPY, lock_of
 from swell.store import backup
@@ -27,16 +22,6 @@ from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
-
-#: What is wrong with the content of a file that a standby has and a backup has not.
-_MORE_CHECKS: dict[str, Callable[[bytes], object]] = {
-    "metrics-token": bytes.decode,
-    CERTIFICATE_FILE: bytes.decode,
-    TOKENS_FILE: parse_tokens,
-    REIGN_FILE: parse_reign,
-    LEASES_FILE: parse_leases,
-    KEY_FILE: parse_key,
-}
 
 
 class TakenOver(NamedTuple):
@@ -104,5 +89,5 @@ def _bind_code(folder: StateFolder) -> None:
 
 
 def _carried(folder: StateFolder) -> tuple[CarriedFile, ...]:
-    checks = CHECKS | _MORE_CHECKS
-    return tuple(CarriedFile(folder.path / name, checks[name]) for name in SMALL_FILES)
+    checks = CHECKS | HEAD_FILES
+    return tuple(CarriedFile(folder.path / name, check) for name, check in checks.items())

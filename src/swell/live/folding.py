@@ -15,10 +15,10 @@ from swell.model.errors import Unavailable, Unwritable
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
-#: A platform that is killed handles its batches again: sooner, therefore, if they have taken so many seconds,
-#: and so many times as long as a fold computes.
+#: A platform that is killed handles its batches again: sooner, therefore, if decisions have computed for so
+#: many seconds, and so many times as long as a fold. What a turn has waited for is not waited for again.
 FOLD_AFTER = 500
-FOLD_AFTER_S, TIMES_A_FOLD = 4.0, 60
+FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 20
 FOLD_AGAIN_AFTER = 50
 #: So many stories go to the archive together: those of a whole fold would hold the head up.
 STORIES_TOGETHER = 500
@@ -51,14 +51,14 @@ class JournalFolds:
         """The head is where the journal ends, which was folded last after that batch.
 
         Args:
-            replayed_s: that it took to handle the batches since then again.
+            replayed_s: that were computed to handle the batches since then again.
         """
         self._note_fold(folded_seq)
         self._handled_s = replayed_s
 
     def end_turn(self, took: TurnDurations) -> None:
         """Fold, or archive stories, where it is time."""
-        self._handled_s += took.turn_s - took.journal_s
+        self._handled_s += took.computed_s
         if self._handled_s >= self._most_handled_s:
             self._handled_s, self._fold_at_seq = 0.0, self._store.last_seq
         if self._store.last_seq >= self._fold_at_seq:

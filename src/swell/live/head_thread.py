@@ -93,7 +93,7 @@ class HeadThread:
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         load(self._core, history.state)
-        began_s = time.perf_counter()
+        began_s = time.thread_time()
         told_seq = self._store.last_seq
         if self._webhooks is not None:
             told_seq = self._webhooks.begin(
@@ -105,7 +105,7 @@ class HeadThread:
                 self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
         self._post()
         self._note_open_jobs()
-        self._folds.begin(history.seq, time.perf_counter() - began_s)
+        self._folds.begin(history.seq, time.thread_time() - began_s)
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()

@@ -46,10 +46,11 @@ class TurnDurations:
     journal_s: float  #: until the batch was on disk
     decision_s: float  #: from then on, until the head had decided
     turn_s: float  #: from the batch to the end of what came of it, both included
+    computed_s: float  #: of a processor, to decide
 
 
 #: Of a turn that was handled again.
-NO_TIME = TurnDurations(journal_s=0.0, decision_s=0.0, turn_s=0.0)
+NO_TIME = TurnDurations(journal_s=0.0, decision_s=0.0, turn_s=0.0, computed_s=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,16 @@ class TimedTurns:
     """Stands between the scheduler's loop and its world and journal; implements both ports."""
 
     def __init__(
-        self, world: World, journal: Journal, clock_s: Callable[[], float] = time.perf_counter
+        self,
+        world: World,
+        journal: Journal,
+        clock_s: Callable[[], float] = time.perf_counter,
+        computing_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._world, self._journal, self._clock_s = world, journal, clock_s
+        self._world, self._journal = world, journal
+        self._clock_s, self._computing_s = clock_s, computing_s
         self._begun_s = self._written_s = 0.0
+        self._handed_over_s = self._computed_s = 0.0
         self._decided_s: float | None = None
         self.batch: Sequence[AnyEvent] = ()  #: of the turn under way
 
@@ -32,7 +38,7 @@ class TimedTurns:
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self._journal.append(batch)
-        self._written_s = self._clock_s()
+        self._written_s, self._handed_over_s = self._clock_s(), self._computing_s()
 
     def replay(self) -> Iterable[Sequence[AnyEvent]]:
         return self._journal.replay()
@@ -48,9 +54,11 @@ class TimedTurns:
             journal_s=self._written_s - self._begun_s,
             decision_s=decided_s - self._written_s,
             turn_s=self._clock_s() - self._begun_s,
+            computed_s=self._computed_s,
         )
 
     def _note_decision(self) -> None:
         """The head has handled the batch when it performs its first command, or asks for the next batch."""
         if self._decided_s is None:
             self._decided_s = self._clock_s()
+            self._computed_s = self._computing_s() - self._handed_over_s

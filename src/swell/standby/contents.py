@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from swell.executors.remote.certificate import CERTIFICATE_FILE
-from swell.executors.remote.claims import KEY_FILE
-from swell.executors.remote.lease_book import LEASES_FILE
-from swell.executors.remote.reign import REIGN_FILE
-from swell.executors.remote.token_list import TOKENS_FILE
+from swell.executors.remote.claims import KEY_FILE, parse_key
+from swell.executors.remote.lease_book import LEASES_FILE, parse_leases
+from swell.executors.remote.reign import REIGN_FILE, parse_reign
+from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
 from swell.model.code import decode_tree, object_path, tree_path
 from swell.standby.messages import FileCopied
 
-SMALL_FILES = (
-    *("users.json", "options.json", "webhooks.yaml", "webhook-secret", "metrics-token"),
-    *(CERTIFICATE_FILE, TOKENS_FILE, REIGN_FILE, LEASES_FILE, KEY_FILE),
-)
+#: Of a head alone, in no backup, and what is wrong with the content of each: see `CarriedFile`.
+HEAD_FILES: dict[str, Callable[[bytes], object]] = {
+    "metrics-token": bytes.decode,
+    CERTIFICATE_FILE: bytes.decode,
+    TOKENS_FILE: parse_tokens,
+    REIGN_FILE: parse_reign,
+    LEASES_FILE: parse_leases,
+    KEY_FILE: parse_key,
+}
+SMALL_FILES = ("users.json", "options.json", "webhooks.yaml", "webhook-secret", *HEAD_FILES)
 CODE = "code"
 #: A folder that was changed later than so long ago may be changed again unseen: clocks of file systems tick
 #: slowly.

@@ -16,7 +16,7 @@ CREATE = "CREATE TABLE copied_files (name TEXT PRIMARY KEY, content BLOB NOT NUL
 INSERT = "INSERT INTO copied_files VALUES (?, ?, ?)"
 FIND = "SELECT 1 FROM sqlite_master WHERE name = 'copied_files'"
 SELECT = "SELECT name, CAST(content AS BLOB), crc FROM copied_files"
-DROP = "DROP TABLE copied_files"
+DROP = "DROP TABLE IF EXISTS copied_files"
 
 
 class CarriedFile(NamedTuple):
@@ -35,9 +35,13 @@ class CarriedFile(NamedTuple):
 
 
 def put_files(copy: Path, files: Mapping[str, bytes]) -> None:
-    """Add contents by their names. Raises OSError, StateError."""
+    """Add contents by their names, in place of those of a journal that is such a copy, put back by hand.
+
+    Raises OSError, StateError.
+    """
     rows = [(name, content, zlib.crc32(content)) for name, content in files.items()]
     with sqlite.explained(copy), closing(sqlite3.connect(copy)) as raw, raw:
+        raw.execute(DROP)
         raw.execute(CREATE)
         raw.executemany(INSERT, rows)
 
