@@ -14,11 +14,11 @@ from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
 from swell.core.core import CoreSettings
-from swell.executors.gang.gang_settings import Conduct, WorkerSettings
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent import process as agent
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
@@ -28,11 +28,11 @@ KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "p
 def test_by_default_nothing_is_changed() -> None:
     settings = Settings()
     core = CoreSettings(unheard_s=LeaseTimes().wait_s)
-    assert (settings.core, settings.conduct) == (core, Conduct())
+    assert (settings.core, settings.conduct) == (core, GangSettings())
     assert settings.changed == {}
 
 
-@pytest.mark.parametrize("kind", [CoreSettings, Patience, WorkerSettings])
+@pytest.mark.parametrize("kind", [CoreSettings, Timeouts, WorkerSettings])
 def test_every_constant_of_a_part_has_a_setting(kind: Any) -> None:
     follows_from_leases = {"unheard_s"}
     assert {field.name for field in fields(kind)} - follows_from_leases <= set(Settings.__struct_fields__)
@@ -139,9 +139,9 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
     assert stop_agent(tmp_path)
     assert process.wait(10) == 0
 
-    taken: list[CrewOptions] = []
+    taken: list[AgentOptions] = []
 
-    async def serve(options: CrewOptions, lock_fd: int, new_door: object) -> None:
+    async def serve(options: AgentOptions, lock_fd: int, new_door: object) -> None:
         taken.append(options)
 
     monkeypatch.setattr(agent, "serve", serve)

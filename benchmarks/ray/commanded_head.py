@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
 from benchmarks.ray.site import RESOURCE
-from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.link import LocalExecutor
 from swell.executors.ray.options import DeviceResource, RayOptions
 from swell.model.command import GangCommand
@@ -36,7 +36,10 @@ def main() -> None:
     settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
     ray = RayOptions(address=sys.argv[1], resource=DeviceResource(name=RESOURCE, form="cpu"))
     executor = LocalExecutor(
-        state_dir, (), conduct=Conduct(worker_settings=settings), engine=msgspec.json.encode(ray).decode()
+        state_dir,
+        (),
+        conduct=GangSettings(worker_settings=settings),
+        engine=msgspec.json.encode(ray).decode(),
     )
 
     def tell(event: AnyEvent) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.training.sides import ROOT, LogFolder, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
-from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -36,7 +36,7 @@ class SwellSide:
         self._executor = LocalExecutor(
             folder / "state",
             parse_devices(f"cpu:{MAX_WORKERS}"),
-            conduct=Conduct(worker_settings=worker_settings),
+            conduct=GangSettings(worker_settings=worker_settings),
         )
         self._spec = JobSpec(
             name=JOB,

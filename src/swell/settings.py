@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from swell.core.core import CoreSettings
-from swell.executors.gang.gang_settings import Conduct, LogLimits, WorkerSettings
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.gang_settings import GangSettings, LogLimits, WorkerSettings
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.retention import Retention
 from swell.store.code_files import CodeLimits
@@ -20,7 +20,7 @@ from swell.throughput.estimate_errors import KEPT_SHARE
 
 Number = int | float
 
-_CORE, _CONDUCT = CoreSettings(), Conduct()
+_CORE, _CONDUCT = CoreSettings(), GangSettings()
 _RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
 _PATIENCE, _WORKER_SETTINGS, _LOGS = _CONDUCT.patience, _CONDUCT.worker_settings, _CONDUCT.logs
 
@@ -241,10 +241,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     @property
-    def conduct(self) -> Conduct:
+    def conduct(self) -> GangSettings:
         logs = LogLimits(**self._of(LogLimits))
-        return Conduct(
-            Patience(**self._of(Patience)), WorkerSettings(**self._of(WorkerSettings)), self.trial_s, logs
+        return GangSettings(
+            Timeouts(**self._of(Timeouts)), WorkerSettings(**self._of(WorkerSettings)), self.trial_s, logs
         )
 
     @property

@@ -11,7 +11,7 @@ from tests.live.test_platform import until
 
 from swell.api.errors import NoPlatform
 from swell.api.user_list import TenantLimits, UserList
-from swell.api.what_if import Wish, what_if
+from swell.api.what_if import WhatIfQuery, what_if
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.event import KindAllowed, NodeJoined, NodeLost
@@ -39,7 +39,7 @@ def test_the_state_and_the_journal_stay_as_they_are(stage: Stage, script: Path, 
         stage.run(script, **ONE)
     state, written = stage.client.head_state(), stage.written()
     file = job_file(tmp_path, script, deadline="now+10m")
-    found = what_if(stage.folder.path, Wish(policy="srtf", add_nodes=2, submit=file))
+    found = what_if(stage.folder.path, WhatIfQuery(policy="srtf", add_nodes=2, submit=file))
     assert len(found.jobs) == 3 and found.num_devices_then == 6
     assert stage.client.head_state() == state
     assert stage.written() == written
@@ -51,7 +51,7 @@ def test_jobs_end_when_their_steps_are_done(
 ) -> None:
     monkeypatch.setenv("SWELL_TOKEN_FILE", "/absent")  # of another platform
     job_id = stage.run(script, **ONE)
-    (job,) = what_if(stage.folder.path, Wish(policy="fifo")).jobs
+    (job,) = what_if(stage.folder.path, WhatIfQuery(policy="fifo")).jobs
     submitted_s = stage.client.job(job_id).submitted_s  # the hands start it at once
     assert job.id == job_id and job.now is not None and job.now.finish_s is not None
     assert job.now.finish_s - submitted_s == pytest.approx(10.0, abs=0.01)  # 100 steps of 0.1 s
@@ -62,7 +62,7 @@ def test_a_job_that_waits_runs_at_once_on_another_node(stage: Stage, script: Pat
     for _ in range(2):
         stage.run(script, **ONE)
     stage.client.submit(script=script, global_batch=8, steps=100, **ONE)
-    *_, waiting = what_if(stage.folder.path, Wish(add_nodes=1)).jobs
+    *_, waiting = what_if(stage.folder.path, WhatIfQuery(add_nodes=1)).jobs
     assert waiting.now is not None and waiting.now.finish_s is not None and waiting.then.finish_s is not None
     assert waiting.then.finish_s < waiting.now.finish_s - 5.0
 
@@ -71,10 +71,14 @@ def test_a_hypothetical_job_is_judged_as_a_real_one_would_be(
     stage: Stage, script: Path, tmp_path: Path
 ) -> None:
     stage.run(script, **ONE)
-    hasty = what_if(stage.folder.path, Wish(submit=job_file(tmp_path, script, deadline="now+2s"))).jobs[-1]
+    hasty = what_if(
+        stage.folder.path, WhatIfQuery(submit=job_file(tmp_path, script, deadline="now+2s"))
+    ).jobs[-1]
     assert hasty.is_hypothetical and hasty.now is None and hasty.id == "train-new"
     assert hasty.then.phase is Phase.REJECTED and hasty.then.counter_offer_s is not None
-    calm = what_if(stage.folder.path, Wish(submit=job_file(tmp_path, script, deadline="now+60s"))).jobs[-1]
+    calm = what_if(
+        stage.folder.path, WhatIfQuery(submit=job_file(tmp_path, script, deadline="now+60s"))
+    ).jobs[-1]
     assert calm.job_class is JobClass.STRICT and calm.then.is_promised and calm.then.kept
 
 
@@ -87,7 +91,7 @@ def test_each_kind_of_device_is_asked_about_on_its_own(stage: Stage, script: Pat
     second = stage.run(script, kind="a100", **ONE)
     waiting = stage.client.submit(script=script, global_batch=8, steps=100, kind="a100", **ONE)
     ask, file = stage.folder.path, job_file(tmp_path, script, kind="cpu")
-    found = what_if(ask, Wish(add_nodes=1, kind="a100", submit=file))
+    found = what_if(ask, WhatIfQuery(add_nodes=1, kind="a100", submit=file))
     assert (found.num_devices_now, found.num_devices_then) == (3, 4)
     jobs = {job.id: job for job in found.jobs}
     assert list(jobs) == [first, second, waiting, "train-new"] and found.left_out == ()
@@ -96,11 +100,11 @@ def test_each_kind_of_device_is_asked_about_on_its_own(stage: Stage, script: Pat
     assert helped.now is not None and helped.now.finish_s is not None and helped.then.finish_s is not None
     assert helped.then.finish_s < helped.now.finish_s - 5.0
     with pytest.raises(InvalidInput, match="several kinds; name one of these with --kind: cpu, a100"):
-        what_if(ask, Wish(add_nodes=1))
+        what_if(ask, WhatIfQuery(add_nodes=1))
     with pytest.raises(InvalidInput, match="no node has devices of kind 'h100'"):
-        what_if(ask, Wish(add_nodes=1, kind="h100"))
+        what_if(ask, WhatIfQuery(add_nodes=1, kind="h100"))
     with pytest.raises(InvalidJob, match="names no kind of device"):
-        what_if(ask, Wish(submit=job_file(tmp_path, script)))
+        what_if(ask, WhatIfQuery(submit=job_file(tmp_path, script)))
 
 
 def test_jobs_of_several_kinds_are_told_in_order_of_submission_and_kinds_chosen_as_by_submit(
@@ -113,7 +117,7 @@ def test_jobs_of_several_kinds_are_told_in_order_of_submission_and_kinds_chosen_
     jobs = [stage.run(script, kind=kind, **ONE) for kind in ("cpu", "a100", "cpu")]
     stage.platform.drain_node("node0")
     file = job_file(tmp_path, script)
-    found = what_if(stage.folder.path, Wish(submit=file))
+    found = what_if(stage.folder.path, WhatIfQuery(submit=file))
     assert [job.id for job in found.jobs] == [*jobs, "train-new"]
     job_id = stage.client.submit(script=script, global_batch=8, steps=100)
     assert stage.platform.job(job_id).kind == "a100"
@@ -124,7 +128,7 @@ def test_a_platform_that_is_down_is_asked_too(tmp_path: Path, script: Path) -> N
     with on_stage(tmp_path / "state") as stage:
         job_id = stage.run(script, **ONE)
     before = journal_bytes(stage.folder)
-    found = what_if(stage.folder.path, Wish(policy="srtf"))
+    found = what_if(stage.folder.path, WhatIfQuery(policy="srtf"))
     assert not found.is_up and [job.id for job in found.jobs] == [job_id]
     assert found.jobs[0].then.phase is Phase.SUCCEEDED
     assert journal_bytes(stage.folder) == before
@@ -134,26 +138,28 @@ def test_a_platform_that_is_down_has_the_quotas_that_it_would_hear_of(tmp_path: 
     with on_stage(tmp_path / "state") as stage:
         stage.run(script, tenant="ana", **ONE)
     UserList(stage.folder.path).limit("ana", TenantLimits(share=0.5))
-    found = what_if(stage.folder.path, Wish(policy="fifo", quotas=(("ana", Quota(devices=2)),)))
+    found = what_if(stage.folder.path, WhatIfQuery(policy="fifo", quotas=(("ana", Quota(devices=2)),)))
     assert found.quotas_now == {"ana": Quota(share=0.5)} and found.quotas_then == {"ana": Quota(devices=2)}
     with pytest.raises(InvalidInput, match=r"flowcon cannot keep quotas .*--quota TENANT=any"):
-        what_if(stage.folder.path, Wish(policy="flowcon"))
-    freed = what_if(stage.folder.path, Wish(policy="flowcon", quotas=(("ana", None),)))
+        what_if(stage.folder.path, WhatIfQuery(policy="flowcon"))
+    freed = what_if(stage.folder.path, WhatIfQuery(policy="flowcon", quotas=(("ana", None),)))
     assert freed.quotas_then == {}
 
 
 def test_what_cannot_be_is_named_with_the_remedy(stage: Stage, script: Path, tmp_path: Path) -> None:
     ask = stage.folder.path
     with pytest.raises(InvalidInput, match="there is no policy 'best'; choose one of"):
-        what_if(ask, Wish(policy="best"))
+        what_if(ask, WhatIfQuery(policy="best"))
     with pytest.raises(InvalidJob, match="was never measured here; submit it once"):
-        what_if(ask, Wish(submit=job_file(tmp_path, script)))
+        what_if(ask, WhatIfQuery(submit=job_file(tmp_path, script)))
     with pytest.raises(InvalidJob, match="at least 16 devices but the cluster has 4"):
-        what_if(ask, Wish(submit=job_file(tmp_path, script, workers='"16"', global_batch=16), add_nodes=1))
+        what_if(
+            ask, WhatIfQuery(submit=job_file(tmp_path, script, workers='"16"', global_batch=16), add_nodes=1)
+        )
     with pytest.raises(InvalidJob, match=r"job\.yaml, line 4: deadline"):
-        what_if(ask, Wish(submit=job_file(tmp_path, script, deadline="soon")))
+        what_if(ask, WhatIfQuery(submit=job_file(tmp_path, script, deadline="soon")))
     with pytest.raises(NoPlatform, match="no platform is running"):
-        what_if(tmp_path / "nowhere", Wish(policy="fifo"))
+        what_if(tmp_path / "nowhere", WhatIfQuery(policy="fifo"))
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -161,7 +167,7 @@ def test_a_job_that_is_being_tried_out_is_left_out(stage: Stage, script: Path) -
     job_id = stage.run(script, **ONE)
     stage.hands.is_obedient = False
     other = stage.client.submit(script=script, global_batch=4, steps=100)
-    found = what_if(stage.folder.path, Wish(policy="fifo"))
+    found = what_if(stage.folder.path, WhatIfQuery(policy="fifo"))
     assert [one.id for one in found.left_out] == [other] and [job.id for job in found.jobs] == [job_id]
     stage.hands.is_obedient = True
     stage.client.cancel(other)  # or the platform would wait for the end of its trial run
@@ -173,9 +179,9 @@ def test_a_job_that_no_longer_fits_is_left_out_until_it_would_fit(stage: Stage, 
     job_id = stage.run(script, workers="4")
     stage.hands.deliver(NodeLost(at_s=0.0, name="far"))
     until(lambda: stage.client.cluster().num_devices == 2)
-    (left_out,) = what_if(stage.folder.path, Wish(policy="fifo")).left_out
+    (left_out,) = what_if(stage.folder.path, WhatIfQuery(policy="fifo")).left_out
     assert (left_out.id, "no size that fits in 2 devices" in left_out.why) == (job_id, True)
-    found = what_if(stage.folder.path, Wish(add_nodes=1))
+    found = what_if(stage.folder.path, WhatIfQuery(add_nodes=1))
     assert not found.left_out and [job.id for job in found.jobs] == [job_id]
 
 
@@ -183,23 +189,23 @@ def test_jobs_leave_a_node_that_would_be_drained(stage: Stage, script: Path) -> 
     stage.hands.deliver(NodeJoined(at_s=0.0, node=Node(name="far", kind="cpu", devices=("far/0",))))
     until(lambda: stage.client.cluster().num_devices == 3)
     jobs = [stage.run(script, **ONE) for _ in range(3)]
-    found = what_if(stage.folder.path, Wish(drain=("far",)))
+    found = what_if(stage.folder.path, WhatIfQuery(drain=("far",)))
     assert (found.num_devices_now, found.num_devices_then) == (3, 2)
     assert [job.id for job in found.jobs] == jobs
     ends_now = [job.now.finish_s for job in found.jobs if job.now is not None and job.now.finish_s]
     ends_then = [job.then.finish_s for job in found.jobs if job.then.finish_s]
     assert len(ends_now) == len(ends_then) == 3 and max(ends_then) > max(ends_now) + 5.0
     with pytest.raises(InvalidInput, match="there is no node 'moon'; choose from node0, far"):
-        what_if(stage.folder.path, Wish(drain=("moon",)))
+        what_if(stage.folder.path, WhatIfQuery(drain=("moon",)))
 
 
 def test_another_deadline_is_promised_or_refused_as_a_real_one_would_be(stage: Stage, script: Path) -> None:
     job_id = stage.run(script, **ONE)  # its end is 10 s away
-    (job,) = what_if(stage.folder.path, Wish(deadlines=((job_id, "now+60s"),))).jobs
+    (job,) = what_if(stage.folder.path, WhatIfQuery(deadlines=((job_id, "now+60s"),))).jobs
     assert job.then.is_promised and job.then.kept and job.then.deadline_s is not None
-    (job,) = what_if(stage.folder.path, Wish(deadlines=((job_id, "now+2s"),))).jobs
+    (job,) = what_if(stage.folder.path, WhatIfQuery(deadlines=((job_id, "now+2s"),))).jobs
     assert not job.then.is_promised and job.then.refusal and job.then.counter_offer_s is not None
     with pytest.raises(InvalidInput, match="there is no open job 'gone'"):
-        what_if(stage.folder.path, Wish(deadlines=(("gone", "now+1m"),)))
+        what_if(stage.folder.path, WhatIfQuery(deadlines=(("gone", "now+1m"),)))
     with pytest.raises(InvalidJob, match="deadline: 'soon'"):
-        what_if(stage.folder.path, Wish(deadlines=((job_id, "soon"),)))
+        what_if(stage.folder.path, WhatIfQuery(deadlines=((job_id, "soon"),)))

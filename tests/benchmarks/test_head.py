@@ -12,7 +12,7 @@ from tests.executors.fake_hosts import Line
 from tests.executors.listening import Wanted
 
 from swell.executors.controller.controller import Controller
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -37,7 +37,7 @@ class Rack:
 
     def __init__(self, folder: Path) -> None:
         self.time_s, self._num_commands = 0.0, 0
-        self.controller = Controller(folder, Conduct(), "boot", 1, lambda: self.time_s)
+        self.controller = Controller(folder, GangSettings(), "boot", 1, lambda: self.time_s)
         self.line = Line()
         self.controller.attach(self.line, "session")
         self.emulation = Emulation(lambda: self.time_s, REPORT_EVERY_S)

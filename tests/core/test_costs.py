@@ -13,7 +13,7 @@ from tests.core.records import steady
 
 from swell.core.cost_table import STATE_BYTES_PER_S
 from swell.core.costs import ChangeCosts, Expected
-from swell.core.hold_time import PRIOR_S, Tenure
+from swell.core.hold_time import PRIOR_S, HoldTime
 from swell.core.record import JobRecord
 
 
@@ -96,7 +96,7 @@ def test_joiners_are_waited_for_as_long_as_last_time_and_nobody_trains_on_throug
 def test_expected_tenure_follows_the_latest_and_grows_while_nothing_is_taken(
     stays_s: list[float], quiet_s: float
 ) -> None:
-    tenure = Tenure()
+    tenure = HoldTime()
     for stay_s in stays_s:
         tenure.train(stay_s)
         tenure.take()
@@ -108,20 +108,20 @@ def test_expected_tenure_follows_the_latest_and_grows_while_nothing_is_taken(
         assert _hold_s(tenure) > 3 * max(stays_s)
 
 
-def _hold_s(tenure: Tenure, costs: ChangeCosts | None = None) -> float:
+def _hold_s(tenure: HoldTime, costs: ChangeCosts | None = None) -> float:
     return float((costs or ChangeCosts()).hold_s(np.array([tenure.total_s]), np.array([tenure.num_taken]))[0])
 
 
 def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> None:
     costs = ChangeCosts()
-    assert _hold_s(Tenure(), costs) == PRIOR_S
+    assert _hold_s(HoldTime(), costs) == PRIOR_S
     for _ in range(50):
-        ended = Tenure()
+        ended = HoldTime()
         for _ in range(10):
             ended.train(4.0)
             ended.take()
         costs.tenure.add(ended)
-    assert _hold_s(Tenure(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
+    assert _hold_s(HoldTime(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
 
 
 def test_a_growth_or_a_shrink_costs_what_is_known_of_it_else_what_a_resize_does() -> None:

@@ -15,7 +15,7 @@ from tests.core.records import steady
 from swell.core.admission import Admission
 from swell.core.cost_table import STATE_BYTES_PER_S
 from swell.core.costs import ChangeCosts
-from swell.core.hold_time import Tenure
+from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
 from swell.core.policy_state import PolicyState
@@ -63,7 +63,7 @@ def records(draw: st.DrawFn) -> JobRecord:
             shrink_pauses=draw(st.sampled_from([(), (0.2, 0.4)])),
             waits_s=draw(st.sampled_from([(), (2.0, 3.0)])),
         ),
-        tenure=Tenure(since_s=draw(st.floats(0.0, 100.0)), num_taken=draw(st.floats(0.0, 5.0))),
+        tenure=HoldTime(since_s=draw(st.floats(0.0, 100.0)), num_taken=draw(st.floats(0.0, 5.0))),
     )
 
 

@@ -21,7 +21,7 @@ from swell.demo.schedule import (
     TRANSFORMER,
     VAE,
     DemoJob,
-    Prompter,
+    DemoSchedule,
 )
 from swell.demo.text import sequences
 from swell.model.job import JobClass, Phase
@@ -100,10 +100,10 @@ def test_answers_are_the_text_moved_on_by_one() -> None:
 
 @given(st.lists(st.floats(0, 120), max_size=30))
 def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None:
-    prompter = Prompter(CAST, opened_s=1000.0)
+    schedule = DemoSchedule(CAST, opened_s=1000.0)
     submitted = []
     for after_s in [*sorted(looks), 120.0]:
-        for submission in prompter.due(1000.0 + after_s, []):
+        for submission in schedule.due(1000.0 + after_s, []):
             assert submission.part.at_s <= after_s
             if submission.part.deadline_after_s is None:
                 assert submission.deadline_s is None
@@ -116,15 +116,15 @@ def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None
 
 def test_a_refused_part_comes_again_once_by_the_offer() -> None:
     (part,) = REFUSED
-    prompter = Prompter([part], opened_s=1000.0)
-    prompter.due(1000.0 + part.at_s, [])
+    schedule = DemoSchedule([part], opened_s=1000.0)
+    schedule.due(1000.0 + part.at_s, [])
     views = [make_view(part.name, phase=Phase.REJECTED, counter_offer_s=1077.0)]
-    (again,) = prompter.due(1030.0, views)
+    (again,) = schedule.due(1030.0, views)
     assert (again.part.name, again.deadline_s) == (part.second_try, 1077.0 + SECOND_TRY_SLACK_S)
-    assert prompter.due(1031.0, views) == []
-    assert not prompter.is_over(views)
-    assert prompter.is_over([*views, make_view(again.part.name)])
-    assert set(prompter.played) == {part.name, part.second_try}
+    assert schedule.due(1031.0, views) == []
+    assert not schedule.is_over(views)
+    assert schedule.is_over([*views, make_view(again.part.name)])
+    assert set(schedule.played) == {part.name, part.second_try}
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_refused_part_comes_again_once_by_the_offer() -> None:
 )
 def test_without_a_refusal_and_an_offer_there_is_no_second_try(shown: dict[str, Any]) -> None:
     (part,) = REFUSED
-    prompter = Prompter([part], opened_s=1000.0)
-    prompter.due(1000.0 + part.at_s, [])
+    schedule = DemoSchedule([part], opened_s=1000.0)
+    schedule.due(1000.0 + part.at_s, [])
     views = [make_view(part.name, **shown)]
-    assert prompter.due(1030.0, views) == []
-    assert prompter.is_over(views)
+    assert schedule.due(1030.0, views) == []
+    assert schedule.is_over(views)

@@ -17,7 +17,7 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory, Perform
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
@@ -264,9 +264,11 @@ class Line:
 class Fleet:
     """A controller, some hosts, and the clock that the controller goes by."""
 
-    def __init__(self, state_dir: Path, names: Iterable[str] = "abc", conduct: Conduct | None = None) -> None:
+    def __init__(
+        self, state_dir: Path, names: Iterable[str] = "abc", conduct: GangSettings | None = None
+    ) -> None:
         self.time_s = 0.0
-        self._state_dir, self._conduct = state_dir, conduct or Conduct()
+        self._state_dir, self._conduct = state_dir, conduct or GangSettings()
         self._num_controllers = 0
         self._ledger = DeliveryLedger()
         self._again: list[Perform] = []  #: to be said to a new controller

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage, FilePart, FilesKept
 from swell.executors.local.agent.job_files import JobPlace, Opening, OpeningRefusal, SharedFiles
@@ -124,7 +124,7 @@ class FileWorld:
     def _new_head(self) -> HeadFiles:
         self._num_heads += 1
         of = f"head {self._num_heads}"
-        return HeadFiles(self.head_dir, Conduct(), partial(self.turns.background, of=of))
+        return HeadFiles(self.head_dir, GangSettings(), partial(self.turns.background, of=of))
 
     def submit(self, job_id: str) -> Path:
         folder = job_folder(self.head_dir, job_id)

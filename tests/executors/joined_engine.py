@@ -17,12 +17,12 @@ from tests.executors.fake_hosts import CODEC, Line
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import ExecutorCommand
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
@@ -60,7 +60,7 @@ class OnHost:
 class JoinedEngine:
     """Host `head` shares the controller's state folder, all others have their own. Devices are `NAME/i`."""
 
-    def __init__(self, folder: Path, call: str, preload: tuple[str, ...], conduct: Conduct) -> None:
+    def __init__(self, folder: Path, call: str, preload: tuple[str, ...], conduct: GangSettings) -> None:
         self.folder, self._call, self._preload, self._conduct = folder, call, preload, conduct
         self.line = Line()
         self.hosts: dict[str, OnHost] = {}
@@ -97,7 +97,7 @@ class JoinedEngine:
         state_dir.mkdir(parents=True, exist_ok=True)
         lock_fd = hold_lock(state_dir)
         ShownEnd(state_dir / LEASE_FILE).show(ALWAYS_S)
-        options = CrewOptions(
+        options = AgentOptions(
             state_dir=state_dir,
             preload=self._preload,
             call=self._call,

@@ -14,7 +14,7 @@ from typing import Any
 
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.job_context import DeviceBinding, Stage
+from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.member import State
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
@@ -46,9 +46,9 @@ def make_spec(**changes: Any) -> JobSpec:
 
 def make_stage(
     total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: Any
-) -> Stage:
+) -> JobContext:
     bindings = {f"node0/{i}": DeviceBinding(torch_device="cpu", kind="cpu") for i in range(num_devices)}
-    return Stage(job_id, make_spec(**changes), total_steps, "/checkpoints", bindings)
+    return JobContext(job_id, make_spec(**changes), total_steps, "/checkpoints", bindings)
 
 
 def is_stopped(worker: int) -> bool:

@@ -18,12 +18,12 @@ from tests.executors.listening import Wanted
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import ExecutorCommand
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, AgentOptions
 from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.lines import LineLink
 from swell.model.event import AnyEvent
@@ -43,7 +43,7 @@ class SeveralHosts:
     def __init__(self, folder: Path, names: str = "abc", num_devices: int = 2) -> None:
         self._folder = folder
         self._loop = asyncio.new_event_loop()
-        self.controller = Controller(folder, Conduct(), "boot", 1)
+        self.controller = Controller(folder, GangSettings(), "boot", 1)
         self._line = Line()
         self.controller.attach(self._line, "session")
         self.hosts: dict[str, LocalHost] = {}
@@ -65,7 +65,7 @@ class SeveralHosts:
         state_dir = self._folder / name
         state_dir.mkdir()
         self._locks[name] = hold_lock(state_dir)
-        options = CrewOptions(
+        options = AgentOptions(
             state_dir=state_dir, preload=DEFAULT_PRELOAD, call=DEFAULT_CALL, advertise=address
         )
         handshakes = Handshakes(lambda link, line: self._identify(name, link, line))

@@ -18,12 +18,12 @@ from tests.executors.test_restart_controller import launch as launch_plain
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.gang_settings import Conduct
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.agent.options import CrewOptions
-from swell.executors.local.agent.supervisor import TICK_S, Crew
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.agent.supervisor import TICK_S, WorkerSupervisor
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob
@@ -79,7 +79,7 @@ def test_a_gang_survives_its_agents_stall_and_a_silent_worker_does_not_survive_s
     world._apply(world.gang.said(0, m.Alive(), world.now_s))
     world._apply(world.gang.tick(base_s + fake.clock.now_s()))
     assert all(puppet.status is None for puppet in world.puppets.values()) and not world.events
-    fake.pass_awake(Patience().silence_s + 2.0)
+    fake.pass_awake(Timeouts().silence_s + 2.0)
     world._apply(world.gang.tick(base_s + fake.clock.now_s()))
     assert {puppet.status for puppet in world.puppets.values()} == {-signal.SIGKILL}
 
@@ -93,7 +93,7 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
     fake.time_s += STALL_S
     processes.do(processes.gang.tick(fake.clock.now_s()))
     assert processes.signals == [], "that it is stopped was seen just now"
-    fake.pass_awake(Patience().standstill_s + 1.0)
+    fake.pass_awake(Timeouts().standstill_s + 1.0)
     processes.do(processes.gang.tick(fake.clock.now_s()))
     assert processes.signals == [(0, signal.SIGKILL)]
 
@@ -101,7 +101,7 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
 def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
     fake = FakeTime()
     command = ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="paced@400")
-    trial = Trial(make_stage(), command, 0, 1, {}, Conduct(trial_s=120.0), lambda pid: False)
+    trial = Trial(make_stage(), command, 0, 1, {}, GangSettings(trial_s=120.0), lambda pid: False)
     trial.begin_part(None, devices(0), fake.clock.now_s())
     fake.time_s += STALL_S
     assert trial.tick(fake.clock.now_s()) == []
@@ -111,9 +111,9 @@ def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
 
 def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
     async def check() -> None:
-        crew = Crew(CrewOptions(state_dir=tmp_path, preload=(), call=""), -1)
+        supervisor = WorkerSupervisor(AgentOptions(state_dir=tmp_path, preload=(), call=""), -1)
         fake = FakeTime()
-        controller = crew._controller
+        controller = supervisor._controller
         controller._clock = fake.clock
         before_s = controller.now_s()
         fake.time_s += STALL_S
@@ -123,11 +123,11 @@ def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
 
 
 def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) -> None:
-    patience = Patience(silence_s=1.0, standstill_s=0.8)
+    patience = Timeouts(silence_s=1.0, standstill_s=0.8)
     executor = LocalExecutor(
         tmp_path / "state",
         parse_devices("paced:8@400"),
-        conduct=Conduct(patience=patience),
+        conduct=GangSettings(patience=patience),
         base_preload=("msgspec",),
         call="tests.executors.fake_worker:run_entry",
     )

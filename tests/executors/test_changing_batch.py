@@ -21,7 +21,7 @@ import pytest
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec
 
-from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -49,7 +49,7 @@ GangKey = tuple[int, int]
 
 @pytest.fixture
 def executor(tmp_path: Path) -> Iterator[LocalExecutor]:
-    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=0.3))
+    conduct = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=0.3))
     executor = LocalExecutor(tmp_path / "state", parse_devices("paced:4@4000"), conduct=conduct)
     yield executor
     executor.shut_down()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.records import DialogueRecord, EndingRecord, RestartRecord
+from swell.executors.gang.records import CommandRepliesRecord, EndingRecord, RestartRecord
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, WorkerLog
 from swell.executors.hosts.kept_runs import KeptRuns
@@ -25,7 +25,7 @@ FROM_HOST: msgspec.json.Decoder[h.FromHost] = decoder(h.FromHost)
 
 def record(end: GangEnded | None = None, steps: int = 7) -> h.RunSnapshot:
     """Numbers as code writes them: a share that is a whole one, steps of a loss that is none."""
-    dialogue = DialogueRecord(
+    dialogue = CommandRepliesRecord(
         generation=3, asked=("LaunchGang", 3), answer=None, end=end, warnings={"a": "b"}, losses=()
     )
     gang = RestartRecord(

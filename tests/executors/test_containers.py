@@ -34,7 +34,7 @@ from swell.executors.local.containers.engine import (
 from swell.executors.local.containers.group import share_words
 from swell.executors.local.containers.mounts import Mount, inside, job_mounts, needed_folders, package_mounts
 from swell.executors.local.containers.order import ContainerOrder
-from swell.executors.local.containers.place import ContainedZygote, Room
+from swell.executors.local.containers.place import ContainedZygote, ContainerFolder
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.namespaces import find_child, inner_pid
 from swell.model.code import CodeTree
@@ -147,7 +147,9 @@ def test_a_zygote_that_was_killed_reminds_of_the_memory_limit(
     )
     channel, other = socket.socketpair()
     with channel, other:
-        room = Room(lambda: tmp_path, listen=lambda path: asyncio.start_unix_server(lambda *_: None, path))
+        room = ContainerFolder(
+            lambda: tmp_path, listen=lambda path: asyncio.start_unix_server(lambda *_: None, path)
+        )
         zygote = ContainedZygote(channel, os.getpid(), "img:1", room, order.limits_memory)
         end = zygote.why_cold(["torch"])
     assert end.status == NOT_STARTED

@@ -19,7 +19,7 @@ from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.memory_limit import half
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     Event,
@@ -680,7 +680,7 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
 
 
 def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
-    gang = Gang(make_stage(), 0, is_stopped, patience=Patience(finish_s=2.0))
+    gang = Gang(make_stage(), 0, is_stopped, patience=Timeouts(finish_s=2.0))
     made = PuppetWorld(gang, 1000)
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()

@@ -11,7 +11,7 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import FindPort, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.restart_controller import RestartGang
 from swell.model.command import LaunchGang, Reconfigure, StopGang
@@ -20,13 +20,13 @@ from swell.model.job import Elasticity
 from swell.wire import messages as m
 
 
-def two_hosts(**changes: object) -> Stage:
+def two_hosts(**changes: object) -> JobContext:
     """Devices 0 to 3 are of host a, 4 to 7 of host b."""
     hosts = {f"node0/{number}": "ab"[number // 4] for number in range(8)}
     return dataclasses.replace(make_stage(**changes), hosts=hosts)  # type: ignore[arg-type]
 
 
-def launch(stage: Stage, *numbers: int) -> LaunchGang:
+def launch(stage: JobContext, *numbers: int) -> LaunchGang:
     return LaunchGang(
         job_id=JOB, generation=1, target=target(*numbers), spec=stage.spec, total_steps=stage.total_steps
     )

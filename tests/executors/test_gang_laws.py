@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -30,7 +30,7 @@ TOTAL_STEPS = 60
 OWN_BATCH = 64
 #: 512 is more than the job may have.
 BATCHES = (None, 64, 128, 256, 512)
-PATIENCE = Patience(boundary_s=4.0, stuck_s=8.0)
+PATIENCE = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 
 @dataclass

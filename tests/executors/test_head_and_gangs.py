@@ -18,7 +18,7 @@ from tests.executors.puppets import PuppetWorld, is_stopped, make_spec, make_sta
 from swell.core.core import Core
 from swell.executors.controller.gangs import unknown
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, Woke
@@ -27,7 +27,7 @@ from swell.model.job import EndCondition, Phase
 JOBS = ("a", "b")
 DEVICES = tuple(f"node0/{number}" for number in range(8))
 TOTAL_STEPS = 10**6
-PATIENCE = Patience(boundary_s=4.0, stuck_s=8.0)
+PATIENCE = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 
 class House:

@@ -21,7 +21,7 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.lines import LineLink
 from swell.model.event import Outcome
@@ -74,7 +74,7 @@ class LocalWorld:
     async def _start(self, state_dir: Path) -> None:
         state_dir.mkdir()
         self._lock_fd = hold_lock(state_dir)
-        options = CrewOptions(state_dir=state_dir, preload=("msgspec",), call=CALL)
+        options = AgentOptions(state_dir=state_dir, preload=("msgspec",), call=CALL)
         handshakes = Handshakes(self._identify)
         self.host = LocalHost(options, "boot", self._lock_fd, self.heard.append, handshakes.listen_at)
         port = await handshakes.listen(LOOPBACK)

@@ -20,7 +20,7 @@ from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
 from swell.executors.controller.file_store import NotedHost
-from swell.executors.gang.gang_settings import Conduct, LogLimits
+from swell.executors.gang.gang_settings import GangSettings, LogLimits
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.leases.lease_times import LeaseTimes
@@ -66,7 +66,7 @@ class ControllerWithFiles(FakeController):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.background = ThreadBackground()
-        self._files = HeadFiles(folder, Conduct(), self.background)
+        self._files = HeadFiles(folder, GangSettings(), self.background)
 
     def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
         self._files.join(name, machine, host.tell)
@@ -284,7 +284,7 @@ def test_it_is_set_as_the_platform_is_and_says_what_it_lacks(
     settings = PlatformSettings(
         preload=("msgspec", "colorsys", "no_such.module"),
         call=CALL,
-        conduct=Conduct(logs=LogLimits(log_bytes=1 << 16)),
+        conduct=GangSettings(logs=LogLimits(log_bytes=1 << 16)),
         containers=ContainerChoice.PODMAN,
     )
     world = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=5.0, margin_s=2.0), settings)

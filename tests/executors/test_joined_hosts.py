@@ -14,7 +14,7 @@ from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import JOB, make_spec
 
 from swell.api.logs import Whose, read_chunks
-from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import GangEnded, GangStarted, HostRuledOut, JobProfiled, Outcome, StepsReported
@@ -35,7 +35,7 @@ def new_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewE
     def make(
         call: str = CALL, preload: tuple[str, ...] = ("msgspec",), interval_s: float = 30.0
     ) -> JoinedEngine:
-        conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=interval_s))
+        conduct = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=interval_s))
         made.append(JoinedEngine(tmp_path, call, preload, conduct))
         return made[-1]
 

@@ -19,8 +19,8 @@ from tests.executors.puppets import JOB, make_spec
 from swell.executors.controller.protocol import Inventory, LiveGang
 from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import CrewOptions
-from swell.executors.local.agent.supervisor import Crew
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import RemoveHost
@@ -187,10 +187,10 @@ def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
     async def check() -> None:
         line = LineLink(lambda link, line: None)
         door: Any = DoorAjar()  # it is asked for nothing else
-        options = CrewOptions(state_dir=tmp_path, preload=(), call="")
-        for crew in (Crew(options, -1, lambda *_: door), Crew(options, -1)):
+        options = AgentOptions(state_dir=tmp_path, preload=(), call="")
+        for supervisor in (WorkerSupervisor(options, -1, lambda *_: door), WorkerSupervisor(options, -1)):
             for name in ("gone", "a"):
-                crew._hear_daemon(line, msgspec.json.encode(RemoveHost(name=name)))
+                supervisor._hear_daemon(line, msgspec.json.encode(RemoveHost(name=name)))
         assert door.removed == ["a"]
 
     asyncio.run(check())

@@ -14,7 +14,7 @@ from tests.executors.test_host_door import NAME, TIMES, FakeController, World
 
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.node.heads import FIRST_PAUSE_S, Heads
 from swell.executors.node.state import HostState
 from swell.executors.remote.agent import REPLACED_FILE, ListeningDoor
@@ -93,8 +93,8 @@ def test_no_host_can_end_a_head_by_what_it_makes_up(world: World, sealed: str) -
     assert world.line is not None and NAME in world.controller.hosts
 
 
-def listening(folder: Path) -> CrewOptions:
-    return CrewOptions(state_dir=folder, preload=(), call="", listen="127.0.0.1:0", leases=LeaseTimes())
+def listening(folder: Path) -> AgentOptions:
+    return AgentOptions(state_dir=folder, preload=(), call="", listen="127.0.0.1:0", leases=LeaseTimes())
 
 
 def test_an_agent_that_was_replaced_ends_and_no_other_one_begins(

@@ -21,7 +21,7 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, AgentOptions
 from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.lines import LineLink
 from swell.model.command import LaunchGang, StopGang
@@ -50,7 +50,7 @@ class Machine:
     async def _start(self, state_dir: Path) -> None:
         state_dir.mkdir()
         self._lock_fd = hold_lock(state_dir)
-        options = CrewOptions(state_dir=state_dir, preload=DEFAULT_PRELOAD, call=DEFAULT_CALL)
+        options = AgentOptions(state_dir=state_dir, preload=DEFAULT_PRELOAD, call=DEFAULT_CALL)
         self._options = options
         handshakes = Handshakes(self._identify)
         self.host = LocalHost(options, "boot", self._lock_fd, self._hear, handshakes.listen_at)

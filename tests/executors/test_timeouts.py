@@ -6,14 +6,14 @@ import pytest
 from tests.executors.puppets import is_stopped
 
 from swell.executors.gang.member import Member
-from swell.executors.gang.timeouts import READING_SHARE, Patience, overdue
+from swell.executors.gang.timeouts import READING_SHARE, Timeouts, overdue
 from swell.wire.messages import Alive, Awaited
 
 
 @pytest.mark.parametrize(("awaits", "share"), [("", 1.0), ("data", READING_SHARE)])
 def test_a_joiner_that_reads_a_stream_has_more_time(awaits: Awaited, share: float) -> None:
-    patience = Patience(ready_s=60.0, silence_s=1e9)
-    member = Member(0, ("node0/0",), since_s=100.0, pid=1, pulse=Alive(awaits=awaits))
+    patience = Timeouts(ready_s=60.0, silence_s=1e9)
+    member = Member(0, ("node0/0",), since_s=100.0, pid=1, heartbeat=Alive(awaits=awaits))
     assert overdue(member, "train.py", 100.0 + share * 60.0, patience, is_stopped) is None
     verdict = overdue(member, "train.py", 100.1 + share * 60.0, patience, is_stopped)
     assert verdict is not None and verdict.is_fault_of_script

@@ -20,9 +20,9 @@ from swell.executors.controller.trial_devices import Machine, RunningPart, allot
 from swell.executors.controller.trials import LONGEST_WAIT_S, Trials
 from swell.executors.exit_status import NOT_LEASED, NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_batches import local_batches
 from swell.executors.hosts.messages import RunOpened
 from swell.model.command import ProfileJob
@@ -30,7 +30,7 @@ from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, Profili
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, Profile
 from swell.wire import messages as m
 
-PATIENCE = Patience(standstill_s=3.0, silence_s=60.0)
+PATIENCE = Timeouts(standstill_s=3.0, silence_s=60.0)
 NUM_DEVICES = 4
 
 
@@ -62,7 +62,7 @@ class Machines:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
-        conduct = Conduct(patience=PATIENCE, trial_s=120.0)
+        conduct = GangSettings(patience=PATIENCE, trial_s=120.0)
         self.trials = Trials(self.folder, self, conduct)
 
     # ------------------------------------------------------------ what `Trials` asks

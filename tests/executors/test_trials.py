@@ -14,7 +14,7 @@ from tests.executors.puppets import is_stopped, make_spec, make_stage
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Report
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.local.agent.scratch import LINK
 from swell.executors.local.devices import parse_devices
@@ -197,7 +197,7 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 @pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
 def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    trial = Trial(make_stage(), command, 0, 1, {}, Conduct(), is_stopped)
+    trial = Trial(make_stage(), command, 0, 1, {}, GangSettings(), is_stopped)
     trial.begin_part(None, ["node0/0"], 0.0)
     said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     trial.said(0, said, 1.0)

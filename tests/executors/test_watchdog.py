@@ -9,7 +9,7 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.gang.effects import Kill
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -23,7 +23,7 @@ from swell.model.event import (
 from swell.wire import messages as m
 
 STUCK_S, BOUNDARY_S = 60.0, 20.0
-PATIENCE = Patience(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
+PATIENCE = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
 
 
 def running(num_workers: int) -> PuppetWorld:

@@ -18,10 +18,10 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, ExecutorCommand
-from swell.executors.gang.gang_settings import Conduct, WorkerSettings
+from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.remote.agent import ListeningDoor
@@ -65,8 +65,8 @@ async def serve(
     listen: str, times: LeaseTimes, checkpoint_interval_s: float, call: str, preload: tuple[str, ...]
 ) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
-    options = CrewOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
-    conduct = Conduct(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
+    options = AgentOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
+    conduct = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
     files = HeadFiles(folder, conduct, ThreadBackground())
     printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")

@@ -19,7 +19,7 @@ from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
 from swell.repro.simulated_rerun import _line, measured_cost, simulate
 from swell.scheduler import new_core
 from swell.sim.change_cost import AsMeasured
-from swell.sim.diary import Diary
+from swell.sim.event_log import EventLog
 from swell.sim.gangs import GangTimings
 
 BEGUN_S = 1_800_000_000.0
@@ -53,7 +53,7 @@ def live_run(policy: str, parts: tuple[PlannedJob, ...] = WORKLOAD) -> LiveRun:
         load_before=0.1,
         load_after=0.5,
     )
-    diary = Diary()
+    diary = EventLog()
     views = simulate(run, COST, TIMINGS, diary.listen)
     jobs = []
     for job in run.jobs:

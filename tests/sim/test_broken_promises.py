@@ -23,7 +23,7 @@ from swell.model.quota import Quota
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.change_cost import change_cost
-from swell.sim.diary import Diary
+from swell.sim.event_log import EventLog
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.job import SimJob
@@ -99,10 +99,10 @@ def lots(draw: st.DrawFn) -> Lot:
     return Lot(draw(jobs("slow" in kinds)), others, rates, draw(pick(0, 1)), kinds)
 
 
-def run(lot: Lot) -> tuple[list[JobOutcome], Diary]:
+def run(lot: Lot) -> tuple[list[JobOutcome], EventLog]:
     parameters = {"elasticflow.survive_nodes": float(lot.survive_nodes), "elasticflow.crowded_share": 100.0}
     head = Settings(min_hold_s=0.0, report_plan_s=REPORT_S, parameters=parameters)
-    diary = Diary()
+    diary = EventLog()
     scenario = Scenario(
         nodes=NODES,
         jobs=lot.jobs,
@@ -115,7 +115,7 @@ def run(lot: Lot) -> tuple[list[JobOutcome], Diary]:
     return list(outcome.jobs), diary
 
 
-def told(diary: Diary, job_id: str) -> str:
+def told(diary: EventLog, job_id: str) -> str:
     """What its story said last of a promise that is late, or about to be."""
     lines = [story for name, story in diary.stories if name == job_id]
     late = [line for line in lines if line.code == "at_risk" or "promised deadline" in line.text]
@@ -151,7 +151,7 @@ def test_so_it_is_in_a_thousand_runs(lot: Lot) -> None:
 ALONE = job("alone", steps=100, deadline_s=132.0, rates={2: 1.0})
 
 
-def story(others: list[tuple[float, Occurrence]], *jobs: SimJob) -> Diary:
+def story(others: list[tuple[float, Occurrence]], *jobs: SimJob) -> EventLog:
     return run(Lot(list(jobs), others, NO_FAULTS, 0, frozenset()))[1]
 
 

@@ -23,7 +23,7 @@ from swell.policies import registry
 from swell.sim.job import SimJob
 from swell.sim.simulate import cluster
 from swell.sim.standing import Standing
-from swell.sim.what_if import Fate, PlatformChange, as_learnt, go_on
+from swell.sim.what_if import JobForecast, PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 
 #: What a head takes changes to cost before it has measured any.
@@ -69,7 +69,7 @@ class Half:
         nodes: tuple[Node, ...] = (),
         jobs: tuple[SimJob, ...] = (),
         quotas: Quotas | None = None,
-    ) -> dict[str, Fate]:
+    ) -> dict[str, JobForecast]:
         change = PlatformChange(policy=policy, nodes=nodes, jobs=jobs, quotas=quotas)
         return go_on(head(self.policy), self.standing, change)
 
@@ -175,7 +175,7 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
     assert told["a"].finish_s is not None and 1000.0 < told["a"].finish_s < 1200.0
 
 
-def ends(told: dict[str, Fate]) -> list[str]:
+def ends(told: dict[str, JobForecast]) -> list[str]:
     return sorted(told, key=lambda name: told[name].finish_s or math.inf)
 
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from swell.train.data.loader import Feed
 from swell.train.data.random_streams import Purpose, seed_streams
-from swell.train.data.sample_schedule import Course
+from swell.train.data.sample_schedule import SampleSchedule
 
 NUM_ROUNDS = 4
 COST = Path(__file__).parent / "scripts" / "cost.py"
@@ -85,7 +85,7 @@ DRAWS: dict[str, Callable[[], float]] = {
 @pytest.mark.bench
 def test_cost_of_random_streams() -> None:
     """CPU time beside that of a plain loader, in one process, the best of several rounds."""
-    course = Course(6400, 64, True, False)
+    course = SampleSchedule(6400, 64, True, False)
     for told, draw in DRAWS.items():
         loader = DataLoader(Drawing(draw), batch_size=64, shuffle=True)
         feed = Feed(loader, torch.device("cpu"), 0)

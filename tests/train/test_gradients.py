@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.collective.bucketed import BucketedGradients
-from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepBallot, StepTotals
+from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepTotals, StepVote
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
-from swell.train.data.sample_schedule import Course
+from swell.train.data.sample_schedule import SampleSchedule
 
 
 class Net(nn.Module):
@@ -81,7 +81,7 @@ def samples(num_samples: int) -> torch.Tensor:
 
 
 def compute(
-    net: Net, gradients: Gradients, course: Course, rank: int, num_workers: int, bound: int | None
+    net: Net, gradients: Gradients, course: SampleSchedule, rank: int, num_workers: int, bound: int | None
 ) -> torch.Tensor:
     """All passes of the first step but for the last one's end; returns its loss."""
     x = samples(course.num_samples)
@@ -97,7 +97,7 @@ def compute(
 
 
 def reduce_all(
-    num_workers: int, course: Course, bound: int | None, votes: int
+    num_workers: int, course: SampleSchedule, bound: int | None, votes: int
 ) -> list[tuple[Net, StepTotals]]:
     """What a group does, in one process: each packs, all is summed, each unpacks."""
     packed: list[torch.Tensor] = []
@@ -112,7 +112,7 @@ def reduce_all(
         loss = compute(net, gradients, course, rank, num_workers, bound)
         share = course.share(0, rank, num_workers, bound)
         members = Pretended(num_workers, sum_all) if num_workers > 1 else Alone()
-        return net, gradients.reduce(share, loss, StepBallot(rank < votes, rank == 1), members)
+        return net, gradients.reduce(share, loss, StepVote(rank < votes, rank == 1), members)
 
     for rank in range(num_workers if num_workers > 1 else 0):
         with pytest.raises(PackedError):
@@ -122,7 +122,7 @@ def reduce_all(
 
 def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> None:
     whole = Net()
-    expected = whole(samples(num_samples)[Course(num_samples, num_samples, True, False)._order(0)])
+    expected = whole(samples(num_samples)[SampleSchedule(num_samples, num_samples, True, False)._order(0)])
     expected.backward()
     assert loss.item() == pytest.approx(expected.item())
     for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
@@ -132,7 +132,7 @@ def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> 
 
 @given(st.integers(1, 12), st.integers(1, 8), st.none() | st.integers(1, 5))
 def test_equal_to_one_process_with_one_pass(num_samples: int, num_workers: int, bound: int | None) -> None:
-    course = Course(num_samples, num_samples, True, False)
+    course = SampleSchedule(num_samples, num_samples, True, False)
     for net, tally in reduce_all(num_workers, course, bound, votes=num_workers // 2):
         assert_equal_to_one_pass(net, tally.loss, num_samples)
         assert (tally.num_votes, tally.is_stop) == (num_workers // 2, num_workers > 1)
@@ -140,13 +140,13 @@ def test_equal_to_one_process_with_one_pass(num_samples: int, num_workers: int, 
 
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> None:
-    course = Course(num_samples, num_samples, True, False, num_shards=min(num_shards, num_samples))
+    course = SampleSchedule(num_samples, num_samples, True, False, num_shards=min(num_shards, num_samples))
     net = Net()
     gradients = ShardedGradients(net)
     for _ in range(2):  # buffers are used again
         net.zero_grad(set_to_none=False)
         loss = compute(net, gradients, course, 0, 1, None)
-        tally = gradients.reduce(course.share(0, 0, 1), loss, StepBallot(vote=True), Alone())
+        tally = gradients.reduce(course.share(0, 0, 1), loss, StepVote(vote=True), Alone())
     assert (tally.num_votes, tally.is_stop) == (1, False)
     assert_equal_to_one_pass(net, tally.loss, num_samples)
 
@@ -154,28 +154,26 @@ def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> 
 def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None:
     net = Net()
     net.main.weight.grad = torch.full((1, 2), torch.inf, dtype=torch.float64)
-    share, gradients = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
+    share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
     packed: list[torch.Tensor] = []
     assert share.num_local == 0
     gradients.begin(share, Alone())
     with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # no other has a gradient
-        gradients.reduce(share, torch.tensor(torch.inf), StepBallot(), Pretended(2, packed.append))
+        gradients.reduce(share, torch.tensor(torch.inf), StepVote(), Pretended(2, packed.append))
     assert not packed[0].any()
 
 
 def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
     net = Net()
-    share, gradients = Course(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
+    share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
 
     def sum_all(flat: torch.Tensor) -> None:
         other = Net()
         other.main(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
         own = FusedGradients(other)
-        own_share = Course(1, 1, False, False).share(0, 1, 2)
+        own_share = SampleSchedule(1, 1, False, False).share(0, 1, 2)
         with pytest.raises(PackedError):
-            own.reduce(
-                own_share, torch.tensor(1.0), StepBallot(), Pretended(2, lambda sent: give(flat, sent))
-            )
+            own.reduce(own_share, torch.tensor(1.0), StepVote(), Pretended(2, lambda sent: give(flat, sent)))
 
     def give(flat: torch.Tensor, sent: torch.Tensor) -> None:
         flat += sent
@@ -184,7 +182,7 @@ def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
     gradients.begin(share, Alone())
     net(torch.ones(1, 2, dtype=torch.float64)).backward()
     assert net.side.grad is not None
-    gradients.reduce(share, torch.tensor(1.0), StepBallot(), Pretended(2, sum_all))
+    gradients.reduce(share, torch.tensor(1.0), StepVote(), Pretended(2, sum_all))
     assert net.side.grad is None
     assert net.main.weight.grad is not None
 
@@ -196,9 +194,9 @@ def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
     def fail(flat: torch.Tensor) -> None:
         raise RuntimeError("peer is gone")
 
-    share = Course(2, 2, False, False).share(0, 0, 2)
+    share = SampleSchedule(2, 2, False, False).share(0, 0, 2)
     with pytest.raises(RuntimeError, match="peer is gone"):
-        FusedGradients(net).reduce(share, torch.tensor(1.0), StepBallot(), Pretended(2, fail))
+        FusedGradients(net).reduce(share, torch.tensor(1.0), StepVote(), Pretended(2, fail))
     assert torch.equal(net.main.weight.grad, torch.ones(1, 2, dtype=torch.float64))
     assert net.side.grad is None
 
@@ -227,7 +225,7 @@ NORMS: list[Norm] = [
 def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
     """Two steps of six samples each, on one worker, in passes of two samples or in `num_shards` shards."""
     is_sharded = kind is ShardedGradients
-    course = Course(12, 6, False, False, num_shards=num_shards if is_sharded else None)
+    course = SampleSchedule(12, 6, False, False, num_shards=num_shards if is_sharded else None)
     bound = None if is_sharded else 6 // num_shards
     gradients = kind(net)
     x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
@@ -240,7 +238,7 @@ def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
             loss.backward()
             if part is not share.passes[-1]:
                 gradients.add(part, loss.detach())
-        gradients.reduce(share, loss.detach(), StepBallot(), Alone())
+        gradients.reduce(share, loss.detach(), StepVote(), Alone())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,7 +278,7 @@ def test_frozen_statistics_do_not_drift(kind: Kind) -> None:
 def test_a_step_that_does_not_count_leaves_statistics_alone(kind: Kind) -> None:
     net = Normed(nn.BatchNorm1d(2))
     gradients = kind(net)
-    gradients.begin(Course(4, 4, False, False, num_shards=2).share(0, 0, 1), Alone())
+    gradients.begin(SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1), Alone())
     net(torch.randn(4, 2, 3)).backward()
     gradients.abandon()
     assert torch.equal(net.norm.get_buffer("running_mean"), torch.zeros(2))
@@ -309,7 +307,7 @@ def test_shards_refuse_a_buffer_that_nobody_averages() -> None:
 def test_a_buffer_that_came_with_the_state_has_not_changed() -> None:
     net = Normed(nn.Identity())
     net.register_buffer("constant", torch.ones(1))
-    share = Course(4, 4, False, False, num_shards=2).share(0, 0, 1)
+    share = SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1)
     gradients = ShardedGradients(net)
     net.load_state_dict({name: tensor.clone() for name, tensor in net.state_dict().items()})  # of a peer
     gradients.begin(share, Alone())
@@ -321,8 +319,8 @@ def test_a_buffer_that_came_with_the_state_has_not_changed() -> None:
 def test_low_precision_is_summed_in_float32() -> None:
     net = nn.Linear(3, 1).to(torch.bfloat16)
     x = torch.randn(8, 3, generator=torch.Generator().manual_seed(2)).to(torch.bfloat16)
-    in_passes = Course(8, 8, False, False).share(0, 0, 1, 2)
-    in_shards = Course(8, 8, False, False, num_shards=4).share(0, 0, 1)
+    in_passes = SampleSchedule(8, 8, False, False).share(0, 0, 1, 2)
+    in_shards = SampleSchedule(8, 8, False, False, num_shards=4).share(0, 0, 1)
     for gradients, share in (
         (FusedGradients(net), in_passes),
         (BucketedGradients(net), in_passes),
@@ -338,7 +336,7 @@ def test_low_precision_is_summed_in_float32() -> None:
             expected += 0.25 * net.weight.grad.float()
             if part is not share.passes[-1]:
                 gradients.add(part, loss.detach())
-        gradients.reduce(share, loss.detach(), StepBallot(), Alone())
+        gradients.reduce(share, loss.detach(), StepVote(), Alone())
         assert net.weight.grad is not None
         assert torch.allclose(net.weight.grad.float(), expected, rtol=1e-2)
 
@@ -346,7 +344,7 @@ def test_low_precision_is_summed_in_float32() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_sparse_gradients_are_refused(kind: Kind) -> None:
     net = nn.Embedding(5, 2, sparse=True)
-    share = Course(2, 2, False, False, num_shards=2).share(0, 0, 1)
+    share = SampleSchedule(2, 2, False, False, num_shards=2).share(0, 0, 1)
     gradients = kind(net)
     gradients.begin(share, Alone())
     net(torch.tensor([1])).sum().backward()

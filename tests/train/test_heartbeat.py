@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.train.link.heartbeat import LONGEST_GAP_S, Pulse
+from swell.train.link.heartbeat import LONGEST_GAP_S, Heartbeat
 
 
 class Clock:
@@ -14,16 +14,16 @@ class Clock:
 
 def test_time_in_which_the_whole_process_was_stopped_is_not_told_as_waiting() -> None:
     clock = Clock()
-    pulse = Pulse(clock)
-    with pulse.waiting("peers"):
+    heartbeat = Heartbeat(clock)
+    with heartbeat.waiting("peers"):
         for _ in range(10):
             clock.time_s += LONGEST_GAP_S / 2
-            told = pulse.beat()
+            told = heartbeat.beat()
         assert (told.awaits, told.for_s) == ("peers", 5 * LONGEST_GAP_S)
         clock.time_s += 10 * LONGEST_GAP_S
-        assert pulse.beat().for_s == 5 * LONGEST_GAP_S
+        assert heartbeat.beat().for_s == 5 * LONGEST_GAP_S
         clock.time_s += 1.0
-        assert pulse.beat().for_s == 5 * LONGEST_GAP_S + 1.0
-    pulse.note_steps(3)
+        assert heartbeat.beat().for_s == 5 * LONGEST_GAP_S + 1.0
+    heartbeat.note_steps(3)
     clock.time_s += 1.0
-    assert pulse.beat().for_s == 1.0
+    assert heartbeat.beat().for_s == 1.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from swell.train.data.sample_schedule import Course
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 
 TOO_MUCH = 2**60
@@ -24,8 +24,8 @@ def test_what_torch_and_numpy_raise_is_known() -> None:
 
 
 def test_a_step_can_be_cut_unless_it_is_one_sample_or_in_shards() -> None:
-    plain = Course(64, 16, is_shuffled=False, drops_last=False)
-    cut = Course(64, 16, is_shuffled=False, drops_last=False, num_shards=4)
+    plain = SampleSchedule(64, 16, is_shuffled=False, drops_last=False)
+    cut = SampleSchedule(64, 16, is_shuffled=False, drops_last=False, num_shards=4)
     assert largest_pass(plain.share(0, 0, 3, None)) == 5
     assert why_hopeless(plain.share(0, 0, 3, None)) is None
     assert largest_pass(cut.share(0, 0, 2)) == 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from swell.train.data.loader import Feed
-from swell.train.data.sample_schedule import Course, Share
+from swell.train.data.sample_schedule import SampleSchedule, Share
 
 NUM_SAMPLES, BATCH, NUM_EPOCHS, MAX_WORKERS = 40, 10, 2, 7
 
@@ -21,7 +21,7 @@ attempts = st.lists(st.tuples(st.integers(1, MAX_WORKERS), st.none() | st.intege
 class Gang:
     """Workers that keep their feeds, with what they loaded ahead, from one size to the next."""
 
-    def __init__(self, course: Course, bound: int | None) -> None:
+    def __init__(self, course: SampleSchedule, bound: int | None) -> None:
         self.course = course
         self.bound = bound
         loader: DataLoader[int] = DataLoader(range(NUM_SAMPLES), batch_size=BATCH)  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ class Gang:
 def test_each_sample_comes_once_whatever_the_sizes_and_the_steps_that_come_again(
     attempts: list[tuple[int, int | None]], num_shards: int | None, bound: int, seed: int
 ) -> None:
-    course = Course(NUM_SAMPLES, BATCH, True, False, seed, num_shards)
+    course = SampleSchedule(NUM_SAMPLES, BATCH, True, False, seed, num_shards)
     gang = Gang(course, None if num_shards else bound)
     edition, size = 0, 1
     done: list[list[int]] = []

@@ -20,8 +20,8 @@ from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.buckets import cut_buckets
 from swell.train.collective.early import NUM_WATCHED
 from swell.train.collective.fast import FastGradients
-from swell.train.collective.gradients import FusedGradients, LoopError, StepBallot
-from swell.train.data.sample_schedule import Course
+from swell.train.collective.gradients import FusedGradients, LoopError, StepVote
+from swell.train.data.sample_schedule import SampleSchedule
 
 LIMIT_S = 30.0
 NUM_STEPS = NUM_WATCHED + 4
@@ -225,7 +225,7 @@ def follow(plan: Plan, make: Made, end: End) -> list[torch.Tensor]:
     """Losses and weights of one worker, after each step."""
     net = Net(plan.sizes, plan.dtypes)
     gradients = make(net)
-    course = Course(NUM_STEPS * plan.batch, plan.batch, False, False)
+    course = SampleSchedule(NUM_STEPS * plan.batch, plan.batch, False, False)
     x = torch.randn(course.num_samples, generator=torch.Generator().manual_seed(7))
     seen: list[torch.Tensor] = []
     for step in range(NUM_STEPS):
@@ -236,7 +236,7 @@ def follow(plan: Plan, make: Made, end: End) -> list[torch.Tensor]:
             if part is not share.passes[-1]:
                 gradients.add(part, loss)
         try:
-            tally = gradients.reduce(share, loss, StepBallot(vote=end.rank == 0), end)
+            tally = gradients.reduce(share, loss, StepVote(vote=end.rank == 0), end)
         except LoopError:
             return seen  # all have dropped their gradients
         assert tally.num_votes == 1
@@ -299,7 +299,7 @@ def test_buckets_are_all_numbers_from_the_last_to_the_first(sizes: list[int], fu
 
 X = torch.tensor([0.5, -1.0])
 #: One of two samples, of a worker of two.
-SHARE = Course(4, 4, False, False).share(0, 0, 2)
+SHARE = SampleSchedule(4, 4, False, False).share(0, 0, 2)
 
 
 class Echo(End):
@@ -317,7 +317,7 @@ def step(net: Net, gradients: Kind | FastGradients, members: Echo, habit: Habit 
     gradients.begin(SHARE, members)
     loss = habit(net, X, range(len(net.weights))).detach()
     num_begun = len(members.begun)
-    gradients.reduce(SHARE, loss, StepBallot(), members)
+    gradients.reduce(SHARE, loss, StepVote(), members)
     return num_begun
 
 

@@ -15,21 +15,21 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED, num_steps_in, place_after, step_size
-from swell.train.data.sample_schedule import Course, Share
+from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 
 MAX_SAMPLES = 60
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> Course:
+def courses(draw: st.DrawFn) -> SampleSchedule:
     own = draw(st.integers(1, 12))
     num_shards = draw(st.none() | st.integers(1, own))
     total = draw(st.just(UNBOUNDED) | st.integers(1, 200))
     seed = draw(st.integers(0, 99))
     num_samples = draw(st.integers(own, MAX_SAMPLES))
-    return Course(num_samples, own, draw(st.booleans()), draw(st.booleans()), seed, num_shards, total)
+    return SampleSchedule(num_samples, own, draw(st.booleans()), draw(st.booleans()), seed, num_shards, total)
 
 
 def counted(course: AnyCourse, step: int, num_workers: int) -> list[int]:
@@ -56,9 +56,9 @@ def test_steps_take_all_that_is_left_in_as_few_as_it_needs(rest: int, batch: int
 @settings(deadline=None)
 @given(courses(), st.data())
 def test_a_run_has_each_sample_of_each_epoch_once_through_any_batches_and_sizes(
-    course: Course, data: st.DataObject
+    course: SampleSchedule, data: st.DataObject
 ) -> None:
-    plain = Course(
+    plain = SampleSchedule(
         course.num_samples,
         course.global_batch,
         course.is_shuffled,
@@ -88,7 +88,7 @@ def test_a_run_has_each_sample_of_each_epoch_once_through_any_batches_and_sizes(
 
 @given(courses(), st.integers(1, 90), st.integers(0, 30), st.integers(0, 30))
 def test_a_step_is_the_same_from_wherever_it_is_asked_for(
-    course: Course, batch: int, num_done: int, ahead: int
+    course: SampleSchedule, batch: int, num_done: int, ahead: int
 ) -> None:
     course.batch = batch
     for _ in range(num_done):
@@ -110,7 +110,7 @@ def test_a_step_is_the_same_from_wherever_it_is_asked_for(
 
 
 @given(courses(), st.integers(0, 300))
-def test_with_the_own_batch_a_step_is_what_its_number_says(course: Course, step: int) -> None:
+def test_with_the_own_batch_a_step_is_what_its_number_says(course: SampleSchedule, step: int) -> None:
     """So earlier versions had it, and so their checkpoints are read."""
     epoch, own_step = divmod(step, course.steps_per_epoch)
     begin = own_step * course.global_batch
@@ -124,7 +124,7 @@ def test_with_the_own_batch_a_step_is_what_its_number_says(course: Course, step:
 
 @given(courses(), st.integers(1, 90), st.integers(1, 9))
 def test_shards_of_any_batch_are_no_larger_than_those_of_the_own_one_and_the_same_at_any_size(
-    course: Course, batch: int, num_workers: int
+    course: SampleSchedule, batch: int, num_workers: int
 ) -> None:
     if course.num_shards is None:
         return
@@ -190,9 +190,9 @@ class Gangs(RuleBasedStateMachine):
         dataset = Numbers(self.num) if self.is_stream else range(self.num)
         loader: DataLoader[int] = DataLoader(dataset, batch_size=self.own)  # type: ignore[arg-type]
         if not self.is_stream:
-            course = Course(self.num, self.own, True, self.drops_last, 7, self.num_shards)
+            course = SampleSchedule(self.num, self.own, True, self.drops_last, 7, self.num_shards)
             return Worker(course, Feed(loader, torch.device("cpu"), 7))
-        stream = StreamCourse(self.own, self.drops_last, self.num_shards)
+        stream = StreamSchedule(self.own, self.drops_last, self.num_shards)
         return Worker(stream, StreamFeed(loader, torch.device("cpu"), 7, stream))
 
     @rule(size=st.integers(1, 4), batch=st.integers(1, 4) | st.integers(1, 50))

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.data.sample_schedule import Course, Share, cut, default_shards, mix
+from swell.train.data.sample_schedule import SampleSchedule, Share, cut, default_shards, mix
 
 
 @st.composite
-def courses(draw: st.DrawFn, with_shards: bool | None = None) -> Course:
+def courses(draw: st.DrawFn, with_shards: bool | None = None) -> SampleSchedule:
     global_batch = draw(st.integers(1, 70))
     num_samples = draw(st.integers(global_batch, 300))
     num_shards: st.SearchStrategy[int | None] = st.integers(1, global_batch) if with_shards else st.none()
     if with_shards is None:
         num_shards = st.none() | st.integers(1, global_batch)
     seed = draw(st.integers(0, 2**63 - 1))
-    return Course(num_samples, global_batch, draw(st.booleans()), False, seed, draw(num_shards))
+    return SampleSchedule(num_samples, global_batch, draw(st.booleans()), False, seed, draw(num_shards))
 
 
 sizes = st.lists(st.integers(1, 90), min_size=1, max_size=8)
@@ -30,7 +30,9 @@ def counted(share: Share) -> list[int]:
 
 
 @given(courses(), sizes, st.integers(0, 3))
-def test_every_sample_once_an_epoch_whatever_the_sizes(course: Course, sizes: list[int], epoch: int) -> None:
+def test_every_sample_once_an_epoch_whatever_the_sizes(
+    course: SampleSchedule, sizes: list[int], epoch: int
+) -> None:
     seen: list[int] = []
     for step in range(course.steps_per_epoch):
         num_workers = sizes[step % len(sizes)]
@@ -41,7 +43,7 @@ def test_every_sample_once_an_epoch_whatever_the_sizes(course: Course, sizes: li
 
 @given(courses(), st.integers(1, 90), st.integers(0, 1000))
 def test_a_step_sees_the_same_samples_in_the_same_order_at_any_size(
-    course: Course, num_workers: int, step: int
+    course: SampleSchedule, num_workers: int, step: int
 ) -> None:
     together = [
         index for rank in range(num_workers) for index in counted(course.share(step, rank, num_workers))
@@ -50,7 +52,7 @@ def test_a_step_sees_the_same_samples_in_the_same_order_at_any_size(
 
 
 @given(courses(), st.integers(1, 90), st.integers(0, 1000))
-def test_weights_sum_to_one_and_no_pass_is_empty(course: Course, num_workers: int, step: int) -> None:
+def test_weights_sum_to_one_and_no_pass_is_empty(course: SampleSchedule, num_workers: int, step: int) -> None:
     passes = [part for rank in range(num_workers) for part in course.share(step, rank, num_workers).passes]
     assert sum(part.weight_share for part in passes) == pytest.approx(1)
     assert all(len(part.indices) == max(1, part.num_local) for part in passes)
@@ -60,7 +62,7 @@ def test_weights_sum_to_one_and_no_pass_is_empty(course: Course, num_workers: in
 
 @given(courses(with_shards=False), st.integers(1, 90), st.integers(0, 1000), bounds)
 def test_without_shards_counts_differ_by_at_most_one_and_passes_keep_the_bound(
-    course: Course, num_workers: int, step: int, bound: int | None
+    course: SampleSchedule, num_workers: int, step: int, bound: int | None
 ) -> None:
     shares = [course.share(step, rank, num_workers, bound) for rank in range(num_workers)]
     counts = [share.num_local for share in shares]
@@ -73,7 +75,9 @@ def test_without_shards_counts_differ_by_at_most_one_and_passes_keep_the_bound(
 
 
 @given(courses(with_shards=True), st.integers(1, 90), st.integers(0, 1000))
-def test_a_pass_is_a_shard_and_the_same_at_any_size(course: Course, num_workers: int, step: int) -> None:
+def test_a_pass_is_a_shard_and_the_same_at_any_size(
+    course: SampleSchedule, num_workers: int, step: int
+) -> None:
     alone = course.share(step, 0, 1)
     shares = [course.share(step, rank, num_workers) for rank in range(num_workers)]
     assert {share.num_shards for share in shares} == {len(alone.passes)}
@@ -85,9 +89,9 @@ def test_a_pass_is_a_shard_and_the_same_at_any_size(course: Course, num_workers:
 
 
 @given(courses(with_shards=True), st.integers(0, 1000))
-def test_shards_take_nothing_from_a_size_that_divides_them(course: Course, step: int) -> None:
+def test_shards_take_nothing_from_a_size_that_divides_them(course: SampleSchedule, step: int) -> None:
     assert course.num_shards is not None
-    plain = Course(course.num_samples, course.global_batch, course.is_shuffled, False, course.seed)
+    plain = SampleSchedule(course.num_samples, course.global_batch, course.is_shuffled, False, course.seed)
     num_shards = course.share(step, 0, 1).num_shards
     for num_workers in (size for size in range(1, num_shards + 1) if num_shards % size == 0):
         for rank in range(num_workers):
@@ -107,26 +111,26 @@ def test_a_cut_leaves_nothing_out_and_is_nearly_equal(num_things: int, num_parts
 def test_dropping_the_last_leaves_only_whole_batches(num_samples: int, global_batch: int) -> None:
     if global_batch > num_samples:
         with pytest.raises(ValueError, match="make the batch smaller"):
-            Course(num_samples, global_batch, True, drops_last=True)
+            SampleSchedule(num_samples, global_batch, True, drops_last=True)
         return
-    course = Course(num_samples, global_batch, True, drops_last=True)
+    course = SampleSchedule(num_samples, global_batch, True, drops_last=True)
     shares = [course.share(step, 0, 1) for step in range(course.steps_per_epoch)]
     assert {share.num_local for share in shares} == {global_batch}
     assert course.samples_per_epoch == sum(share.num_local for share in shares)
 
 
 def test_a_shard_that_fits_no_device_is_an_error_that_names_the_number_that_would() -> None:
-    course = Course(100, 30, False, False, num_shards=4)
+    course = SampleSchedule(100, 30, False, False, num_shards=4)
     assert len(course.share(0, 0, 1, 8).passes) == 4
     with pytest.raises(ValueError, match="shards=5 or more"):
         course.share(0, 0, 1, 7)
-    Course(100, 30, False, False, num_shards=5).check_passes(7)
+    SampleSchedule(100, 30, False, False, num_shards=5).check_passes(7)
 
 
 @pytest.mark.parametrize("num_shards", [0, 31])
 def test_a_shard_needs_a_sample(num_shards: int) -> None:
     with pytest.raises(ValueError, match="shards=1 to shards=30"):
-        Course(100, 30, False, False, num_shards=num_shards)
+        SampleSchedule(100, 30, False, False, num_shards=num_shards)
 
 
 def test_shards_by_default_suit_eight_workers() -> None:
@@ -135,12 +139,12 @@ def test_shards_by_default_suit_eight_workers() -> None:
 
 def test_epochs_and_seeds_are_shuffled_differently_and_sequential_is_not() -> None:
     orders = {
-        tuple(counted(Course(50, 50, True, False, seed).share(epoch, 0, 1)))
+        tuple(counted(SampleSchedule(50, 50, True, False, seed).share(epoch, 0, 1)))
         for seed in (0, 1)
         for epoch in (0, 1)
     }
     assert len(orders) == 4
-    assert counted(Course(5, 3, False, False).share(1, 0, 1)) == [3, 4]
+    assert counted(SampleSchedule(5, 3, False, False).share(1, 0, 1)) == [3, 4]
 
 
 @given(st.lists(st.integers(-(2**64), 2**64), min_size=1, max_size=4))

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, get_worker_info
 
 from swell.train.data.loader import Feed
-from swell.train.data.sample_schedule import Course
+from swell.train.data.sample_schedule import SampleSchedule
 
 CPU = torch.device("cpu")
 NUM_SAMPLES, BATCH = 40, 10
@@ -42,8 +42,8 @@ class Drawing(Dataset[Any]):
         return index, DRAWS[self.draws](index)
 
 
-def course(num_shards: int | None = None) -> Course:
-    return Course(NUM_SAMPLES, BATCH, True, False, 0, num_shards)
+def course(num_shards: int | None = None) -> SampleSchedule:
+    return SampleSchedule(NUM_SAMPLES, BATCH, True, False, 0, num_shards)
 
 
 def rows(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.train.fake_agent import FakeAgent
 
-from swell.train.data.stream_position import Whereabouts
+from swell.train.data.stream_position import StreamPosition
 from swell.train.data.stream_schedule import StreamPlace
 from swell.wire import messages
 
@@ -35,26 +35,26 @@ def test_a_joiner_reads_while_the_others_train(start_agent: Callable[..., FakeAg
 
 
 def test_a_gang_whose_leader_is_gone_goes_on_from_what_it_saved(tmp_path: Path) -> None:
-    assert Whereabouts(tmp_path).read() is None
-    leader = Whereabouts(tmp_path)
+    assert StreamPosition(tmp_path).read() is None
+    leader = StreamPosition(tmp_path)
     leader.note(StreamPlace(epoch=1, start=8, step=20), is_saved=True)
     leader.note(StreamPlace(epoch=2, start=40, step=50))
-    read = Whereabouts(tmp_path).read()
+    read = StreamPosition(tmp_path).read()
     assert read is not None
     assert (read.epoch, read.start, read.step) == (2, 40, 50)
-    heir = Whereabouts(tmp_path)
-    heir.note(StreamPlace(epoch=3, start=4, step=60))
+    successor = StreamPosition(tmp_path)
+    successor.note(StreamPlace(epoch=3, start=4, step=60))
     path = tmp_path / "stream.json"
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', f'"pid":{gone.pid}'))
-    read = Whereabouts(tmp_path).read()
+    read = StreamPosition(tmp_path).read()
     assert read is not None
     assert (read.epoch, read.start, read.step) == (1, 8, 20)
 
 
 def test_what_cannot_be_read_or_written_is_no_hint(tmp_path: Path) -> None:
     (tmp_path / "stream.json").write_text("{")
-    assert Whereabouts(tmp_path).read() is None
-    Whereabouts(tmp_path / "gone").note(StreamPlace(start=1))
-    assert Whereabouts(tmp_path / "gone").read() is None
+    assert StreamPosition(tmp_path).read() is None
+    StreamPosition(tmp_path / "gone").note(StreamPlace(start=1))
+    assert StreamPosition(tmp_path / "gone").read() is None

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from swell.train import Run, elastic
 from swell.train.data.stream_reader import Reader, Ticket
-from swell.train.data.stream_schedule import StreamCourse, StreamError
+from swell.train.data.stream_schedule import StreamError, StreamSchedule
 from swell.train.state import checkpoint
 from swell.wire import messages
 
@@ -195,7 +195,7 @@ def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
     assert numbers.num_read == 40
     assert served(reader, step=5, num_workers=1) == [[20, 21, 22, 23]]
     assert numbers.num_read == 40 + 24, "that was too long ago: it begins again"
-    void = reader[Ticket(-1, StreamCourse(4, False)._claim(8, 0, 1, None))]
+    void = reader[Ticket(-1, StreamSchedule(4, False)._claim(8, 0, 1, None))]
     assert void.num_found == 0
 
 
@@ -208,7 +208,7 @@ class Counted(Numbers):
 
 def served(reader: Reader, step: int, num_workers: int, bound: int | None = None) -> list[list[int]]:
     """The batches of all workers."""
-    course = StreamCourse(4, False)
+    course = StreamSchedule(4, False)
     claims = [course.share(step, rank, num_workers, bound).claim for rank in range(num_workers)]
     return [batch for claim in claims for batch in reader[Ticket(0, claim)].batches]
 
@@ -217,7 +217,7 @@ def served(reader: Reader, step: int, num_workers: int, bound: int | None = None
 def test_all_workers_together_have_each_sample_of_a_step_once(
     num_samples: int, batch: int, num_workers: int, bound: int | None, with_shards: bool
 ) -> None:
-    course = StreamCourse(batch, False, num_shards=min(3, batch) if with_shards else None)
+    course = StreamSchedule(batch, False, num_shards=min(3, batch) if with_shards else None)
     step = (num_samples - 1) // batch
     found = num_samples - step * batch
     claims = [

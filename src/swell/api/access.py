@@ -24,7 +24,7 @@ from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
 from swell.api.operations import Operation
 from swell.api.rates import Buckets, HourlyCounts, RateExceeded
 from swell.api.user_list import TenantLimits, UserList, UserListError
-from swell.executors.told_seldom import ToldSeldom
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.settings import Settings
 from swell.store.folder import StateFolder
 
@@ -60,7 +60,7 @@ class Access:
         self._requests = Buckets(requests_per_s, requests_per_s * BURST_S, clock_s)
         self._refusals = Buckets(REFUSALS_PER_S, REFUSALS_AT_ONCE, clock_s)
         self._submissions = HourlyCounts(clock_s)
-        self._complaints = ToldSeldom()
+        self._complaints = RateLimitedLog()
 
     @classmethod
     def of(cls, folder: StateFolder, settings: Settings) -> Access:

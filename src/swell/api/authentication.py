@@ -14,7 +14,7 @@ from swell.api.page.refusal import NO_SESSION, refusal_page
 from swell.api.page.sessions import Session, Sessions
 from swell.api.page.socket_owner import user_of
 from swell.api.user_list import UserList, UserListError
-from swell.executors.told_seldom import ToldSeldom
+from swell.executors.rate_limited_log import RateLimitedLog
 
 #: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
 MAX_BODY_BYTES = 1 << 20
@@ -67,7 +67,7 @@ class AuthenticationMiddleware:
             )
         self._app, self._sessions, self._users = app, sessions, users
         self._token = token.encode("ascii")
-        self._complaints = ToldSeldom()
+        self._complaints = RateLimitedLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

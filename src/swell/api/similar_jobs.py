@@ -15,7 +15,7 @@ from swell.model.job import JobSpec, Profile
 from swell.model.view import JobView
 
 
-class Likenesses:
+class SimilarJobs:
     """Jobs are alike that run the same script with the same global batch on workers of the same size.
 
     Args:

@@ -18,7 +18,7 @@ from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.promise_request import PromiseRequest
 from swell.api.quotas import refuse_unkept
-from swell.api.similar_jobs import Likenesses
+from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
@@ -43,7 +43,7 @@ from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.job import SimJob
 from swell.sim.simulate import MAX_DEVICES
 from swell.sim.standing import Standing, sim_job, undisturbed
-from swell.sim.what_if import Fate, PlatformChange, go_on
+from swell.sim.what_if import JobForecast, PlatformChange, go_on
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
 
@@ -59,8 +59,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     job_class: JobClass
     deadline_s: float | None
     is_hypothetical: bool
-    now: Fate | None  #: None of a hypothetical job
-    then: Fate
+    now: JobForecast | None  #: None of a hypothetical job
+    then: JobForecast
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class WhatIfQuery:
     """What is to be different."""
 
     policy: str | None = None
@@ -100,7 +100,7 @@ class Wish:
     quotas: tuple[tuple[str, Quota | None], ...] = ()
 
 
-def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
+def what_if(state: str | os.PathLike[str] | None, wish: WhatIfQuery) -> WhatIf:
     """Ask the platform of a state folder, whether it is up or not; nothing of it is changed.
 
     Raises:
@@ -115,12 +115,12 @@ def what_if(state: str | os.PathLike[str] | None, wish: Wish) -> WhatIf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KindScene:
+class KindState:
     """The part of a platform that has one kind of device: the others make no difference to it."""
 
     kind: str
     saved: Saved
-    likenesses: Likenesses
+    similar_jobs: SimilarJobs
     belief: FittedBelief
 
     def num_usable_devices(self, drained: Collection[str]) -> int:
@@ -131,13 +131,13 @@ class KindScene:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class WhatIfState:
     """A platform as it stands."""
 
     now_s: float  #: head time
     calendar_offset_s: float  #: calendar less head time
     is_up: bool
-    kinds: Sequence[KindScene]  #: one at least
+    kinds: Sequence[KindState]  #: one at least
     settings: Settings
 
     @property
@@ -166,7 +166,7 @@ def _check_policy(policy: str | None) -> None:
             raise InvalidInput(str(error)) from error
 
 
-def _scene(folder: StateFolder) -> Scene:
+def _scene(folder: StateFolder) -> WhatIfState:
     is_up, state, views = _stand(folder)
     ended = [view for view in views if view.phase.is_end]
     cache = ProfileCache(folder.path)
@@ -174,7 +174,7 @@ def _scene(folder: StateFolder) -> Scene:
     kinds = [_kind_scene(one, cache, ended, quotas) for one in read_kinds(state)]
     clock, calendar = HeadClock(), kinds[0].saved.calendar
     clock.go_on(calendar, max(kind.saved.now_s for kind in kinds))
-    return Scene(
+    return WhatIfState(
         now_s=clock.now_s(),
         calendar_offset_s=calendar.offset_s,
         is_up=is_up,
@@ -185,13 +185,13 @@ def _scene(folder: StateFolder) -> Scene:
 
 def _kind_scene(
     one: SavedKind, cache: ProfileCache, ended: Sequence[JobView], quotas: dict[str, Quota] | None
-) -> KindScene:
+) -> KindState:
     """Args: quotas: that hold; None: those that its head knows."""
     saved, belief = one.saved, FittedBelief()
     saved.quotas = saved.quotas if quotas is None else quotas
     belief.restore(saved.belief)
-    likenesses = Likenesses(cache, saved.cluster, saved.records, ended)
-    return KindScene(kind=one.kind, saved=saved, likenesses=likenesses, belief=belief)
+    similar_jobs = SimilarJobs(cache, saved.cluster, saved.records, ended)
+    return KindState(kind=one.kind, saved=saved, similar_jobs=similar_jobs, belief=belief)
 
 
 def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
@@ -205,7 +205,7 @@ def _stand(folder: StateFolder) -> tuple[bool, bytes, Sequence[JobView]]:
         return False, *left_behind(folder.path)
 
 
-def _answer(scene: Scene, wish: Wish) -> WhatIf:
+def _answer(scene: WhatIfState, wish: WhatIfQuery) -> WhatIf:
     nodes = _more_nodes(scene, wish)
     num_then = scene.num_devices + sum(len(node.devices) for node in nodes) - _num_lost(scene, wish.drain)
     policy = wish.policy or scene.policy
@@ -246,13 +246,13 @@ def _answer(scene: Scene, wish: Wish) -> WhatIf:
     )
 
 
-def _quotas(scene: Scene, wish: Wish) -> dict[str, Quota]:
+def _quotas(scene: WhatIfState, wish: WhatIfQuery) -> dict[str, Quota]:
     """All that would hold."""
     wanted = scene.quotas | dict(wish.quotas)
     return {tenant: quota for tenant, quota in wanted.items() if quota is not None}
 
 
-def _check_tenants(wish: Wish, records: Sequence[JobRecord]) -> None:
+def _check_tenants(wish: WhatIfQuery, records: Sequence[JobRecord]) -> None:
     """Raises InvalidInput: a quota of a tenant without jobs changes nothing."""
     there = {record.spec.tenant for record in records}
     for tenant, _ in wish.quotas:
@@ -263,7 +263,7 @@ def _check_tenants(wish: Wish, records: Sequence[JobRecord]) -> None:
 
 
 def _forecasts(
-    scene: Scene, kind: KindScene, change: PlatformChange, drafts: Sequence[JobRecord]
+    scene: WhatIfState, kind: KindState, change: PlatformChange, drafts: Sequence[JobRecord]
 ) -> tuple[list[Forecast], Sequence[LeftOut]]:
     """Forecasts of all jobs of a kind, and the jobs that cannot be forecast."""
     num_then = kind.saved.cluster.num_devices + sum(len(node.devices) for node in change.nodes)
@@ -281,7 +281,7 @@ def _forecasts(
     return forecasts, left_out
 
 
-def _more_nodes(scene: Scene, wish: Wish) -> tuple[Node, ...]:
+def _more_nodes(scene: WhatIfState, wish: WhatIfQuery) -> tuple[Node, ...]:
     """Nodes like the last one there is, of a kind. Raises InvalidInput."""
     if wish.add_nodes == 0:
         return ()
@@ -295,7 +295,7 @@ def _more_nodes(scene: Scene, wish: Wish) -> tuple[Node, ...]:
     return _like(like, wish.add_nodes, {node.name for nodes in there.values() for node in nodes}, scene)
 
 
-def _like(like: Node, num: int, taken: set[str], scene: Scene) -> tuple[Node, ...]:
+def _like(like: Node, num: int, taken: set[str], scene: WhatIfState) -> tuple[Node, ...]:
     if (num_then := scene.num_devices + num * len(like.devices)) > MAX_DEVICES:
         raise InvalidInput(
             f"--add-nodes {num} would make {num_then:,} devices; at most {MAX_DEVICES:,} can be simulated"
@@ -309,7 +309,7 @@ def _like(like: Node, num: int, taken: set[str], scene: Scene) -> tuple[Node, ..
     )
 
 
-def _check_drained(scene: Scene, names: Sequence[str]) -> None:
+def _check_drained(scene: WhatIfState, names: Sequence[str]) -> None:
     """Raises InvalidInput."""
     there = [node.name for kind in scene.kinds for node in kind.saved.cluster.nodes]
     for name in names:
@@ -317,13 +317,13 @@ def _check_drained(scene: Scene, names: Sequence[str]) -> None:
             raise InvalidInput(f"--drain: there is no node {name!r}; choose from {', '.join(there)}")
 
 
-def _num_lost(scene: Scene, names: Sequence[str]) -> int:
+def _num_lost(scene: WhatIfState, names: Sequence[str]) -> int:
     """Devices of these nodes."""
     nodes = [node for kind in scene.kinds for node in kind.saved.cluster.nodes]
     return sum(len(node.devices) for node in nodes if node.name in names)
 
 
-def _deadlines(scene: Scene, wanted: Sequence[tuple[str, str]]) -> list[tuple[str, float]]:
+def _deadlines(scene: WhatIfState, wanted: Sequence[tuple[str, str]]) -> list[tuple[str, float]]:
     """What is asked for, by the calendar. Raises InvalidInput, InvalidJob."""
     records = {record.id: record for record in scene.records}
     now_s, asked = scene.now_s + scene.calendar_offset_s, []
@@ -336,7 +336,7 @@ def _deadlines(scene: Scene, wanted: Sequence[tuple[str, str]]) -> list[tuple[st
     return asked
 
 
-def _drafts(scene: Scene, wish: Wish, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
+def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
     """The jobs of a file, as if they were submitted now, with these nodes there as well."""
     if wish.submit is None:
         return []
@@ -363,7 +363,7 @@ def _drafts(scene: Scene, wish: Wish, nodes: Sequence[Node], sizes: Sizes) -> li
     return drafts
 
 
-def _standing(now_s: float, kind: KindScene, num_devices: int) -> tuple[Standing, Sequence[LeftOut]]:
+def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[Standing, Sequence[LeftOut]]:
     """The part of the platform without jobs of which nothing can be foretold; and those jobs."""
     jobs: dict[str, SimJob] = {}
     left_out = []
@@ -385,12 +385,12 @@ def _why_left_out(record: JobRecord, num_devices: int) -> str:
     return "has not been measured yet; ask again after its trial run"
 
 
-def _known(record: JobRecord, kind: KindScene, num_devices: int) -> SimJob:
+def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
     """The job with what is believed of it, or else of jobs like it. Raises InvalidJob."""
     known = msgspec.structs.replace(record, progress=copy.copy(record.progress))
     if record.progress.total_steps is None:
         is_live = record.spec.elasticity is Elasticity.LIVE
-        profile = kind.likenesses.profile(record.spec) if is_live else None
+        profile = kind.similar_jobs.profile(record.spec) if is_live else None
         if is_live and profile is None:
             raise InvalidJob(_unmeasured(record))
         known.learn_length(profile)
@@ -412,7 +412,9 @@ def _unmeasured(record: JobRecord) -> str:
     )
 
 
-def _forecast(record: JobRecord, now: Fate | None, then: Fate, calendar_offset_s: float) -> Forecast:
+def _forecast(
+    record: JobRecord, now: JobForecast | None, then: JobForecast, calendar_offset_s: float
+) -> Forecast:
     return Forecast(
         id=record.id,
         name=record.spec.name,
@@ -424,7 +426,7 @@ def _forecast(record: JobRecord, now: Fate | None, then: Fate, calendar_offset_s
     )
 
 
-def _by_calendar(fate: Fate, offset_s: float) -> Fate:
+def _by_calendar(fate: JobForecast, offset_s: float) -> JobForecast:
     """The head that went on, and with it its fate, is in head time."""
     finish_s, offer_s, deadline_s = fate.finish_s, fate.counter_offer_s, fate.deadline_s
     return msgspec.structs.replace(

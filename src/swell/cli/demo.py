@@ -22,7 +22,7 @@ from swell.cli.printable import raw
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict
-from swell.demo.schedule import CAST, PACED_DEVICES, DemoSubmission, Prompter
+from swell.demo.schedule import CAST, PACED_DEVICES, DemoSchedule, DemoSubmission
 from swell.demo.watch import Watch
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.view import ClusterView, JobView
@@ -87,7 +87,7 @@ def demo(
         play = Play(client, console, seed)
         play.run()
         cluster, views = client.cluster(), play.views()
-        failures = verdict(play.prompter.played, views)
+        failures = verdict(play.schedule.played, views)
         _show(console, play, views, failures)
         picture = _draw(out, cluster, play, views)
         console.print(f"Picture: {picture}")
@@ -169,7 +169,7 @@ class Play:
         self.client = client
         self.opened_s = client.cluster().now_s
         self._give_up_s = time.monotonic() + GIVE_UP_AFTER_S
-        self.prompter = Prompter(CAST, self.opened_s)
+        self.schedule = DemoSchedule(CAST, self.opened_s)
         self.watch = Watch()
         self._console = console
         self._seed = seed
@@ -181,7 +181,7 @@ class Play:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while True:
                 self._look(live)
-                if self.prompter.is_over(self._views) or time.monotonic() > self._give_up_s:
+                if self.schedule.is_over(self._views) or time.monotonic() > self._give_up_s:
                     return
                 time.sleep(LOOK_EVERY_S)
 
@@ -199,7 +199,7 @@ class Play:
             for line in changes(self._views, views):
                 self._console.print(f"{now_s - self.opened_s:6.1f} s  {line}", highlight=False)
         self._views = views
-        for submission in self.prompter.due(now_s, views):
+        for submission in self.schedule.due(now_s, views):
             self._submit(submission)
 
     def _submit(self, submission: DemoSubmission) -> None:
@@ -230,7 +230,7 @@ def _describe(cluster: ClusterView) -> str:
 
 
 def _show(console: Console, play: Play, views: list[JobView], failures: list[str]) -> None:
-    console.print(table(play.prompter.played, views))
+    console.print(table(play.schedule.played, views))
     for view in views:
         if view.counter_offer_s is not None:
             console.print(f"{view.name} was refused: {view.reason}", highlight=False, markup=False)

@@ -230,7 +230,7 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     """Simulate one policy, and write its story."""
     from swell.cli.progress import progress_bar
     from swell.scheduler import new_core
-    from swell.sim.diary import Diary, with_gangs
+    from swell.sim.event_log import EventLog, with_gangs
     from swell.sim.segments import UNLOGGED, SegmentLog
     from swell.sim.simulate import simulate as run
 
@@ -238,13 +238,13 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     with progress_bar(policy, len(scenario.jobs)) as advance:
         if files.stories is None:
             return run(core, scenario, advance, with_offers=files.has_offers, log=log)
-        diary = Diary()
-        outcome = run(core, scenario, advance, diary.listen, log=log)
+        events = EventLog()
+        outcome = run(core, scenario, advance, events.listen, log=log)
     from swell.store.run_record import RunRecord  # SQLAlchemy and all
 
-    told = with_gangs(diary.stories, outcome.jobs)
+    told = with_gangs(events.stories, outcome.jobs)
     with writing("--stories", files.stories):
-        file = RunRecord(files.stories).write(policy, core.save(), diary.jobs(core), told)
+        file = RunRecord(files.stories).write(policy, core.save(), events.jobs(core), told)
     note(f"wrote {file}")
     return outcome
 

@@ -15,7 +15,7 @@ from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.api.what_if import Forecast, WhatIf
-    from swell.sim.what_if import Fate
+    from swell.sim.what_if import JobForecast
 
 HEADINGS = ("JOB", "CLASS", "DEADLINE", "NOW", "THEN", "DIFFERENCE")
 #: Less is noise of the step under way.
@@ -67,10 +67,10 @@ def what_if(
     combined. Works with the platform up or down.
     """
     from swell.api.quotas import parse_quotas
-    from swell.api.what_if import Wish
+    from swell.api.what_if import WhatIfQuery
     from swell.api.what_if import what_if as ask
 
-    wish = Wish(
+    wish = WhatIfQuery(
         policy=policy,
         add_nodes=add_nodes,
         kind=kind,
@@ -79,7 +79,7 @@ def what_if(
         submit=submit,
         quotas=tuple(parse_quotas(quota or []).items()),
     )
-    if wish == Wish(kind=kind):
+    if wish == WhatIfQuery(kind=kind):
         raise typer.BadParameter(
             "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --deadline JOB=TIME, "
             "--quota TENANT=DEVICES, --submit FILE.yaml"
@@ -154,7 +154,7 @@ def _deadline(job: Forecast, at_s: float) -> str:
     return "-" if deadline_s is None else clock(deadline_s, at_s)
 
 
-def _end(fate: Fate, at_s: float) -> str:
+def _end(fate: JobForecast, at_s: float) -> str:
     if fate.phase == "rejected":
         return "refused"
     if fate.finish_s is None:
@@ -175,7 +175,7 @@ def _difference(job: Forecast) -> str:
     return f"{span(later_s)} {'later' if later_s > 0 else 'sooner'}"
 
 
-def _answer(fate: Fate) -> str:
+def _answer(fate: JobForecast) -> str:
     if fate.is_unpromised:
         return "tried"
     return "promised" if fate.is_promised else "accepted"

@@ -159,7 +159,7 @@ class Core:
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
         state = self._state
-        if not (state.last_plan.waiting or state.special("ailing")):
+        if not (state.last_plan.waiting or state.watchlist("ailing")):
             return []
         return self._change(state.last_plan.waiting, is_short=False)
 
@@ -198,7 +198,7 @@ class Core:
     def _next_late_s(self, plan: Plan) -> float:
         """When the patience with the next one ends that is to give up devices, if it does."""
         leaving = [
-            record for record in self._state.special("leaving") if plan.is_short or record.is_cancelled
+            record for record in self._state.watchlist("leaving") if plan.is_short or record.is_cancelled
         ]
         due_s = [record.commanded.asked_s + self._settings.yield_s for record in leaving]
         return min((at_s for at_s in due_s if at_s > self._state.now_s), default=math.inf)
@@ -219,8 +219,8 @@ class Core:
         state = self._state
         return Converger(
             state.records,
-            state.special("ailing"),
-            state.special("leaving"),
+            state.watchlist("ailing"),
+            state.watchlist("leaving"),
             state.is_any("pinned"),
             state.holdings.owner,
             state.devices,
@@ -242,7 +242,7 @@ class Core:
     def _profile_newcomers(self) -> list[AnyCommand]:
         state = self._state
         commands: list[AnyCommand] = []
-        for record in state.special("new"):
+        for record in state.watchlist("new"):
             if record.backoff.until_s > state.now_s:
                 continue
             if not state.sizes_of(record).size:
@@ -297,9 +297,9 @@ class Core:
                 if record.phase is Phase.QUEUED:
                     backing_off[record.id] = record.backoff.told(state.now_s)
         state.last_plan.begin(state.now_s)
-        configured = {one.id: one.gang.goal.configuration for one in state.special("configured")}
+        configured = {one.id: one.gang.goal.configuration for one in state.watchlist("configured")}
         held = state.holdings.targets
-        barred = {one.id: frozenset(one.ruled_out) for one in state.special("barred")}
+        barred = {one.id: frozenset(one.ruled_out) for one in state.watchlist("barred")}
         plan = planner.plan(
             snapshot,
             allocation,
@@ -317,7 +317,7 @@ class Core:
     def _nowhere(self) -> dict[str, str]:
         """Jobs that wait because nodes lack what they need, and for what."""
         state = self._state
-        barred = [record for record in state.special("barred") if record.phase is Phase.QUEUED]
+        barred = [record for record in state.watchlist("barred") if record.phase is Phase.QUEUED]
         waiting = [record for record in barred if record.id in state.table and state.lacks_nodes(record)]
         return {record.id: _lacks_nodes(record) for record in waiting}
 
@@ -364,7 +364,7 @@ class Core:
     def _held_back(self) -> list[JobRecord]:
         """Jobs that are to stay as they are for a while, after something has failed."""
         state = self._state
-        return [record for record in state.special("held back") if record.backoff.until_s > state.now_s]
+        return [record for record in state.watchlist("held back") if record.backoff.until_s > state.now_s]
 
     def _decide(self, plan: Plan) -> None:
         """Admit or refuse those who wait for it, and tell those for whom there is another reason now."""
@@ -441,7 +441,7 @@ class Core:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
         state = self._state
         ends_s = [planned_s, state.unknown.due_s(self._settings.yield_s)]
-        backoffs = [record.backoff for record in state.special("held back")]
+        backoffs = [record.backoff for record in state.watchlist("held back")]
         ends_s += [
             at_s for one in backoffs for at_s in (one.until_s, one.share_until_s) if at_s > state.now_s
         ]

@@ -10,7 +10,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
 from swell.core.cost_table import STATE_BYTES_PER_S, CostTable
-from swell.core.hold_time import PRIOR_S, Tenure
+from swell.core.hold_time import PRIOR_S, HoldTime
 from swell.core.record import JobRecord
 
 #: Weight of the newest of several measurements.
@@ -35,7 +35,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     start_s: float = 1.0  #: from a launch to the first step, where no profile says
     order_s: float = 0.3  #: of a launch, beside what the script needs until it is ready to join
     crowding_share: float = 0.25  #: by how much each further worker that starts beside the first delays it
-    tenure: Tenure = msgspec.field(default_factory=Tenure)  #: of jobs that have ended
+    tenure: HoldTime = msgspec.field(default_factory=HoldTime)  #: of jobs that have ended
     upper: CostTable = msgspec.field(default_factory=CostTable)  #: by kind of job and size
 
     def learn_pause(self, record: JobRecord, pause_s: float) -> None:

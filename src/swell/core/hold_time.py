@@ -10,7 +10,7 @@ MEMORY_SHARE = 0.8
 PRIOR_S = 600.0
 
 
-class Tenure(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+class HoldTime(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Time of training, and how often workers were taken in it, the more recent the more it counts.
 
     Their ratio is the most likely mean of times that end by chance, those that have not ended included.
@@ -33,7 +33,7 @@ class Tenure(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         self.num_taken = MEMORY_SHARE * self.num_taken + 1.0
         self.since_s = 0.0
 
-    def add(self, ended: Tenure) -> None:
+    def add(self, ended: HoldTime) -> None:
         """Remember a job that has ended, and those before it a little less."""
         self.before_s = MEMORY_SHARE * self.before_s + ended.total_s
         self.num_taken = MEMORY_SHARE * self.num_taken + ended.num_taken

@@ -9,7 +9,7 @@ import msgspec
 from swell.core.admission import Admission
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
-from swell.core.hold_time import Tenure
+from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.job_status import JobStatus
 from swell.core.job_usage import JobUsage
@@ -62,7 +62,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     progress: JobProgress = msgspec.field(default_factory=JobProgress)
     backoff: Backoff = msgspec.field(default_factory=Backoff)
     resizes: ResizeLog = msgspec.field(default_factory=ResizeLog)
-    tenure: Tenure = msgspec.field(default_factory=Tenure)
+    tenure: HoldTime = msgspec.field(default_factory=HoldTime)
     sizes: SizeHistory = msgspec.field(default_factory=SizeHistory)
     admission: Admission = msgspec.field(default_factory=Admission)
     status: JobStatus = msgspec.field(default_factory=JobStatus)

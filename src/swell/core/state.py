@@ -26,7 +26,7 @@ from swell.core.setbacks import Setbacks
 from swell.core.table import JobTable
 from swell.core.tenants import Tenants
 from swell.core.unknown_gangs import UnknownGang, UnknownGangs
-from swell.core.watchlists import Kind, Special
+from swell.core.watchlists import Kind, Watchlists
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
@@ -127,7 +127,7 @@ class HeadState(KeptState, kw_only=True):
         self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there
         self.num_borrowed = 0  #: devices
         self._widths: Widths = ()  #: of the nodes, as rows were written for
-        self._special = Special()
+        self._watchlists = Watchlists()
         self._most_devices = 1  #: rows are written for a cluster of so many
         self._dirty: set[str] = set()
         self._relearnt: set[str] = set()  #: jobs of whose speed another thing is believed than rows say
@@ -294,13 +294,13 @@ class HeadState(KeptState, kw_only=True):
 
     def readmit(self, name: str) -> None:
         """The node may have by now what it lacked, or is another one."""
-        for record in self.special("barred"):
+        for record in self.watchlist("barred"):
             if record.ruled_out.pop(name, None) is not None:
                 self.touch(record)
 
-    def special(self, kind: Kind) -> list[JobRecord]:
+    def watchlist(self, kind: Kind) -> list[JobRecord]:
         """Records of that kind, in order of submission."""
-        jobs = self._special.of(kind)
+        jobs = self._watchlists.of(kind)
         if not jobs:
             return []
         records = [self.records[job_id] for job_id in jobs]
@@ -308,7 +308,7 @@ class HeadState(KeptState, kw_only=True):
 
     def is_any(self, kind: Kind) -> bool:
         """Whether there is a record of that kind."""
-        return bool(self._special.of(kind))
+        return bool(self._watchlists.of(kind))
 
     @property
     def is_vacating(self) -> bool:
@@ -344,7 +344,7 @@ class HeadState(KeptState, kw_only=True):
                     self._write_row(record)
             else:
                 self._remove_row(record)
-            self._special.note(record)
+            self._watchlists.note(record)
         self.holdings.update(records)
         for record in records:
             if record.ended is not None:
@@ -386,7 +386,7 @@ class HeadState(KeptState, kw_only=True):
         if self.usable.widths != self._widths:
             self._widths = self.usable.widths
             self._relearn(filter(self.belief.depends_on_hosts, self.table.ids))
-        for record in self.special("barred"):
+        for record in self.watchlist("barred"):
             self.learn_sizes(record)
             self.touch(record)
         if self.num_devices > self._most_devices:

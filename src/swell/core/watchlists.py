@@ -11,7 +11,7 @@ from swell.model.target import PLAIN_CONFIGURATION
 Kind = Literal["new", "ailing", "leaving", "pinned", "held back", "configured", "barred"]
 
 
-class Special:
+class Watchlists:
     """Ids by kind, kept up to date with the records that change."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Who comes when: the cast of the demo as data, and the prompter that submits it."""
+"""Who comes when: the cast of the demo as data, and the schedule that submits it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class DemoSubmission:
     deadline_s: float | None  #: seconds since 1970
 
 
-class Prompter:
+class DemoSchedule:
     """Says what is to be submitted now, each thing once.
 
     Args:

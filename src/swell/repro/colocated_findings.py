@@ -24,7 +24,7 @@ OURS, PAPERS = "flowcon_fit", "flowcon"
 GRID_S = 0.5
 
 
-class Contest(Protocol):
+class ComparedExperiment(Protocol):
     """What findings tell of an experiment."""
 
     @property
@@ -53,7 +53,7 @@ Measured = Mapping[str, Sequence[RunMeasures]]
 
 
 def findings_of(
-    experiment: Contest,
+    experiment: ComparedExperiment,
     runs: Sequence[ColocatedRun],
     twins: Sequence[Twin] = (),
     interference_share: float | None = None,
@@ -76,7 +76,7 @@ def findings_of(
     )
 
 
-def _by_label(experiment: Contest, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
+def _by_label(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
     """Measures by policy, one for each repetition. The runs of a repetition are of one schedule."""
     measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
     for repetition in sorted({run.repetition for run in runs}):
@@ -86,7 +86,7 @@ def _by_label(experiment: Contest, runs: Sequence[ColocatedRun]) -> dict[str, li
     return measured
 
 
-def _against(experiment: Contest, measured: Measured, label: str) -> Against:
+def _against(experiment: ComparedExperiment, measured: Measured, label: str) -> Against:
     none, ours = measured[experiment.labels()[0]], measured[label]
     pairs = list(zip(ours, none, strict=True))
 
@@ -112,7 +112,7 @@ def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     )
 
 
-def _table(experiment: Contest, measured: Measured, against: Mapping[str, Against]) -> Table:
+def _table(experiment: ComparedExperiment, measured: Measured, against: Mapping[str, Against]) -> Table:
     columns = [
         Column("policy"),
         Column("mean completion s", 2),
@@ -159,7 +159,7 @@ def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> 
     return float(np.mean([tell(run) for run in runs]))
 
 
-def _job_table(experiment: Contest, measured: Measured) -> Table:
+def _job_table(experiment: ComparedExperiment, measured: Measured) -> Table:
     labels = experiment.labels()
     jobs = list(measured[labels[0]][0].completion_s)
     is_one = _is_one_schedule(run for runs in measured.values() for run in runs)
@@ -176,7 +176,7 @@ def _job_table(experiment: Contest, measured: Measured) -> Table:
     )
 
 
-def _twin_table(experiment: Contest, measured: Measured, twins: Sequence[Twin]) -> Table:
+def _twin_table(experiment: ComparedExperiment, measured: Measured, twins: Sequence[Twin]) -> Table:
     return Table(
         name=f"{experiment.name}-simulated",
         title="the same runs simulated, with the speeds, starts and cores in use of each run: how far the "
@@ -221,14 +221,14 @@ def _mean_absolute(errors: Sequence[float]) -> float:
     return float(np.mean(np.abs(errors)))
 
 
-def _missed_twins(experiment: Contest, twins: Sequence[Twin]) -> Iterator[str]:
+def _missed_twins(experiment: ComparedExperiment, twins: Sequence[Twin]) -> Iterator[str]:
     for label in experiment.labels():
         found = [twin for twin in twins if twin.label == label]
         if found and abs(error := error_together(found)) > MOST_ERROR_SHARE:
             yield f"{experiment.name}: simulated completions under {label} are {error:.1%} from the real ones"
 
 
-def _chart(experiment: Contest, measured: Measured) -> Chart:
+def _chart(experiment: ComparedExperiment, measured: Measured) -> Chart:
     table = _job_table(experiment, measured)
     labels = experiment.labels()
     series = [
@@ -247,7 +247,7 @@ def _chart(experiment: Contest, measured: Measured) -> Chart:
 
 
 # ---------------------------------------------------------------- CPU over time (figures 7, 8, 10, 11, 15)
-def _usage_chart(experiment: Contest, runs: Sequence[ColocatedRun]) -> Chart:
+def _usage_chart(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> Chart:
     first = {run.label: run for run in runs if run.repetition == 0}
     most_s = max(run.makespan_s for run in first.values())
     grid = np.arange(0.0, most_s + GRID_S, GRID_S)
@@ -288,7 +288,7 @@ def _cores(
 
 # ---------------------------------------------------------------- sentences
 def _notes(
-    experiment: Contest, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
+    experiment: ComparedExperiment, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
 ) -> Iterator[str]:
     for label, found in against.items():
         if found.late_job is not None:
@@ -312,7 +312,9 @@ def _interference(share: float | None) -> Iterator[str]:
         )
 
 
-def _missed(experiment: Contest, against: Mapping[str, Against], twins: Sequence[Twin]) -> Iterator[str]:
+def _missed(
+    experiment: ComparedExperiment, against: Mapping[str, Against], twins: Sequence[Twin]
+) -> Iterator[str]:
     yield from _missed_twins(experiment, twins)
     for label, found in against.items():
         if found.makespan.mean > MOST_MAKESPAN:

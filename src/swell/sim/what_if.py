@@ -40,7 +40,7 @@ class PlatformChange:
     quotas: Quotas | None = None  #: all that hold; None: the same
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
+class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of one job."""
 
     phase: Phase  #: one that is no end: it does not come to one
@@ -54,7 +54,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""  #: why another deadline that was asked for is not promised, of a job that goes on
 
 
-def go_on(core: PlatformCore, standing: Standing, change: PlatformChange) -> dict[str, Fate]:
+def go_on(core: PlatformCore, standing: Standing, change: PlatformChange) -> dict[str, JobForecast]:
     """Let a fresh head go on from where another stands, in a simulated world, until every job has ended.
 
     Returns what becomes of each job, by id.
@@ -113,9 +113,9 @@ def _events(standing: Standing, change: PlatformChange) -> list[tuple[float, Occ
     return [(now_s, occurrence) for occurrence in happening]
 
 
-def _fate(view: JobView) -> Fate:
+def _fate(view: JobView) -> JobForecast:
     is_open = not view.phase.is_end
-    return Fate(
+    return JobForecast(
         phase=view.phase,
         finish_s=None if view.phase is Phase.REJECTED else view.finished_s,
         is_promised=view.is_promised,

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from swell import __version__
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.reign import read_reign
 from swell.executors.remote.token_list import TokenList
-from swell.executors.told_seldom import ToldSeldom
 from swell.standby.copied_folder import CopiedFolder, NotCopied
 from swell.standby.framed_line import FramedLine
 from swell.standby.messages import STANDBY_PROTOCOL, CopyOpened, CopyRefused, MessageTaken, ToStandby
@@ -41,7 +41,7 @@ class CopyReceiver:
         self._unknown = threading.Semaphore(MOST_UNKNOWN)
         self._present: FramedLine | None = None
         self._choosing, self._copying = threading.Lock(), threading.Lock()
-        self._faults = ToldSeldom()
+        self._faults = RateLimitedLog()
 
     def serve(self, listener: socket.socket) -> None:
         """Until the listener is closed."""

@@ -16,10 +16,10 @@ from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import Course, default_shards
+from swell.train.data.sample_schedule import SampleSchedule, default_shards
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.host import Host, Task
@@ -136,7 +136,7 @@ def elastic(
         gradients = FastGradients(model, course.needs_parts)
     feed: Feed | StreamFeed
     train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course, rate)
-    if isinstance(course, StreamCourse):
+    if isinstance(course, StreamSchedule):
         feed = StreamFeed(loader, host.device, host.seed, course)
         if isinstance(host, Linked):
             host.read_ahead(feed)
@@ -153,9 +153,9 @@ def elastic(
 def _lay_out(loader: DataLoader[Any], global_batch: int, num_shards: int | None, seed: int) -> AnyCourse:
     if is_stream(loader):
         length = len(loader.dataset) if isinstance(loader.dataset, Sized) else None
-        return StreamCourse(global_batch, loader.drop_last, num_shards, length)
+        return StreamSchedule(global_batch, loader.drop_last, num_shards, length)
     num_samples = len(cast(Sized, loader.dataset))
-    return Course(num_samples, global_batch, is_shuffled(loader), loader.drop_last, seed, num_shards)
+    return SampleSchedule(num_samples, global_batch, is_shuffled(loader), loader.drop_last, seed, num_shards)
 
 
 def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int | None:

@@ -59,11 +59,11 @@ def _jobs(question: Question) -> list[FileJob]:
 
 def _forecast(handed: HandedQuestion) -> msgspec.Raw:
     """Raises as `what_if`."""
-    from swell.api.what_if import Wish, what_if  # a simulator, which takes a second to import
+    from swell.api.what_if import WhatIfQuery, what_if  # a simulator, which takes a second to import
 
     question = handed.question
     has_file = bool(question.text.strip())
-    wish = Wish(
+    wish = WhatIfQuery(
         policy=question.policy or None,
         add_nodes=question.add_nodes,
         kind=question.kind,

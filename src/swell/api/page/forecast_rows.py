@@ -14,7 +14,7 @@ from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.api.what_if import Forecast, WhatIf
-    from swell.sim.what_if import Fate
+    from swell.sim.what_if import JobForecast
 
 #: Less is noise of the step under way.
 NOTICED_S = 0.5
@@ -91,7 +91,7 @@ def _row(job: Forecast) -> ForecastRow:
     )
 
 
-def _cell(fate: Fate) -> EndCell:
+def _cell(fate: JobForecast) -> EndCell:
     if fate.phase is Phase.REJECTED:
         return EndCell(text="refused", standing="refused")
     if fate.finish_s is None:
@@ -119,7 +119,7 @@ def _difference(job: Forecast) -> tuple[str, str]:
     return f"{span(later_s)} {'later' if later_s > 0 else 'sooner'}", "later" if later_s > 0 else "sooner"
 
 
-def _verdict(fate: Fate) -> str:
+def _verdict(fate: JobForecast) -> str:
     if fate.phase is Phase.REJECTED:
         return "refused"
     if fate.is_unpromised:
@@ -151,15 +151,15 @@ def _count(name: str, now: int, then: int, is_wanted: bool = False) -> TotalRow:
     return TotalRow(name=name, now=now, then=then, is_wanted=is_wanted)
 
 
-def _num_promised(fates: Sequence[Fate], kept: bool) -> int:
+def _num_promised(fates: Sequence[JobForecast], kept: bool) -> int:
     return sum(fate.is_promised and bool(fate.kept) is kept for fate in fates)
 
 
-def _num_missed(fates: Sequence[Fate]) -> int:
+def _num_missed(fates: Sequence[JobForecast]) -> int:
     return sum(not fate.is_promised and fate.kept is False for fate in fates)
 
 
-def _last_s(fates: Sequence[Fate]) -> float | None:
+def _last_s(fates: Sequence[JobForecast]) -> float | None:
     """None: some never end, or there are none."""
     ends = [fate.finish_s for fate in fates if fate.phase is not Phase.REJECTED]
     if not ends or None in ends:

@@ -1,4 +1,4 @@
-"""Runs every gang and trial run: does what choreographies say, by messages to hosts, and tells the daemon.
+"""Runs every gang and trial run: does what their protocols say, by messages to hosts, and tells the daemon.
 
 It knows no machine. Each input (a command, a message of a host, time) is handled to its end before the next
 one, so what a host answers at once is handled as if it had come later.
@@ -25,7 +25,7 @@ from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.succession import Succession
 from swell.executors.controller.unreached_hosts import UnreachedHosts
 from swell.executors.controller.worker_numbers import WorkerNumbers
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, NodeHost
@@ -41,7 +41,7 @@ class Controller:
     def __init__(
         self,
         state_dir: Path,
-        conduct: Conduct,
+        conduct: GangSettings,
         boot_id: str,
         protocol: int,
         time_s: Callable[[], float] = time.monotonic,

@@ -1,4 +1,4 @@
-"""The runs that are directed now: does what their choreographies say, by messages to hosts.
+"""The runs that are directed now: does what their protocols say, by messages to hosts.
 
 A run is a gang or a trial run. What hosts say of its workers goes to its director.
 """
@@ -23,7 +23,7 @@ from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts import messages
 from swell.model.command import ProfileJob
@@ -34,12 +34,12 @@ OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted |
 
 
 class DirectedRuns:
-    """See `trial_runner.TrialRunner` and `succession.Heir`, too."""
+    """See `trial_runner.TrialRunner` and `succession.Successor`, too."""
 
     def __init__(
         self,
         state_dir: Path,
-        conduct: Conduct,
+        conduct: GangSettings,
         now_s: Callable[[], float],
         hear_later: Callable[[str, messages.WorkerExited], None],
         hosts: KnownHosts,
@@ -105,7 +105,11 @@ class DirectedRuns:
         """These workers of a host live, by run; those that are not of a run that is directed are left out."""
         for key, pulses in runs.items():
             if (run := self.by_key.get(key)) is not None:
-                own = {worker: pulse for worker, pulse in pulses.items() if run.workers.get(worker) == host}
+                own = {
+                    worker: heartbeat
+                    for worker, heartbeat in pulses.items()
+                    if run.workers.get(worker) == host
+                }
                 run.director.alive(own, self._now_s())
 
     def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
@@ -167,7 +171,7 @@ class DirectedRuns:
         """A host that made ready for a trial run is not needed."""
         self._hosts.tell(host, messages.CloseRun(run=run))
 
-    # ------------------------------------------------------------ doing what a choreography says
+    # ------------------------------------------------------------ doing what a protocol says
     def begin_run(self, run: DirectedRun) -> None:
         """Register a run that is open on its hosts."""
         self.by_key[run.key] = run

@@ -10,7 +10,7 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import share_order
 from swell.executors.controller.shares import KnownShares, not_shared
-from swell.executors.gang.effects import Choreography, Report
+from swell.executors.gang.effects import GangProtocol, Report
 from swell.executors.gang.elastic_controller import Gang
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -60,7 +60,7 @@ class GangCommands:
         else:
             self._prepare_change(run, command)
 
-    def _obey(self, gang: Choreography, command: GangCommand) -> None:
+    def _obey(self, gang: GangProtocol, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
         if run is not None:
             self._gangs.note_wanted(command)

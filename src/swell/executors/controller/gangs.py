@@ -10,10 +10,10 @@ from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import WholeRun
 from swell.executors.controller.worker_numbers import WorkerNumbers
-from swell.executors.gang.effects import Choreography
+from swell.executors.gang.effects import GangProtocol
 from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.gang_settings import Conduct
-from swell.executors.gang.job_context import DeviceBinding, Stage
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.restart_controller import RestartGang
 from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -38,7 +38,7 @@ class KnownGangs:
 
     def __init__(
         self,
-        conduct: Conduct,
+        conduct: GangSettings,
         bindings: Mapping[str, DeviceBinding],
         hosts: Mapping[str, str],
         numbers: WorkerNumbers,
@@ -53,11 +53,11 @@ class KnownGangs:
         self._conduct = conduct
         self._bindings = bindings
         self._hosts = hosts
-        self._gangs: dict[str, Choreography] = {}  # the newest last
+        self._gangs: dict[str, GangProtocol] = {}  # the newest last
         self._claims = DeviceClaims()
         self._legacies: dict[str, Legacy] = {}
 
-    def get(self, job_id: str) -> Choreography | None:
+    def get(self, job_id: str) -> GangProtocol | None:
         """The job's gang, which may have ended recently; None if there is none."""
         return self._gangs.get(job_id)
 
@@ -97,7 +97,7 @@ class KnownGangs:
         dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
         return self._enter(command, gang, stopped, dirs)
 
-    def adopt(self, whole: WholeRun) -> tuple[DirectedRun, Choreography]:
+    def adopt(self, whole: WholeRun) -> tuple[DirectedRun, GangProtocol]:
         """A run of a gang that another controller launched, and that has yet to take the record over."""
         answers, record = whole.kept, whole.record
         order = next(iter(answers.values())).order
@@ -135,7 +135,7 @@ class KnownGangs:
     def _enter(
         self,
         command: LaunchGang,
-        gang: Choreography,
+        gang: GangProtocol,
         stopped: set[int],
         dirs: dict[str, str],
     ) -> DirectedRun:
@@ -154,9 +154,9 @@ class KnownGangs:
 
     def _new_gang(
         self, command: LaunchGang, before: Legacy, checkpoints: str, first: int, stopped: set[int]
-    ) -> Choreography:
+    ) -> GangProtocol:
         conduct, spec = self._conduct, command.spec
-        stage = Stage(
+        stage = JobContext(
             command.job_id,
             spec,
             command.total_steps,

@@ -12,8 +12,8 @@ from swell.model.job import JobSpec
 from swell.wire.messages import Alive, FromWorker
 
 
-class Director(Protocol):
-    """What a choreography hears from its processes."""
+class RunController(Protocol):
+    """What a gang's protocol hears from its processes."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class DirectedRun:
     key: str
     job_id: str
     spec: JobSpec
-    director: Director
+    director: RunController
     stopped: set[int] = field(default_factory=set)  #: workers whose processes were stopped by a signal
     is_trial: bool = False
     checkpoint_dirs: dict[str, str] = field(default_factory=dict)  #: by host on which it is open

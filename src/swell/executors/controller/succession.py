@@ -32,7 +32,7 @@ from swell.executors.hosts.messages import (
 from swell.model.event import AnyEvent, GangEnded, Outcome
 
 
-class Heir(Protocol):
+class Successor(Protocol):
     """Who directs what is inherited."""
 
     def now_s(self) -> float:
@@ -55,7 +55,7 @@ class Heir(Protocol):
 class Succession:
     """Its owner hands on what hosts tell of the time before, and asks `is_over` before it greets a daemon."""
 
-    heir: Heir
+    successor: Successor
     hosts: KnownHosts
     gangs: KnownGangs
     shares: KnownShares
@@ -147,13 +147,13 @@ class Succession:
         if self.is_over:
             for end in self.takeover.take_ends():
                 if self.gangs.get(end.job_id) is None:
-                    self.heir.report(end)
+                    self.successor.report(end)
 
     def _take_over(self, whole: WholeRun) -> None:
         run, gang = self.gangs.adopt(whole)
-        record, now_s = whole.record, self.heir.now_s()
+        record, now_s = whole.record, self.successor.now_s()
         self.shares.restore(run.job_id, record.share, record.asked_share)
-        self.heir.begin_run(run)
+        self.successor.begin_run(run)
         effects: Iterable[Effect] = ()
         if isinstance(gang, Gang) and isinstance(record.gang, ElasticRecord):
             effects = gang.take_over(record.gang, whole.workers, whole.lost, now_s)
@@ -163,8 +163,8 @@ class Succession:
             share = self.shares.due(run.job_id)
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
             self.hosts.tell(host, order)
-        self.heir.do(run, effects)
-        self.heir.release_hosts(run)
+        self.successor.do(run, effects)
+        self.successor.release_hosts(run)
 
     def _give_up(self, whole: WholeRun) -> None:
         self.takeover.leave(whole.kept)
@@ -176,16 +176,16 @@ class Succession:
             steps=whole.record.gang.steps,
             message="the controller was lost, and what its hosts tell of the gang does not fit together",
         )
-        self.heir.report(end)
+        self.successor.report(end)
 
     def _end_remnants(self) -> None:
-        for remnant in self.takeover.remnants:
-            if not remnant.is_killed:
-                remnant.is_killed = True
-                for worker in sorted(remnant.workers):
-                    order = SignalWorker(run=remnant.key, worker=worker, signal=KILL)
-                    self.hosts.tell(remnant.host, order)
-        for remnant in self.takeover.take_ended():
-            self.hosts.tell(remnant.host, CloseRun(run=remnant.key))
+        for abandoned_run in self.takeover.abandoned_runs:
+            if not abandoned_run.is_killed:
+                abandoned_run.is_killed = True
+                for worker in sorted(abandoned_run.workers):
+                    order = SignalWorker(run=abandoned_run.key, worker=worker, signal=KILL)
+                    self.hosts.tell(abandoned_run.host, order)
+        for abandoned_run in self.takeover.take_ended():
+            self.hosts.tell(abandoned_run.host, CloseRun(run=abandoned_run.key))
         for host in [host for host in self._offers if not self.takeover.has_remnants(host)]:
             self.offer(host, self._offers.pop(host))

@@ -48,7 +48,7 @@ class WholeRun:
 
 
 @dataclass(slots=True)
-class Remnant:
+class AbandonedRun:
     """What one host has of a run that cannot be taken over: its workers are killed, then it is closed."""
 
     host: str
@@ -63,7 +63,7 @@ class Takeover:
 
     awaited: set[str] = field(default_factory=set)
     _kept: dict[str, dict[str, RunKept]] = field(default_factory=dict)  #: by run and host
-    _remnants: dict[tuple[str, str], Remnant] = field(default_factory=dict)  #: by host and run
+    _abandoned_runs: dict[tuple[str, str], AbandonedRun] = field(default_factory=dict)  #: by host and run
     _later: dict[tuple[str, str], list[FromHost]] = field(default_factory=dict)  #: by host and run
     _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
     _is_over: bool = False
@@ -71,7 +71,7 @@ class Takeover:
     @property
     def is_over(self) -> bool:
         """Every host has told, or is gone, and all that runs is directed."""
-        self._is_over = self._is_over or not (self.awaited or self._kept or self._remnants)
+        self._is_over = self._is_over or not (self.awaited or self._kept or self._abandoned_runs)
         return self._is_over
 
     # ------------------------------------------------------------ what hosts tell
@@ -122,7 +122,11 @@ class Takeover:
             kept.pop(host, None)
         self._kept = {key: kept for key, kept in self._kept.items() if kept}
         self._later = {key: later for key, later in self._later.items() if key[0] != host}
-        self._remnants = {key: remnant for key, remnant in self._remnants.items() if remnant.host != host}
+        self._abandoned_runs = {
+            key: abandoned_run
+            for key, abandoned_run in self._abandoned_runs.items()
+            if abandoned_run.host != host
+        }
 
     def take_ends(self) -> list[GangEnded | GangSuspended]:
         """Ends that may not have been told, each once."""
@@ -131,7 +135,7 @@ class Takeover:
 
     # ------------------------------------------------------------ what follows
     def take_whole(self) -> Iterator[WholeRun]:
-        """Runs that can be taken over now, each once. What no gang will claim becomes a remnant."""
+        """Runs that can be taken over now, each once. What no gang will claim is an abandoned run."""
         for key, kept in list(self._kept.items()):
             newest = _newest(kept.values())
             if newest is None:
@@ -147,33 +151,35 @@ class Takeover:
         """No director takes these over; by host."""
         for host, copy in kept.items():
             live = {worker.number for worker in copy.workers if worker.exit is None}
-            self._remnants[host, copy.order.run] = Remnant(host, copy.order.run, live)
+            self._abandoned_runs[host, copy.order.run] = AbandonedRun(host, copy.order.run, live)
 
     def leave_workers(self, host: str, key: str, workers: Iterable[int]) -> None:
         """These have no director any more."""
-        self._remnants[host, key] = Remnant(host, key, set(workers))
+        self._abandoned_runs[host, key] = AbandonedRun(host, key, set(workers))
 
-    # ------------------------------------------------------------ remnants
+    # ------------------------------------------------------------ abandoned runs
     @property
-    def remnants(self) -> Collection[Remnant]:
-        return self._remnants.values()
+    def abandoned_runs(self) -> Collection[AbandonedRun]:
+        return self._abandoned_runs.values()
 
     def has_remnants(self, host: str) -> bool:
         """Whether something still runs there that has no director."""
-        return any(remnant.host == host for remnant in self._remnants.values())
+        return any(abandoned_run.host == host for abandoned_run in self._abandoned_runs.values())
 
     def is_remnant(self, host: str, key: str) -> bool:
-        return (host, key) in self._remnants
+        return (host, key) in self._abandoned_runs
 
     def note_exit(self, host: str, key: str, worker: int) -> None:
-        """Record the exit of a worker of a remnant."""
-        self._remnants[host, key].workers.discard(worker)
+        """Record the exit of a worker of an abandoned run."""
+        self._abandoned_runs[host, key].workers.discard(worker)
 
-    def take_ended(self) -> list[Remnant]:
+    def take_ended(self) -> list[AbandonedRun]:
         """Those of which nothing is left: to be closed."""
-        ended = [remnant for remnant in self._remnants.values() if not remnant.workers]
-        for remnant in ended:
-            del self._remnants[remnant.host, remnant.key]
+        ended = [
+            abandoned_run for abandoned_run in self._abandoned_runs.values() if not abandoned_run.workers
+        ]
+        for abandoned_run in ended:
+            del self._abandoned_runs[abandoned_run.host, abandoned_run.key]
         return ended
 
 

@@ -18,8 +18,8 @@ from swell.executors.controller.trial_devices import RunningPart, allot
 from swell.executors.controller.trial_openings import TrialOpenings
 from swell.executors.controller.trial_runner import Begun, TrialRunner
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.gang_settings import Conduct
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.hosts.messages import RunOpened
 from swell.model.command import ProfileJob
@@ -35,7 +35,7 @@ log = logging.getLogger("swell.agent")
 class Trials:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
-    def __init__(self, state_dir: Path, runner: TrialRunner, conduct: Conduct) -> None:
+    def __init__(self, state_dir: Path, runner: TrialRunner, conduct: GangSettings) -> None:
         self._conduct = conduct
         self._runner = runner
         self._cache = ProfileCache(state_dir)
@@ -287,7 +287,7 @@ class Trials:
         machine = replace(self._runner.machine(host), avoid=command.avoid)
         bindings = dict(machine.bindings)
         total_steps = spec.end.total_steps(spec.global_batch, None)
-        stage = Stage(
+        stage = JobContext(
             command.job_id,
             spec,
             total_steps,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.ending import early_end, failed_in_step
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, State
 from swell.executors.gang.membership import Membership
 from swell.executors.gang.recovery import Recovery
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.shutdown import Shutdown
 from swell.executors.gang.suspension import Suspension
 from swell.executors.gang.timeouts import describe_exit, ended_early, is_fault_of_script
@@ -23,8 +23,8 @@ from swell.wire import messages
 
 @dataclass(slots=True)
 class Departures:
-    stage: Stage
-    dialogue: Dialogue
+    stage: JobContext
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
     suspension: Suspension

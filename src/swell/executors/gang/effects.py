@@ -1,4 +1,4 @@
-"""What goes into a choreography and what comes out: plain values, so that any race can be a test."""
+"""The inputs and the effects of a gang's protocol: plain values, so that any race can be a test."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GangEventFields(TypedDict):
     at_s: float
 
 
-class Choreography(Protocol):
+class GangProtocol(Protocol):
     """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
 
     No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered from

@@ -31,8 +31,8 @@ from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.handlers import Handlers
 from swell.executors.gang.handover import Handover
-from swell.executors.gang.hang_detection import Vigil
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.hang_detection import HangDetector
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.late_orders import LateOrders
 from swell.executors.gang.member import Roster, by_rank, flatten
@@ -41,13 +41,13 @@ from swell.executors.gang.memory_limit import PassLimit
 from swell.executors.gang.records import ElasticRecord
 from swell.executors.gang.recovery import Recovery
 from swell.executors.gang.regrouping import Regrouping
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.saving import Saving
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.shutdown import Shutdown
 from swell.executors.gang.stuck_workers import StuckWorkers
 from swell.executors.gang.suspension import Suspension
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.training_progress import TrainingProgress
 from swell.executors.gang.transition import Transition
 from swell.executors.gang.watchdog import Watchdog
@@ -57,23 +57,23 @@ from swell.wire import messages
 
 
 class Gang:
-    """See `effects.Choreography`. `is_stopped` tells whether the process of a worker was stopped."""
+    """See `effects.GangProtocol`. `is_stopped` tells whether the process of a worker was stopped."""
 
     def __init__(
         self,
-        stage: Stage,
+        stage: JobContext,
         first_worker: int,
         is_stopped: Callable[[int], bool],
         saved_steps: int = 0,
-        patience: Patience | None = None,
+        patience: Timeouts | None = None,
         max_local_batch: int | None = None,
     ):
-        patience = patience or Patience()
+        patience = patience or Timeouts()
         script = stage.spec.entry
         effects: list[Effect] = []
-        dialogue = Dialogue(stage.job_id, effects)
+        dialogue = CommandReplies(stage.job_id, effects)
         roster, membership = Roster(), Membership()
-        setback, suspension, vigil = Setback(), Suspension(), Vigil()
+        setback, suspension, hang_detector = Setback(), Suspension(), HangDetector()
         pass_limit = PassLimit(max_local_batch)
         formation = Formation(roster, pass_limit, effects, stage.host_of)
         workers = Workers(roster, effects, first_worker)
@@ -93,14 +93,23 @@ class Gang:
             stage, dialogue, roster, membership, suspension, progress, transition, recovery, shutdown
         )
         self._handlers = Handlers(
-            stage, effects, dialogue, pass_limit, vigil, formation, progress, saving, recovery, departures
+            stage,
+            effects,
+            dialogue,
+            pass_limit,
+            hang_detector,
+            formation,
+            progress,
+            saving,
+            recovery,
+            departures,
         )
         self._watchdog = Watchdog(script, patience, is_stopped, dialogue, roster, setback, workers)
         self._stuck_workers = StuckWorkers(
-            patience, dialogue, roster, membership, vigil, workers, progress, recovery, shutdown
+            patience, dialogue, roster, membership, hang_detector, workers, progress, recovery, shutdown
         )
         self._late_orders = LateOrders(
-            patience, dialogue, roster, membership, setback, suspension, vigil, formation, workers
+            patience, dialogue, roster, membership, setback, suspension, hang_detector, formation, workers
         )
         self._handover = Handover(
             stage,
@@ -177,7 +186,7 @@ class Gang:
 
     # ------------------------------------------------------------ what happens
     def number_from(self, first_worker: int) -> None:
-        """See `effects.Choreography`."""
+        """See `effects.GangProtocol`."""
         self._workers.next_number = max(self._workers.next_number, first_worker)
 
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
@@ -202,9 +211,9 @@ class Gang:
         return self._act()
 
     def alive(self, pulses: Mapping[int, messages.Alive], now_s: float) -> None:
-        for worker, pulse in pulses.items():
+        for worker, heartbeat in pulses.items():
             if (member := self._roster.members.get(worker)) is not None:
-                member.heard_s, member.pulse = now_s, pulse
+                member.heard_s, member.heartbeat = now_s, heartbeat
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
@@ -229,7 +238,7 @@ class Gang:
 
     # ------------------------------------------------------------ from one controller to the next
     def record(self) -> ElasticRecord:
-        """See `effects.Choreography`."""
+        """See `effects.GangProtocol`."""
         return self._handover.record()
 
     def take_over(

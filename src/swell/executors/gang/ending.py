@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, State
-from swell.executors.gang.timeouts import Patience, cut_off, describe_exit, stands_still
+from swell.executors.gang.timeouts import Timeouts, cut_off, describe_exit, stands_still
 from swell.model.event import Outcome
 from swell.wire import messages
 
@@ -32,7 +32,7 @@ class Ending:
                 self.outcome = Outcome.FAILED
 
     def cut_off(
-        self, roster: Roster, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
+        self, roster: Roster, now_s: float, patience: Timeouts, is_stopped: Callable[[int], bool]
     ) -> list[Member]:
         """Whose time is up. What a script that has succeeded still had to do is not done, and told so."""
         late = [
@@ -74,7 +74,7 @@ def left_behind(roster: Roster, is_whole: bool) -> list[Member]:
     return waiting(roster) + forming
 
 
-def early_end(stage: Stage, steps: int, message: messages.Finished | None) -> str:
+def early_end(stage: JobContext, steps: int, message: messages.Finished | None) -> str:
     """What its owner should know of a script that came to its end before its end condition.
 
     `message` is None if it never said that it was finished; `steps` are then what was last heard.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.wire.messages import Welcome
 
 _WELCOME = {known.name: known.default for known in msgspec.structs.fields(Welcome)}
@@ -30,8 +30,8 @@ class LogLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
-    patience: Patience = field(default_factory=Patience)
+class GangSettings:
+    patience: Timeouts = field(default_factory=Timeouts)
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
     logs: LogLimits = field(default_factory=LogLimits)

@@ -10,12 +10,12 @@ import msgspec
 from swell.executors.gang.departures import Departures
 from swell.executors.gang.effects import Effect, Send
 from swell.executors.gang.formation import Formation
-from swell.executors.gang.hang_detection import Vigil
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.hang_detection import HangDetector
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.memory_limit import PassLimit, told_of_lack
 from swell.executors.gang.recovery import Recovery
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.saving import Saving
 from swell.executors.gang.training_progress import TrainingProgress
 from swell.wire import messages
@@ -23,11 +23,11 @@ from swell.wire import messages
 
 @dataclass
 class Handlers:
-    stage: Stage
+    stage: JobContext
     effects: list[Effect]
-    dialogue: Dialogue
+    dialogue: CommandReplies
     pass_limit: PassLimit
-    vigil: Vigil
+    hang_detector: HangDetector
     formation: Formation
     progress: TrainingProgress
     saving: Saving
@@ -47,7 +47,7 @@ class Handlers:
 
     @hear.register
     def _(self, message: messages.Alive, member: Member) -> None:
-        member.pulse = message
+        member.heartbeat = message
 
     @hear.register
     def _(self, message: messages.Ready, member: Member) -> None:
@@ -68,7 +68,7 @@ class Handlers:
             self.progress.begin_group(message.generation)
             member.has_state = True
             member.whole_round = message.generation
-            member.pulse = None  # what it waited for is over
+            member.heartbeat = None  # what it waited for is over
 
     @hear.register(messages.JoinFailed)
     @hear.register(messages.Broken)
@@ -83,7 +83,7 @@ class Handlers:
         if not self.formation.speaks_for_gang(member):
             return
         self.progress.steps = message.steps
-        self.vigil.step_s = message.step_s or self.vigil.step_s
+        self.hang_detector.step_s = message.step_s or self.hang_detector.step_s
         self.formation.note_told(message.curves)
         self.progress.note(message)
 

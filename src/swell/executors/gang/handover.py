@@ -16,14 +16,14 @@ from swell.executors.gang.departures import Departures
 from swell.executors.gang.effects import Effect, Send
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.handlers import Handlers
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.kept_worker import KeptExit, KeptWorker, member_of
 from swell.executors.gang.member import Member, Roster, State
 from swell.executors.gang.membership import Membership
 from swell.executors.gang.memory_limit import PassLimit
 from swell.executors.gang.records import ElasticRecord, EndingRecord
 from swell.executors.gang.recovery import Recovery
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.saving import DAMAGED
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.shutdown import Shutdown
@@ -39,9 +39,9 @@ ONCE = messages.Left | messages.Finished | messages.Failed | messages.OutOfMemor
 
 @dataclass(slots=True)
 class Handover:
-    stage: Stage
+    stage: JobContext
     effects: list[Effect]
-    dialogue: Dialogue
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
     setback: Setback
@@ -142,7 +142,7 @@ class Handover:
         newest = max(said, key=lambda progress: (progress.generation, progress.steps), default=None)
         if newest is not None:
             self.progress.steps = newest.steps
-            self.handlers.vigil.step_s = newest.step_s or 0.0
+            self.handlers.hang_detector.step_s = newest.step_s or 0.0
         for worker in present:
             values = worker.latest(messages.Reported)
             if values is not None and self.roster.group[:1] == [worker.number]:

@@ -19,7 +19,7 @@ MAX_STRIKES = 3
 
 
 @dataclass(slots=True)
-class Vigil:
+class HangDetector:
     """Keeps count of what it came to; all else is asked of the roster."""
 
     step_s: float = 0.0  #: of the job, as last reported
@@ -69,7 +69,7 @@ def not_come(roster: Roster, newest: int, limit_s: float) -> list[Member]:
     return [
         member
         for member in busy(roster, limit_s)
-        if member.state in told and member.pulse is not None and member.pulse.generation < newest
+        if member.state in told and member.heartbeat is not None and member.heartbeat.generation < newest
     ]
 
 
@@ -80,9 +80,9 @@ def _in_group(roster: Roster) -> list[Member]:
 
 def _waits(member: Member) -> bool:
     """Whether the worker waits for its peers, in a collective or for the group that follows a broken one."""
-    if member.pulse is None or member.is_killed:
+    if member.heartbeat is None or member.is_killed:
         return False
-    return member.pulse.awaits == "peers" or member.state is State.BROKEN
+    return member.heartbeat.awaits == "peers" or member.state is State.BROKEN
 
 
 def describe(members: Iterable[Member], group: list[int]) -> str:
@@ -91,7 +91,7 @@ def describe(members: Iterable[Member], group: list[int]) -> str:
 
 
 def _describe(member: Member, group: list[int]) -> str:
-    place = member.pulse.place if member.pulse is not None else ""
+    place = member.heartbeat.place if member.heartbeat is not None else ""
     text = name(member, group)
     return f"{text} is at {place}" if place else text
 

@@ -23,7 +23,7 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class JobContext:
     """One job: its request, its folder, and what each device id stands for on which host."""
 
     job_id: str

@@ -74,7 +74,7 @@ def member_of(kept: KeptWorker, slot: Slot, order: Regroup | None, now_s: float)
     broken = {failure.generation for failure in kept.failures()}
     member = Member(kept.number, slot, since_s=now_s, pid=kept.pid)
     member.heard_s = None if kept.latest(Hello) is None else now_s
-    member.pulse = kept.latest(Alive)
+    member.heartbeat = kept.latest(Alive)
     member.has_state = joined is not None
     if joined is not None and joined.generation not in broken:
         member.whole_round = joined.generation

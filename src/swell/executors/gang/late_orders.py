@@ -9,25 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swell.executors.gang.formation import Formation
-from swell.executors.gang.hang_detection import Vigil, busy, describe, not_come
+from swell.executors.gang.hang_detection import HangDetector, busy, describe, not_come
 from swell.executors.gang.member import Member, Roster, State
 from swell.executors.gang.membership import Membership
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.suspension import Suspension
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.workers import Workers
 
 
 @dataclass(slots=True)
 class LateOrders:
-    patience: Patience
-    dialogue: Dialogue
+    patience: Timeouts
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
     setback: Setback
     suspension: Suspension
-    vigil: Vigil
+    hang_detector: HangDetector
     formation: Formation
     workers: Workers
 
@@ -36,7 +36,7 @@ class LateOrders:
 
         To be called several times a second.
         """
-        limit_s = self.vigil.limit_s(self.patience.boundary_s)
+        limit_s = self.hang_detector.limit_s(self.patience.boundary_s)
         if not self._is_due(limit_s):
             return
         late = self._late(limit_s)

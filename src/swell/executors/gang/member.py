@@ -31,7 +31,7 @@ class Member:
     state: State = State.STARTING
     pid: int | None = None
     heard_s: float | None = None  #: None: not connected yet
-    pulse: Alive | None = None  #: what it last said of its main thread
+    heartbeat: Alive | None = None  #: what it last said of its main thread
     steps: int = 0
     has_state: bool = False  #: was in a group, so it knows parameters worth sending
     whole_round: int | None = None  #: the group it is in, while it has not called it broken
@@ -43,12 +43,12 @@ class Member:
     @property
     def busy_s(self) -> float:
         """Its script has made no step and come to no collective for so long."""
-        return self.pulse.for_s if self.pulse is not None and not self.pulse.awaits else 0.0
+        return self.heartbeat.for_s if self.heartbeat is not None and not self.heartbeat.awaits else 0.0
 
     @property
     def waits_s(self) -> float:
         """It has been waiting for others for so long."""
-        return self.pulse.for_s if self.pulse is not None and self.pulse.awaits else 0.0
+        return self.heartbeat.for_s if self.heartbeat is not None and self.heartbeat.awaits else 0.0
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from swell.executors.gang.member import Member, Roster, Slot, State, flatten
 from swell.executors.gang.records import ChangeRecord, MembershipRecord
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.model.event import (
     AnyEvent,
     GangResized,
@@ -140,7 +140,9 @@ class Membership:
         return lost
 
 
-def answer(change: PendingChange, dialogue: Dialogue, steps: int = 0, pids: tuple[int, ...] = ()) -> AnyEvent:
+def answer(
+    change: PendingChange, dialogue: CommandReplies, steps: int = 0, pids: tuple[int, ...] = ()
+) -> AnyEvent:
     """What the head is told of a change that has ended."""
     facts = dialogue.facts()
     if change.lost:

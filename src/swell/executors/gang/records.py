@@ -17,8 +17,8 @@ class RecordPart(msgspec.Struct, frozen=True, kw_only=True):
     pass
 
 
-class DialogueRecord(RecordPart, frozen=True, kw_only=True):
-    """See `replies.Dialogue`."""
+class CommandRepliesRecord(RecordPart, frozen=True, kw_only=True):
+    """See `replies.CommandReplies`."""
 
     generation: int
     asked: tuple[str, int] | None  #: the name of the latest command's kind, and its generation
@@ -76,7 +76,7 @@ class EndingRecord(RecordPart, frozen=True, kw_only=True):
 class ElasticRecord(RecordPart, frozen=True, kw_only=True, tag=True):
     """Record of a gang whose processes live through its changes."""
 
-    dialogue: DialogueRecord
+    dialogue: CommandRepliesRecord
     membership: MembershipRecord
     target: tuple[Slot, ...]
     batch: int | None
@@ -99,7 +99,7 @@ class ElasticRecord(RecordPart, frozen=True, kw_only=True, tag=True):
 class RestartRecord(RecordPart, frozen=True, kw_only=True, tag=True):
     """Record of a gang whose processes are stopped and started at each change."""
 
-    dialogue: DialogueRecord
+    dialogue: CommandRepliesRecord
     running: int
     target: tuple[Slot, ...]
     members: dict[int, Slot]  #: in rank order

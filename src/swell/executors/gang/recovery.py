@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from swell.executors.gang.formation import IN_STEP, Formation
 from swell.executors.gang.member import Member, Roster, State
 from swell.executors.gang.membership import Membership
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.setback import Move, Setback
 from swell.executors.gang.shutdown import Shutdown
 from swell.executors.gang.suspension import Suspension
@@ -19,7 +19,7 @@ from swell.wire import messages
 
 @dataclass(slots=True)
 class Recovery:
-    dialogue: Dialogue
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
     setback: Setback
@@ -44,7 +44,7 @@ class Recovery:
             self.formation.abort({message.generation})
             return
         member.state = State.BROKEN
-        member.pulse = None
+        member.heartbeat = None
         if self.shutdown.is_under_way:
             self.shutdown.note_break()
         else:

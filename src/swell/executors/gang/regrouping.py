@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.member import Member, Roster, State
 from swell.executors.gang.membership import Membership
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.setback import MAX_FAILED_ROUNDS, Setback
 from swell.executors.gang.shutdown import Shutdown
 from swell.executors.gang.suspension import Suspension
@@ -18,7 +18,7 @@ from swell.model.event import Outcome
 
 @dataclass(slots=True)
 class Regrouping:
-    dialogue: Dialogue
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
     setback: Setback

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.effects import Effect, GangEventFields, Report
-from swell.executors.gang.records import DialogueRecord
+from swell.executors.gang.records import CommandRepliesRecord
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, WorkersLost
 
@@ -14,7 +14,7 @@ _KINDS: dict[str, type[GangCommand]] = {
 }
 
 
-class Dialogue:
+class CommandReplies:
     """A gang's side of it. Reports go to `effects`, whose owner hands them on."""
 
     def __init__(self, job_id: str, effects: list[Effect]) -> None:
@@ -96,9 +96,9 @@ class Dialogue:
         self._effects.append(Report(event))
 
     # ------------------------------------------------------------ from one controller to the next
-    def record(self) -> DialogueRecord:
+    def record(self) -> CommandRepliesRecord:
         """Return the state for `restore` of the next controller's dialogue."""
-        return DialogueRecord(
+        return CommandRepliesRecord(
             generation=self.generation,
             asked=None if self._asked is None else (self._asked[0].__name__, self._asked[1]),
             answer=self._answer,
@@ -107,7 +107,7 @@ class Dialogue:
             losses=tuple(self._losses),
         )
 
-    def restore(self, record: DialogueRecord) -> None:
+    def restore(self, record: CommandRepliesRecord) -> None:
         """Restore a former controller's state. Reports that still matter are sent again: they may be lost."""
         self.generation, self._warnings = record.generation, dict(record.warnings)
         self._asked = None if record.asked is None else (_KINDS[record.asked[0]], record.asked[1])

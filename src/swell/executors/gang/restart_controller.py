@@ -1,4 +1,4 @@
-"""The choreography of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
+"""The protocol of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
 
 Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
 before, is lost with a change. Rank 0 tells how many steps its optimizer has made
@@ -14,17 +14,17 @@ from enum import Enum, auto
 from swell.executors.exit_status import HOST_LOST, OVER_MEMORY
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
 from swell.executors.gang.progress import Marks, sound
 from swell.executors.gang.records import EndingRecord, RestartRecord
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.script_values import ScriptValues
 from swell.executors.gang.tally import StepTally
-from swell.executors.gang.timeouts import Patience, describe_exit, is_fault_of_script, stopped
+from swell.executors.gang.timeouts import Timeouts, describe_exit, is_fault_of_script, stopped
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.counted import told_workers
 from swell.model.event import (
@@ -53,7 +53,7 @@ class RestartAim(Enum):
 
 
 class RestartGang:
-    """See `effects.Choreography`.
+    """See `effects.GangProtocol`.
 
     `is_stopped` tells whether the process of a worker was stopped. Each start asks for a free port
     (`FindPort`): rank 0 of the script's own process group listens there.
@@ -61,20 +61,20 @@ class RestartGang:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: JobContext,
         first_worker: int,
         is_stopped: Callable[[int], bool],
-        patience: Patience | None = None,
+        patience: Timeouts | None = None,
     ) -> None:
         self._effects: list[Effect] = []
-        self._dialogue = Dialogue(stage.job_id, self._effects)
+        self._dialogue = CommandReplies(stage.job_id, self._effects)
         self._is_stopped = is_stopped
         self._tally = StepTally()
         self._values = ScriptValues()
         self._marks = Marks()
         self._divergence = Divergence(stops_on_nan=False)
         self._stage = stage
-        self._patience = patience or Patience()
+        self._patience = patience or Timeouts()
         self._next_worker = first_worker
         self._num_starts = 0
         self._running = 0  # generation of the processes that run
@@ -116,7 +116,7 @@ class RestartGang:
 
     # ------------------------------------------------------------ what happens
     def number_from(self, first_worker: int) -> None:
-        """See `effects.Choreography`."""
+        """See `effects.GangProtocol`."""
         self._next_worker = max(self._next_worker, first_worker)
 
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
@@ -394,7 +394,7 @@ class RestartGang:
 
     # ------------------------------------------------------------ from one controller to the next
     def record(self) -> RestartRecord:
-        """See `effects.Choreography`."""
+        """See `effects.GangProtocol`."""
         return RestartRecord(
             dialogue=self._dialogue.record(),
             running=self._running,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.shutdown import Shutdown
 from swell.executors.gang.suspension import Suspension
 from swell.executors.gang.training_progress import TrainingProgress
@@ -20,7 +20,7 @@ DAMAGED = "damaged checkpoint"
 
 @dataclass(slots=True)
 class Saving:
-    dialogue: Dialogue
+    dialogue: CommandReplies
     suspension: Suspension
     progress: TrainingProgress
     transition: Transition

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from swell.executors.gang.ending import Ending, left_behind, waiting
 from swell.executors.gang.formation import Formation
 from swell.executors.gang.member import Member, Roster
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.setback import Setback
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.training_progress import TrainingProgress
 from swell.executors.gang.workers import Workers
 from swell.model.event import GangEnded, GangSuspended, Outcome
@@ -18,8 +18,8 @@ from swell.model.event import GangEnded, GangSuspended, Outcome
 
 @dataclass(slots=True)
 class Shutdown:
-    patience: Patience
-    dialogue: Dialogue
+    patience: Timeouts
+    dialogue: CommandReplies
     roster: Roster
     formation: Formation
     workers: Workers

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.executors.gang.hang_detection import Vigil, describe, is_deadlocked, waited_for
+from swell.executors.gang.hang_detection import HangDetector, describe, is_deadlocked, waited_for
 from swell.executors.gang.member import Member, Roster
 from swell.executors.gang.membership import Membership
 from swell.executors.gang.recovery import Recovery
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.shutdown import Shutdown
-from swell.executors.gang.timeouts import Patience
+from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.training_progress import TrainingProgress
 from swell.executors.gang.workers import Workers
 from swell.model.event import Outcome
@@ -22,11 +22,11 @@ from swell.model.event import Outcome
 
 @dataclass(slots=True)
 class StuckWorkers:
-    patience: Patience
-    dialogue: Dialogue
+    patience: Timeouts
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
-    vigil: Vigil
+    hang_detector: HangDetector
     workers: Workers
     progress: TrainingProgress
     recovery: Recovery
@@ -34,7 +34,7 @@ class StuckWorkers:
 
     def check(self) -> None:
         """Kill stuck workers, or break off a deadlocked group. To be called several times a second."""
-        limit_s = self.vigil.limit_s(self.patience.stuck_s)
+        limit_s = self.hang_detector.limit_s(self.patience.stuck_s)
         stuck = waited_for(self.roster, limit_s, self._is_ordered(limit_s), self.membership.is_settled)
         if stuck:
             who = describe(stuck, self.roster.group)
@@ -54,8 +54,8 @@ class StuckWorkers:
         """Do without the stuck workers. The script is at fault if that comes repeatedly at the same step."""
         steps = self.progress.steps
         remedy = "if that is its ordinary work, raise stuck_s: `swell up --set stuck_s=...`"
-        if self.vigil.strike(steps):
-            text = f"after step {steps}, {self.vigil.num_strikes} times in a row: {why}"
+        if self.hang_detector.strike(steps):
+            text = f"after step {steps}, {self.hang_detector.num_strikes} times in a row: {why}"
             self.shutdown.end(Outcome.FAILED, f"{text}; {remedy}")
         else:
             self.dialogue.warn(f"{why}; {remedy}")

@@ -15,7 +15,7 @@ READING_SHARE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """Time limits of a gang, all in seconds."""
 
     ready_s: float = 60.0  #: from the spawn of a worker to its Ready
@@ -40,7 +40,7 @@ class KillReason:
 
 
 def overdue(
-    member: Member, script: str, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]
+    member: Member, script: str, now_s: float, patience: Timeouts, is_stopped: Callable[[int], bool]
 ) -> KillReason | None:
     """Whether a worker's time is up."""
     if stands_still(member, now_s, patience, is_stopped):
@@ -56,13 +56,13 @@ def overdue(
     return None
 
 
-def _ready_s(member: Member, patience: Patience) -> float:
+def _ready_s(member: Member, patience: Timeouts) -> float:
     """A worker that has called it, and reads a stream up to where the others are, is given more time."""
-    is_reading = member.pulse is not None and member.pulse.awaits == "data"
+    is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
     return patience.ready_s * (READING_SHARE if is_reading else 1.0)
 
 
-def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: Callable[[int], bool]) -> bool:
+def stands_still(member: Member, now_s: float, patience: Timeouts, is_stopped: Callable[[int], bool]) -> bool:
     """Whether it has said nothing for a while, and will not before somebody wakes its process."""
     since_s = member.since_s if member.heard_s is None else member.heard_s
     if member.pid is None or now_s - since_s <= patience.standstill_s:
@@ -70,11 +70,11 @@ def stands_still(member: Member, now_s: float, patience: Patience, is_stopped: C
     return is_stopped(member.number)
 
 
-def is_silent(member: Member, now_s: float, patience: Patience) -> bool:
+def is_silent(member: Member, now_s: float, patience: Timeouts) -> bool:
     return member.heard_s is not None and now_s - member.heard_s > patience.silence_s
 
 
-def silent(member: Member, patience: Patience) -> str:
+def silent(member: Member, patience: Timeouts) -> str:
     return f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
 
 

@@ -6,12 +6,12 @@ import msgspec
 
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.drift import DRIFT, DriftCount
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Roster
 from swell.executors.gang.membership import Membership
 from swell.executors.gang.progress import Marks, Pacer, steps_report, values_report
 from swell.executors.gang.reductions import Reductions
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.model.event import StepsReported
 from swell.tally import tally_of
 from swell.wire import messages
@@ -21,7 +21,12 @@ from swell.wire.numbers import spelled
 
 class TrainingProgress:
     def __init__(
-        self, stage: Stage, saved_steps: int, roster: Roster, membership: Membership, dialogue: Dialogue
+        self,
+        stage: JobContext,
+        saved_steps: int,
+        roster: Roster,
+        membership: Membership,
+        dialogue: CommandReplies,
     ) -> None:
         self.steps = saved_steps  #: finished, as far as is known
         self.saved_steps = saved_steps  #: of the newest checkpoint

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from swell.executors.gang.member import Roster, Slot, State, by_rank, cut_slots
 from swell.executors.gang.membership import ChangeAim, Membership, PendingChange, answer
 from swell.executors.gang.open_batch import batch_of, batch_of_group, refusal
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.shutdown import Shutdown
 from swell.executors.gang.suspension import Suspension
@@ -20,7 +20,7 @@ from swell.model.job import JobSpec
 @dataclass(slots=True)
 class Transition:
     spec: JobSpec
-    dialogue: Dialogue
+    dialogue: CommandReplies
     roster: Roster
     membership: Membership
     setback: Setback

@@ -1,4 +1,4 @@
-"""The choreography of a trial run: what a job's step takes alone, and what its all-reduce would take.
+"""The protocol of a trial run: what a job's step takes alone, and what its all-reduce would take.
 
 First, once for each kind of device, groups of two, four and eight workers are timed as they start, and
 measure all-reduces by size; where there are several hosts, so do groups with a worker on each of them. Then
@@ -26,8 +26,8 @@ from swell.executors.gang.allreduce import (
     sizes_to_measure,
 )
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.gang_settings import Conduct
-from swell.executors.gang.job_context import Stage
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.memory_limit import half, too_few_shards
 from swell.executors.gang.timeouts import (
@@ -86,12 +86,12 @@ class Trial:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: JobContext,
         command: ProfileJob,
         first_worker: int,
         num_devices: int,
         table: dict[int, GroupTimes],
-        conduct: Conduct,
+        conduct: GangSettings,
         is_stopped: Callable[[int], bool],
         crossing: dict[int, dict[int, float]] | None = None,
         num_hosts: int = 1,

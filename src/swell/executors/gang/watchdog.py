@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from swell.executors.gang.member import Roster
-from swell.executors.gang.replies import Dialogue
+from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.setback import Setback
-from swell.executors.gang.timeouts import Patience, overdue
+from swell.executors.gang.timeouts import Timeouts, overdue
 from swell.executors.gang.workers import Workers
 
 
@@ -20,9 +20,9 @@ class Watchdog:
     """`is_stopped` tells whether the process of a worker, by its number, was stopped."""
 
     script: str
-    patience: Patience
+    patience: Timeouts
     is_stopped: Callable[[int], bool]
-    dialogue: Dialogue
+    dialogue: CommandReplies
     roster: Roster
     setback: Setback
     workers: Workers
@@ -45,5 +45,5 @@ class Watchdog:
         if since_s is None or self.dialogue.now_s - since_s <= limit_s:
             return
         unaware = self.setback.unaware(self.roster)
-        deaf = [member for member in unaware if member.waits_s >= limit_s or member.pulse is None]
+        deaf = [member for member in unaware if member.waits_s >= limit_s or member.heartbeat is None]
         self.workers.kill(deaf, "a worker did not notice that its group had broken, and was killed")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import address_path, lock_path, read_address, try_lock
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
@@ -49,7 +49,7 @@ class AgentSettings:
     state_dir: Path
     preload: Sequence[str] = DEFAULT_PRELOAD
     call: str = DEFAULT_CALL
-    conduct: Conduct = field(default_factory=Conduct)
+    conduct: GangSettings = field(default_factory=GangSettings)
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can

@@ -24,7 +24,7 @@ from swell.executors.controller.protocol import (
     LiveGang,
     Performed,
 )
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.containers.engine import ContainerChoice
@@ -77,7 +77,7 @@ class LocalExecutor:
         state_dir: Path,
         nodes: Sequence[LocalNode],
         preload: Sequence[str] = (),
-        conduct: Conduct | None = None,
+        conduct: GangSettings | None = None,
         sharing: CoreSharing | None = None,
         containers: ContainerChoice = ContainerChoice.AUTO,
         *,
@@ -101,7 +101,7 @@ class LocalExecutor:
             state_dir=state_dir.resolve(),
             preload=(*base_preload, *preload),
             call=call,
-            conduct=conduct or Conduct(),
+            conduct=conduct or GangSettings(),
             sharing=sharing or CoreSharing(),
             containers=containers,
             listen=listen,

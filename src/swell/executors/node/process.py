@@ -23,7 +23,7 @@ import msgspec
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions, PlatformSettings
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
 from swell.executors.local.agent.process import AgentRunning, hold_lock
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.cores import confine
@@ -250,7 +250,7 @@ class HostProcess:
         self._num_insides += 1
         preload = self._settings.preload
         modules = there_of(preload)
-        options = CrewOptions(
+        options = AgentOptions(
             state_dir=self._options.state_dir,
             preload=modules,
             call=self._settings.call,

@@ -13,7 +13,7 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import main
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.ray.bridge_client import BridgeClient, CannotConnect
@@ -45,7 +45,7 @@ _PLATFORM_CHARACTERS = 12
 class RayDoor:
     """See `local.agent.door.Door`."""
 
-    def __init__(self, controller: Controller, options: CrewOptions, session: str) -> None:
+    def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
         """Raises DoorError."""
         self._folder, self._listen = options.state_dir, options.listen
         ray = msgspec.json.decode(options.engine, type=RayOptions)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from swell import __version__
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import CrewOptions
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.process import main
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
@@ -40,7 +40,7 @@ LOOK_EVERY_S = 0.02
 class ListeningDoor:
     """See `local.agent.door.Door`."""
 
-    def __init__(self, controller: HostsOwner, options: CrewOptions, session: str) -> None:
+    def __init__(self, controller: HostsOwner, options: AgentOptions, session: str) -> None:
         """Raises DoorError: what earlier agents have left cannot be used."""
         self._listen = parse_address(options.listen)
         folder = self._folder = options.state_dir

@@ -31,6 +31,7 @@ from swell.executors.hosts.messages import (
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.files.opened_runs import OpenedRuns
 from swell.executors.local.protocol import ExaminationMessage
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.asides import AsideToHead, FactsTold
 from swell.executors.remote.bounds import OutOfBounds, bounded
 from swell.executors.remote.claims import Claimant, Claims
@@ -45,7 +46,6 @@ from swell.executors.remote.minute_limit import MinuteLimit
 from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
 from swell.executors.remote.reign import FIRST, Reign
 from swell.executors.remote.remarks import Probe, about_clock, about_way, no_probe
-from swell.executors.told_seldom import ToldSeldom
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -135,7 +135,7 @@ class HostDoor:
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_conversations = 0
-        self._faults = ToldSeldom()  #: what hosts do wrong, or what cannot be written
+        self._faults = RateLimitedLog()  #: what hosts do wrong, or what cannot be written
         self._is_closing = False
         self._awaited = set(book.unheard)
         owner.await_hosts(self._awaited)

@@ -16,11 +16,11 @@ import msgspec
 
 from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, why_not_understood
 from swell.executors.remote.token_list import TokenList, revoked
-from swell.executors.told_seldom import ToldSeldom
 from swell.wire.lines import NO_MESSAGE
 
 #: From the connection to the end of the first line, TLS and all.
@@ -64,7 +64,7 @@ class JoinListener:
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._lines: dict[MachineLine, str] = {}  #: of hosts, with the names of their tokens
         self._accepting: asyncio.Task[None] | None = None
-        self._refusals, self._deafness = ToldSeldom(), ToldSeldom()
+        self._refusals, self._deafness = RateLimitedLog(), RateLimitedLog()
         self._num_refused = 0
 
     async def listen(self, host: str, port: int = 0) -> int:

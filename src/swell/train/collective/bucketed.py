@@ -10,7 +10,7 @@ from torch import nn
 from swell.train.collective.buckets import BUCKET_BYTES, Bucket, cut_buckets
 from swell.train.collective.early import EarlySums
 from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import StepBallot, StepTotals, check_marks, tally_of
+from swell.train.collective.gradients import StepTotals, StepVote, check_marks, tally_of
 from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.packing import Flat, Packing
 from swell.train.data.sample_schedule import Pass, Share
@@ -59,7 +59,7 @@ class BucketedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         if len(share.passes) > 1:
             self._pack(share.passes[-1], loss)
         flat, num_begun, self._is_under_way = self._sums[0], self._early.num_begun, True

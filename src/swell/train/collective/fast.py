@@ -7,7 +7,7 @@ from torch import nn
 
 from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import FusedGradients, StepBallot, StepTotals
+from swell.train.collective.gradients import FusedGradients, StepTotals, StepVote
 from swell.train.data.sample_schedule import Pass, Share
 
 
@@ -35,7 +35,7 @@ class FastGradients:
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         self._chosen.add(part, loss)
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         return self._chosen.reduce(share, loss, ballot, members)
 
     def abandon(self) -> None:

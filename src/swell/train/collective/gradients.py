@@ -21,7 +21,7 @@ class LoopError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class StepBallot:
+class StepVote:
     """What one worker says in one step."""
 
     vote: bool = False  #: it has an order waiting
@@ -68,7 +68,7 @@ class Gradients(Protocol):
             loss: mean over the samples of this pass.
         """
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         """Put the mean over all samples of the step in place of the gradients of its last pass here.
 
         Args:
@@ -105,7 +105,7 @@ class FusedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
             return tally_of(Words(loss, self._packing.has_gradient(), ballot.vote, ballot.stop), 1)
         flat = self._pack(share.passes[-1], loss)

@@ -17,9 +17,9 @@ from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
 from swell.train.collective.laps import Laps
-from swell.train.collective.peer_sockets import Tether
+from swell.train.collective.peer_sockets import PeerSockets
 from swell.train.link.agent_link import Link
-from swell.train.link.heartbeat import Pulse
+from swell.train.link.heartbeat import Heartbeat
 from swell.wire import environ, messages
 
 FORM_TIMEOUT_S = 15.0
@@ -79,15 +79,17 @@ def backend_of(device: torch.device) -> str:
 class Group:
     """Membership of this process in the group of one generation, at most one at a time."""
 
-    def __init__(self, device: torch.device, pulse: Pulse | None = None, laps: Laps | None = None) -> None:
+    def __init__(
+        self, device: torch.device, heartbeat: Heartbeat | None = None, laps: Laps | None = None
+    ) -> None:
         """`pulse` is told of waiting, `laps` of what forming a group takes."""
         self.device = device
         self.rank = 0
         self.num_workers = 1
         self.num_hosts = 1
-        self._pulse = pulse or Pulse()
+        self._heartbeat = heartbeat or Heartbeat()
         self._laps = laps or Laps()
-        self._tether = Tether()
+        self._tether = PeerSockets()
         self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
         self._begun: list[dist.Work] = []  # and not ended
         self._leaving: threading.Thread | None = None  # the latest group that was left
@@ -111,7 +113,7 @@ class Group:
         self._tether.begin(regroup.generation)
         try:
             choose_interface(own_address())
-            with self._pulse.waiting("peers"):
+            with self._heartbeat.waiting("peers"):
                 store, address = self._meet(link, regroup, rank, card)
                 cards = _cards(store, range(regroup.num_workers))
                 self._laps.note("meet")
@@ -276,7 +278,7 @@ class Group:
         if self._is_forsaken:
             raise GroupBroken(FORSAKEN)
         try:
-            with self._pulse.waiting("peers"):
+            with self._heartbeat.waiting("peers"):
                 collective()
                 if (
                     self.device.type == "cuda"

@@ -58,7 +58,7 @@ class BatchNormStatistics:
         self._versions = [tensor._version for buffers in self._buffers for tensor in buffers]
 
 
-class Bystanders:
+class OtherBuffers:
     """Buffers that are no batch norm's: they are not averaged, so a pass should leave them alone."""
 
     def __init__(self, model: nn.Module) -> None:

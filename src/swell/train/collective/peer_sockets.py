@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from torch.distributed import ProcessGroup
 
 
-class Tether:
+class PeerSockets:
     """The connections of the group of one generation, at most one at a time."""
 
     def __init__(self) -> None:

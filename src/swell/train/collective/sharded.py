@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from swell.train.collective.exchange import Exchange, Members
-from swell.train.collective.gradients import StepBallot, StepTotals, check_marks, tally_of
-from swell.train.collective.norms import BatchNormStatistics, Bystanders
+from swell.train.collective.gradients import StepTotals, StepVote, check_marks, tally_of
+from swell.train.collective.norms import BatchNormStatistics, OtherBuffers
 from swell.train.collective.packing import NUM_SAID, Flat, Packing
 from swell.train.collective.tree import Fold, TreeNode
 from swell.train.data.sample_schedule import Pass, Share
@@ -21,7 +21,7 @@ class ShardedGradients:
         self._model = model
         self._statistics = BatchNormStatistics(model)
         self._packing = Packing(model, self._statistics, shows_parts)
-        self._bystanders: Bystanders | None = None  # in the first pass, which shows whether all is well
+        self._bystanders: OtherBuffers | None = None  # in the first pass, which shows whether all is well
         self._is_checked = False
         self._buffers: list[Flat] = []  # those in the fold are not spare
         self._exchange = Exchange()
@@ -33,7 +33,7 @@ class ShardedGradients:
     def begin(self, share: Share, members: Members) -> None:
         self._statistics.begin()
         if not self._is_checked:
-            self._bystanders = Bystanders(self._model)
+            self._bystanders = OtherBuffers(self._model)
         self._packing.drop()  # a gradient that is set to zero, not taken away, would be added to: -0.0 + 0.0
         self._spare = list(self._buffers)
         self._fold = Fold[Flat](share.num_shards, self._merge)
@@ -44,7 +44,7 @@ class ShardedGradients:
         self._packing.drop()
         self._statistics.rewind()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepBallot, members: Members) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         self._push(share.passes[-1], loss)
         if members.num_workers == 1:
             total = self._fold.total()

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from swell.train.data.loader_cleanup import Leash
+from swell.train.data.loader_cleanup import LoaderCleanup
 from swell.train.data.sample_schedule import Pass, Share, mix
-from swell.train.data.samples import Disguise, Samples
+from swell.train.data.samples import OwnDatasetInit, Samples
 
 
 class LoaderError(TypeError):
@@ -96,7 +96,7 @@ class Feed:
             collate_fn=loader.collate_fn,
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=Leash(Disguise(loader.worker_init_fn)),
+            worker_init_fn=LoaderCleanup(OwnDatasetInit(loader.worker_init_fn)),
             multiprocessing_context=loader.multiprocessing_context,
             prefetch_factor=loader.prefetch_factor,
             generator=torch.Generator().manual_seed(mix(self._seed, start)),  # leaves the script's own alone

@@ -10,7 +10,7 @@ from collections.abc import Callable
 _SET_PARENT_DEATH_SIGNAL = 1  #: PR_SET_PDEATHSIG of Linux's prctl(2)
 
 
-class Leash:
+class LoaderCleanup:
     """A loader's `worker_init_fn`: the script's own, and the kernel ends the process with its parent.
 
     By itself a loader's process notices within seconds that its parent was killed.

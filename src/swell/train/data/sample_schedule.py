@@ -102,7 +102,7 @@ class SampleClaim:
 
 
 @dataclass
-class Course:
+class SampleSchedule:
     """The batches of a whole training run, in order. Steps are counted in two ways.
 
     Those of the *own batch* measure how far the run is: an epoch has `steps_per_epoch`, whatever batches it

@@ -94,7 +94,7 @@ def _first_draw(number: int) -> float:
     return STREAMS[number].draw()
 
 
-class Disguise:
+class OwnDatasetInit:
     """A loader's `worker_init_fn`: the script's own, for which the dataset is the script's own too."""
 
     def __init__(self, own: Callable[[int], None] | None) -> None:

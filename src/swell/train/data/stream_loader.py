@@ -9,12 +9,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from swell.train.data.loader import to_device
-from swell.train.data.loader_cleanup import Leash
+from swell.train.data.loader_cleanup import LoaderCleanup
 from swell.train.data.sample_schedule import Share, mix
-from swell.train.data.samples import Disguise
+from swell.train.data.samples import OwnDatasetInit
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader, Serving, Ticket
-from swell.train.data.stream_schedule import StreamCourse, StreamError, StreamPlace
+from swell.train.data.stream_schedule import StreamError, StreamPlace, StreamSchedule
 
 ShareOf = Callable[[int], Share]
 
@@ -26,7 +26,7 @@ class StreamFeed:
     """
 
     def __init__(
-        self, loader: DataLoader[Any], device: torch.device, seed: int, course: StreamCourse
+        self, loader: DataLoader[Any], device: torch.device, seed: int, course: StreamSchedule
     ) -> None:
         self._loader = loader
         self._device = device
@@ -80,7 +80,7 @@ class StreamFeed:
         """
         if isinstance(self._loader.dataset, Stateful):
             return
-        course = StreamCourse(1, drops_last=False, place=place)
+        course = StreamSchedule(1, drops_last=False, place=place)
         num_processes = max(1, self._loader.num_workers)
         self._aim(place.step, lambda step: course.share(step, 0, 1), place.step + num_processes)
         for _ in range(num_processes):
@@ -128,7 +128,7 @@ class StreamFeed:
             collate_fn=_as_it_is,  # type: ignore[arg-type]  # what it is given is what the reader makes
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
-            worker_init_fn=Leash(Disguise(loader.worker_init_fn)),
+            worker_init_fn=LoaderCleanup(OwnDatasetInit(loader.worker_init_fn)),
             multiprocessing_context=loader.multiprocessing_context,
             prefetch_factor=loader.prefetch_factor,
             generator=torch.Generator().manual_seed(mix(self._seed, self._cursor)),

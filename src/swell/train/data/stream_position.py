@@ -29,7 +29,7 @@ class _Note(msgspec.Struct, frozen=True):
     saved: _Spot | None  #: in the newest checkpoint
 
 
-class Whereabouts:
+class StreamPosition:
     """The file with the stream position of the gang whose checkpoints are in this folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -61,7 +61,7 @@ class Reader(Cover):
         self._seed = seed
         self._num_kept_steps = num_kept_steps
         self._current = current
-        self._dice = Dice()
+        self._dice = StreamRandomState()
         self._epoch = -1
         self._samples: Iterator[Any] = iter(())
         self._is_over = False
@@ -174,7 +174,7 @@ def alone() -> Iterator[None]:
         loader_worker._worker_info = info
 
 
-class Dice:
+class StreamRandomState:
     """Random numbers that the stream draws from the generators of the process, apart from those of others."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swell.train.data.place import UNBOUNDED, Place
-from swell.train.data.sample_schedule import Course, SampleClaim, Share, bound_alone, check_shards
+from swell.train.data.sample_schedule import SampleClaim, SampleSchedule, Share, bound_alone, check_shards
 
 
 class StreamError(RuntimeError):
@@ -28,8 +28,8 @@ class StreamPlace(Place):
 
 
 @dataclass
-class StreamCourse:
-    """The batches of a whole training run on a stream, in order; see `Course`."""
+class StreamSchedule:
+    """The batches of a whole training run on a stream, in order; see `SampleSchedule`."""
 
     global_batch: int  #: samples of a step of the own batch
     drops_last: bool  #: leave out what an epoch's last step has beyond whole own batches, as the loader asked
@@ -164,4 +164,4 @@ class StreamCourse:
         )
 
 
-AnyCourse = Course | StreamCourse
+AnyCourse = SampleSchedule | StreamSchedule

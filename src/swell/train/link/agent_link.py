@@ -16,7 +16,7 @@ from typing import NoReturn
 import msgspec
 
 from swell.train.link.dialing import dial
-from swell.train.link.heartbeat import Pulse
+from swell.train.link.heartbeat import Heartbeat
 from swell.train.link.lease import Lease
 from swell.wire import environ, messages
 from swell.wire.lines import LineBuffer
@@ -60,7 +60,7 @@ class Link:
         self._said: set[type[messages.Message]] = set()
         self.order: Order | None = None  #: the newest order not yet taken; read without a lock each step
         self.abort: Callable[[int], None] = lambda generation: None  #: called by the listening thread
-        self.pulse = Pulse()
+        self.heartbeat = Heartbeat()
         self.lease = Lease()
         self.send(messages.Hello(token=token, worker=worker, pid=os.getpid()))
         self.welcome = self._await_welcome(address)
@@ -80,7 +80,7 @@ class Link:
 
     def take_order(self) -> Order:
         """The newest order, waiting for one if there is none."""
-        with self.pulse.waiting("agent"), self._news:
+        with self.heartbeat.waiting("agent"), self._news:
             self._news.wait_for(lambda: self.order is not None)
             order, self.order = self.order, None
         assert order is not None  # noqa: S101 - the wait above
@@ -128,7 +128,7 @@ class Link:
                 self._receive(_from_agent.decode(line))
             now_s = time.monotonic()
             if now_s >= alive_due_s:
-                self.send(self.pulse.beat())
+                self.send(self.heartbeat.beat())
                 alive_due_s = now_s + self.welcome.heartbeat_s
             self.lease.check()
             wait_s = min(alive_due_s - now_s, LOOK_AT_LEASE_EVERY_S)

@@ -26,7 +26,7 @@ _OURS = str(Path(__file__).parents[1])
 _STANDARD = str(Path(os.__file__).parent)
 
 
-class Pulse:
+class Heartbeat:
     """Written by one thread, read by another; each field is replaced whole."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

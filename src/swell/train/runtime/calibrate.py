@@ -18,7 +18,7 @@ NUM_TIMED = 5
 def main() -> None:
     """Join a group like any worker, measure, tell (rank 0), and return."""
     link = open_link()
-    group = Group(torch.device(link.welcome.device), link.pulse)
+    group = Group(torch.device(link.welcome.device), link.heartbeat)
     link.abort = group.abort
     link.send(messages.Ready(grad_bytes=0, state_bytes=0, samples_per_epoch=0))
     generation = 0

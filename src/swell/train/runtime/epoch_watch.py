@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.runtime.meter import Meter
 from swell.wire.messages import EndedEpochs
 
@@ -43,6 +43,6 @@ def steps_per_epoch(course: AnyCourse) -> int:
     """
     if course.steps_per_epoch is not None:
         return course.steps_per_epoch
-    if isinstance(course, StreamCourse) and course.place.epoch:
+    if isinstance(course, StreamSchedule) and course.place.epoch:
         return max(1, round(course.place.steps_before / course.place.epoch))
     return 1

@@ -21,12 +21,12 @@ import torch
 
 from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import StepBallot, StepTotals
+from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.data.stream_position import Whereabouts
-from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.data.stream_position import StreamPosition
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.untold_values import UntoldMetrics
 from swell.train.runtime.epoch_watch import EpochWatch
@@ -64,7 +64,7 @@ class Linked:
         self._welcome = welcome
         self._meter = Meter(welcome.pace_per_s)
         self._epochs = EpochWatch(self._meter)
-        self._group = Group(self.device, link.pulse, self._meter.laps)
+        self._group = Group(self.device, link.heartbeat, self._meter.laps)
         link.abort = self._group.abort
         self._is_member = False
         self._generation = -1
@@ -72,7 +72,7 @@ class Linked:
         self._untold_metrics = UntoldMetrics()
         self._reported_s = -math.inf
         self._stepped_generation = -1  # in which this worker made a step last
-        self._whereabouts: Whereabouts | None = None
+        self._whereabouts: StreamPosition | None = None
         self._untold = UntoldDrifts()
 
     @property
@@ -106,8 +106,8 @@ class Linked:
 
     def read_ahead(self, feed: StreamFeed) -> None:
         """Read a stream up to where the others are, while they train."""
-        self._whereabouts = Whereabouts(Path(self._welcome.checkpoint_dir))
-        with self._link.pulse.waiting("data"):
+        self._whereabouts = StreamPosition(Path(self._welcome.checkpoint_dir))
+        with self._link.heartbeat.waiting("data"):
             while (place := self._whereabouts.read()) is not None:
                 begun_s = time.monotonic()
                 feed.warm_up(place)
@@ -151,7 +151,7 @@ class Linked:
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._meter.begin_reduce(share.num_local)
         words = self._drift_watch.words(self.num_workers)
-        ballot = StepBallot(self._link.order is not None, stop, words)
+        ballot = StepVote(self._link.order is not None, stop, words)
         try:
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
             drift = None if tally.is_same else self._drift_watch.settle(self._group)
@@ -165,7 +165,7 @@ class Linked:
     def finish_step(self, tally: StepTotals) -> None:
         self._is_agreed = tally.num_votes == self.num_workers
         self._stepped_generation = self._generation
-        self._link.pulse.note_steps(self._task.state.steps)
+        self._link.heartbeat.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
         if is_first:
             log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
@@ -269,7 +269,7 @@ class Linked:
         self._tell_all()
         self._is_member = False
         self._meter.laps.begin()
-        self._link.pulse.generation = regroup.generation
+        self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:
             self._find_state()  # before the group forms: its patience is short
         try:
@@ -296,7 +296,7 @@ class Linked:
         if self._task.course.epoch != epoch:
             self._epochs.skip_to(self._task.course.epoch)
         self._meter.begin_generation()
-        self._link.pulse.note_steps(state.steps)
+        self._link.heartbeat.note_steps(state.steps)
         self._link.send(messages.Joined(generation=regroup.generation, steps=state.steps))
         return True
 
@@ -386,7 +386,7 @@ class Linked:
 
     def _note_place(self, is_saved: bool = False) -> None:
         course = self._task.course
-        if self._whereabouts is not None and isinstance(course, StreamCourse):
+        if self._whereabouts is not None and isinstance(course, StreamSchedule):
             self._whereabouts.note(course.place, is_saved)
 
     @property

@@ -65,7 +65,9 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
             _keep_last()
-            link.send(messages.Failed(message=_told_of(link, entry, stop, status), steps=link.pulse.steps))
+            link.send(
+                messages.Failed(message=_told_of(link, entry, stop, status), steps=link.heartbeat.steps)
+            )
         elif link is not None and status == 0 and link.welcome.mode == "profile":
             _finish_all()  # as one that leaves its loop: what was measured counts
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
@@ -90,7 +92,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
         link.send(
             messages.OutOfMemory(
                 num_samples=largest_pass(share),
-                steps=link.pulse.steps,
+                steps=link.heartbeat.steps,
                 message=text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:],
             )
         )
@@ -98,7 +100,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     _keep_last()
     text = text[-MAX_MESSAGE_CHARS:]
     message = text if advice is None else f"{advice}\n{text}"
-    link.send(messages.Failed(message=message, steps=link.pulse.steps))
+    link.send(messages.Failed(message=message, steps=link.heartbeat.steps))
     return 1
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from swell.tally import Reduction
-from swell.train.collective.gradients import StepBallot, StepTotals
+from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
@@ -62,7 +62,7 @@ class Alone:
         return self._task.course.share(step, 0, 1, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        return self._task.gradients.reduce(share, loss, StepBallot(stop=stop), self.members)
+        return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self.members)
 
     def finish_step(self, tally: StepTotals) -> None:
         save_if_due(self._checkpoints, self._task)

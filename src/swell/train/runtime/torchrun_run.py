@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from swell.tally import Reduction
 from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import StepBallot, StepTotals
+from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group, backend_of
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
@@ -81,7 +81,7 @@ class Torchrun:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        ballot = StepBallot(stop=stop, equality=self._drift_watch.words(self.num_workers))
+        ballot = StepVote(stop=stop, equality=self._drift_watch.words(self.num_workers))
         tally = self._task.gradients.reduce(share, loss, ballot, self._group)
         if not tally.is_same:
             self._settle()

@@ -11,10 +11,10 @@ from typing import NoReturn
 import torch
 
 from swell.tally import Reduction
-from swell.train.collective.gradients import StepBallot, StepTotals
+from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group, check_no_group
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
-from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
@@ -72,7 +72,7 @@ class Profiling:
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
         self._true_course = course
-        if isinstance(course, StreamCourse):
+        if isinstance(course, StreamSchedule):
             return replace(course, drops_last=True)  # a short batch would be taken for a quick one
         return replace(course, global_batch=1, num_shards=None)
 
@@ -104,7 +104,7 @@ class Profiling:
     def share(self, step: int) -> Share:
         size, course = self._sizes[self.edition], self._true_course
         num_shards = self._num_shards(size)
-        if isinstance(course, StreamCourse):
+        if isinstance(course, StreamSchedule):
             return course.trial_share(step, size, num_shards, self.max_local_batch)
         num_samples = course.num_samples
 
@@ -128,7 +128,7 @@ class Profiling:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
-        return self._task.gradients.reduce(share, loss, StepBallot(), self.members)
+        return self._task.gradients.reduce(share, loss, StepVote(), self.members)
 
     def finish_step(self, tally: StepTotals) -> None:
         if self.device.type == "cuda":

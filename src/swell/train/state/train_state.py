@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from swell.train.collective.packing import squared_norm
-from swell.train.data.sample_schedule import Course
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
-from swell.train.data.stream_schedule import AnyCourse, StreamCourse
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms, ScaledRate
 from swell.train.state import codec
 from swell.train.state.loss import LossLog
@@ -128,7 +128,7 @@ class TrainState:
             "optimizer": self.optimizer.state_dict(),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             "objects": {name: thing.state_dict() for name, thing in self.objects.items()},
-            **({"place": self.course.state_dict()} if isinstance(self.course, Course) else {}),
+            **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
         }
 
     def encode(self) -> tuple[str, list[torch.Tensor]]:
@@ -170,17 +170,17 @@ class TrainState:
         for name, thing in self.objects.items():
             thing.load_state_dict(tree["objects"][name])
         self.steps = tree["steps"]
-        if isinstance(self.course, Course) and "place" in tree:
+        if isinstance(self.course, SampleSchedule) and "place" in tree:
             self.course.load_state_dict(tree["place"])
             self.steps = self.course.own_steps  # another number, if the own batch is another one now
-        elif isinstance(self.course, Course):  # of an earlier version, whose batch never changed
+        elif isinstance(self.course, SampleSchedule):  # of an earlier version, whose batch never changed
             self.course.go_to(self.steps)
         self.losses.restore(tree["loss"], self.steps)
         self.is_valid, self.is_torn = True, False
 
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
-        stream = self.course if isinstance(self.course, StreamCourse) else None
+        stream = self.course if isinstance(self.course, StreamSchedule) else None
         rate = {} if self.rate is None else {"rate": self.rate}
         return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream, **rate}
 

@@ -20,7 +20,12 @@ from swell.executors.local.containers.engine import ContainerChoice, Engine, fin
 from swell.executors.local.containers.group import ContainerGroup
 from swell.executors.local.containers.mounts import Mount
 from swell.executors.local.containers.order import ContainerOrder
-from swell.executors.local.containers.place import AGENT_SOCKET, ZYGOTE_SOCKET, ContainerPlace, Room
+from swell.executors.local.containers.place import (
+    AGENT_SOCKET,
+    ZYGOTE_SOCKET,
+    ContainerFolder,
+    ContainerPlace,
+)
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import TRIAL
 from swell.executors.local.processes.listing import is_alive
@@ -84,7 +89,7 @@ class Containers:
             group = self.group(run.key)
             if run.spec.memory_bytes is not None:
                 group.limit_memory(run.spec.memory_bytes)
-        room = Room(self._new_room, self._listen)
+        room = ContainerFolder(self._new_room, self._listen)
 
         def order(zygote_id: str) -> ContainerOrder:
             name = f"{PREFIX}{self._digest}-{os.getpid()}-{run.job_id}-{next(self._numbers)}"
@@ -108,7 +113,7 @@ class Containers:
 
     # ------------------------------------------------------------ a container
     def _order(
-        self, run: HostedRun, group: ContainerGroup, room: Room, name: str, zygote_id: str
+        self, run: HostedRun, group: ContainerGroup, room: ContainerFolder, name: str, zygote_id: str
     ) -> ContainerOrder:
         """Raises ValueError: the job makes it impossible."""
         if self._choice is ContainerChoice.OFF:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.told_seldom import ToldSeldom
+from swell.executors.rate_limited_log import RateLimitedLog
 
 #: A connection must identify itself so soon, and in so short a line.
 HELLO_S = 10.0
@@ -32,7 +32,7 @@ class Handshakes:
     def __init__(self, identify: Callable[[LineLink, bytes], None]) -> None:
         self._identify = identify
         self._unidentified: dict[LineLink, asyncio.TimerHandle] = {}  # the oldest first
-        self._refusals = ToldSeldom()
+        self._refusals = RateLimitedLog()
         self._num_refused = 0
 
     async def listen(self, host: str) -> int:

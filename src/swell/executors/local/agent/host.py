@@ -37,7 +37,7 @@ from swell.executors.local.agent.job_files import (
     at_once,
 )
 from swell.executors.local.agent.joined_files import JoinedFiles
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.files.background import ThreadBackground
@@ -56,7 +56,7 @@ from swell.wire.numbers import Number
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
-#: The process of a worker that is silent for this part of `Patience.standstill_s` is looked at.
+#: The process of a worker that is silent for this part of `Timeouts.standstill_s` is looked at.
 SILENT_SHARE = 0.5
 
 log = logging.getLogger("swell.agent")
@@ -68,7 +68,7 @@ class LocalHost:
 
     def __init__(
         self,
-        options: CrewOptions,
+        options: AgentOptions,
         boot_id: str,
         lock_fd: int,
         answer: Callable[[FromHost], None],

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
@@ -30,20 +30,20 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the platform was told and all its hosts have, so that a job behaves alike on each of them."""
 
     preload: tuple[str, ...] = DEFAULT_PRELOAD  #: modules that workers find imported
-    call: str = DEFAULT_CALL  #: as in `CrewOptions`
-    conduct: Conduct = msgspec.field(default_factory=Conduct)
+    call: str = DEFAULT_CALL  #: as in `AgentOptions`
+    conduct: GangSettings = msgspec.field(default_factory=GangSettings)
     containers: ContainerChoice = ContainerChoice.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrewOptions:
+class AgentOptions:
     state_dir: Path
     preload: tuple[str, ...]
     call: str  #: `package.module:function` that a worker runs, with entry and arguments
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
-    conduct: Conduct = field(default_factory=Conduct)
+    conduct: GangSettings = field(default_factory=GangSettings)
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts

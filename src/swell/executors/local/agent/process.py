@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import address_path, lock_path, try_lock
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.agent.options import DEFAULT_CALL, CrewOptions, advertised_by
-from swell.executors.local.agent.supervisor import Crew, NewDoor
+from swell.executors.local.agent.options import DEFAULT_CALL, AgentOptions, advertised_by
+from swell.executors.local.agent.supervisor import NewDoor, WorkerSupervisor
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.limiter import CoreSharing
@@ -67,17 +67,21 @@ def write_address(state_dir: Path, address: AgentAddress) -> None:
         sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
 
 
-async def serve(options: CrewOptions, lock_fd: int, new_door: NewDoor | None) -> None:
+async def serve(options: AgentOptions, lock_fd: int, new_door: NewDoor | None) -> None:
     """Until the daemon or a signal says to stop, and every process is gone. Raises DoorError."""
-    crew = Crew(options, lock_fd, new_door)
-    port = await crew.listen()
+    supervisor = WorkerSupervisor(options, lock_fd, new_door)
+    port = await supervisor.listen()
     address = AgentAddress(
-        port=port, pid=os.getpid(), token=crew.token, boot_id=crew.boot_id, hosts=crew.hosts_address
+        port=port,
+        pid=os.getpid(),
+        token=supervisor.token,
+        boot_id=supervisor.boot_id,
+        hosts=supervisor.hosts_address,
     )
     write_address(options.state_dir, address)
     log.info("listens on port %d", port)
-    await crew.stopped.wait()
-    await crew.shut_down()
+    await supervisor.stopped.wait()
+    await supervisor.shut_down()
     address_path(options.state_dir).unlink(missing_ok=True)
     log.info("every process is gone")
 
@@ -101,11 +105,11 @@ def main(new_door: NewDoor | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     state_dir = arguments.state.resolve()
     state_dir.mkdir(parents=True, exist_ok=True)
-    options = CrewOptions(
+    options = AgentOptions(
         state_dir=state_dir,
         preload=tuple(arguments.preload),
         call=arguments.call,
-        conduct=msgspec.json.decode(arguments.conduct, type=Conduct),
+        conduct=msgspec.json.decode(arguments.conduct, type=GangSettings),
         sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
         containers=ContainerChoice(arguments.containers),
         advertise=arguments.advertise or advertised_by(arguments.listen),

@@ -20,7 +20,7 @@ from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost, is_same
-from swell.executors.local.agent.options import LOOPBACK, CrewOptions
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.lines import LineLink
@@ -49,17 +49,17 @@ TICK_S = 0.1
 #: How the controller calls this machine.
 HOST = "local"
 #: Makes the door of an agent at which hosts join, from its controller, its options and its `boot_id`.
-NewDoor = Callable[[Controller, CrewOptions, str], Door]
+NewDoor = Callable[[Controller, AgentOptions, str], Door]
 
 log = logging.getLogger("swell.agent")
 _first_line = msgspec.json.Decoder(FirstLine).decode
 _from_daemon = msgspec.json.Decoder(ToAgent).decode
 
 
-class Crew:
+class WorkerSupervisor:
     """The local engine: controller and host in one process, so that a message between them is a call."""
 
-    def __init__(self, options: CrewOptions, lock_fd: int, new_door: NewDoor | None = None) -> None:
+    def __init__(self, options: AgentOptions, lock_fd: int, new_door: NewDoor | None = None) -> None:
         """`new_door`: for hosts of other machines; None: none can join. Raises DoorError."""
         self.boot_id = secrets.token_hex(8)
         self.token = secrets.token_hex(32)

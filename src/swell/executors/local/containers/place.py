@@ -33,7 +33,7 @@ ZYGOTE_SOCKET, AGENT_SOCKET, LOG = "zygote.sock", "agent.sock", "zygote.log"
 log = logging.getLogger("swell.agent")
 
 
-class Room:
+class ContainerFolder:
     """A folder of the agent's for one container, with the sockets by which it is reached."""
 
     def __init__(
@@ -68,7 +68,7 @@ class ContainerPlace:
         self,
         image: str,
         modules: Sequence[str],
-        room: Room,
+        room: ContainerFolder,
         lock_fd: int,
         find_engine: Callable[[], Engine],
         order: Callable[[str], ContainerOrder],
@@ -197,7 +197,7 @@ class ContainedZygote:
     """See `RunningZygote`: the first process of a container, which ends with it."""
 
     def __init__(
-        self, channel: socket.socket, pid: int, image: str, room: Room, has_memory_limit: bool
+        self, channel: socket.socket, pid: int, image: str, room: ContainerFolder, has_memory_limit: bool
     ) -> None:
         self.channel = channel
         self.pid = pid

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swell.executors.gang.gang_settings import Conduct
+from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import file_messages as files
 from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.local.files.background import Background
@@ -18,7 +18,7 @@ from swell.executors.local.files.outgoing import OutgoingFiles
 from swell.executors.local.files.places import checkpoint_folder, shown
 from swell.executors.local.files.snapshot_contents import SnapshotContents
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
-from swell.executors.told_seldom import ToldSeldom
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.wire.checkpoint_files import checkpoints_in
 
 #: Of so many hosts that are lost it is known what they may have yet to send.
@@ -36,13 +36,13 @@ class _HostEnd:
     outgoing: OutgoingFiles
     opened: OpenedRuns
     num_refused: int = 0
-    refusals: ToldSeldom = field(default_factory=ToldSeldom)
+    refusals: RateLimitedLog = field(default_factory=RateLimitedLog)
 
 
 class HeadFiles:
     """See `controller.file_store.FileStore`. Disks are touched in the background only."""
 
-    def __init__(self, state_dir: Path, conduct: Conduct, background: Background) -> None:
+    def __init__(self, state_dir: Path, conduct: GangSettings, background: Background) -> None:
         self._state_dir, self._background = state_dir, background
         num_kept = conduct.worker_settings.keep_checkpoints
         self._checkpoints = HeadCheckpoints(state_dir, num_kept, background)

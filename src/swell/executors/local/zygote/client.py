@@ -43,7 +43,7 @@ class Callbacks:
     printed: Callable[[str, dict[str, Number]], None]  #: key, values; before `exited`
 
 
-class Nursery:
+class ZygoteClient:
     """Owns one zygote at a time. Every method is called in the agent's event loop."""
 
     def __init__(self, place: ZygotePlace, callbacks: Callbacks, is_kept_warm: bool = True) -> None:

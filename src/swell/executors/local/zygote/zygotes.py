@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from swell.executors.local.zygote.client import REAP_S, Callbacks, Nursery
+from swell.executors.local.zygote.client import REAP_S, Callbacks, ZygoteClient
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.local.zygote.place import BesideAgent, ZygotePlace
 
@@ -38,11 +38,11 @@ class Zygotes:
         self._callbacks = replace(callbacks, exited=self._exited)
         self._told = callbacks
         own = BesideAgent(sys.executable, preload, state_dir / "zygote.log", lock_fd)
-        self._own = Nursery(own, self._callbacks)
-        self._others: dict[str, Nursery] = {}  #: by interpreter
+        self._own = ZygoteClient(own, self._callbacks)
+        self._others: dict[str, ZygoteClient] = {}  #: by interpreter
         self._pythons: dict[str, str] = {}  #: worker -> its interpreter, if that is another one
         self._used_s: dict[str, float] = {}
-        self._contained: dict[str, Nursery] = {}  #: by run
+        self._contained: dict[str, ZygoteClient] = {}  #: by run
         self._ending: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -51,7 +51,7 @@ class Zygotes:
 
     @property
     def is_starting(self) -> bool:
-        """See `Nursery.is_starting`, of the platform's interpreter."""
+        """See `ZygoteClient.is_starting`, of the platform's interpreter."""
         return self._own.is_starting
 
     def fork(self, request: Fork, python: str) -> None:
@@ -71,7 +71,7 @@ class Zygotes:
         """
         run = _run_of(request.key)
         if run not in self._contained:
-            self._contained[run] = Nursery(new_place(), self._callbacks, is_kept_warm=False)
+            self._contained[run] = ZygoteClient(new_place(), self._callbacks, is_kept_warm=False)
         self._contained[run].fork(request)
 
     def signal(self, key: str, number: int) -> None:
@@ -82,8 +82,8 @@ class Zygotes:
 
     def end_run(self, run: str) -> None:
         """Its workers are gone; a zygote that it had for itself ends."""
-        if (nursery := self._contained.pop(run, None)) is not None:
-            self._end(nursery)
+        if (zygote_client := self._contained.pop(run, None)) is not None:
+            self._end(zygote_client)
 
     def tick(self, now_s: float) -> None:
         """End those of interpreters that have had no worker for a while."""
@@ -99,19 +99,19 @@ class Zygotes:
         A zygote that has not told the end of its workers after `reap_s` is killed, and they with it.
         """
         nurseries = (self._own, *self._others.values(), *self._contained.values())
-        await asyncio.gather(*(nursery.shut_down(reap_s) for nursery in nurseries))
+        await asyncio.gather(*(zygote_client.shut_down(reap_s) for zygote_client in nurseries))
         await asyncio.gather(*self._ending)
 
-    def _end(self, nursery: Nursery) -> None:
-        task = asyncio.get_running_loop().create_task(nursery.shut_down())
+    def _end(self, zygote_client: ZygoteClient) -> None:
+        task = asyncio.get_running_loop().create_task(zygote_client.shut_down())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    def _new(self, python: str) -> Nursery:
+    def _new(self, python: str) -> ZygoteClient:
         name = hashlib.sha256(python.encode()).hexdigest()[:8]
         log = self._state_dir / f"zygote-{name}.log"
         place = BesideAgent(python, modules_everywhere(self._preload), log, self._lock_fd)
-        return Nursery(place, self._callbacks)
+        return ZygoteClient(place, self._callbacks)
 
     def _exited(self, key: str, status: int, message: str) -> None:
         self._pythons.pop(key, None)

@@ -10,10 +10,10 @@ from swell.sim.outcome import JobOutcome
 from swell.sim.segments import Segment, gangs
 
 
-class Diary:
+class EventLog:
     """Keeps every line of every job's story, and each job as it was at its end.
 
-    Lines are written out where they are kept: a run without a diary does not pay for them.
+    Lines are written out where they are kept: a run without this log does not pay for them.
     """
 
     def __init__(self) -> None:
