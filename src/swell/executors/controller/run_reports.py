@@ -47,7 +47,7 @@ class RunReports:
             self.report(event)
 
     def report(self, event: AnyEvent) -> None:
-        """Protocols of gangs go by a clock that stands still while the machine sleeps; the head's does not."""
+        """Protocols of gangs go by a clock that stands still in a machine's sleep; the head's does not."""
         run = self._runs.get(getattr(event, "job_id", ""))
         if run is not None:
             self._act_on(run, event)
