@@ -32,8 +32,9 @@ SETBACKS = ("requeued", "workers_lost", "lost", "at_risk")
 #: Likewise, or of one that was about to leave the host.
 ENDED = ("succeeded", "cancelled")
 LEFT = (*SETBACKS, "resized", "moved", "suspended", *ENDED)
-#: So long before a kill a job may have ended that the head still takes for a running one.
-UNHEARD_S = 1.0
+#: So long before a kill a job may have ended that the head still takes for a running one: the fault before
+#: may have killed who was to tell.
+UNHEARD_S = 5.0
 #: From the end of workers until their job tells of it, on a machine whose cores are busy.
 TOLD_WITHIN_S = 120.0
 
