@@ -16,8 +16,8 @@ from swell.executors.local.zygote.place import BesideAgent
 from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 
 
-class FakeNursery:
-    made: list[FakeNursery] = []
+class FakeZygoteClient:
+    made: list[FakeZygoteClient] = []
 
     def __init__(self, place: BesideAgent, callbacks: Callbacks, is_kept_warm: bool = True) -> None:
         self.preload, self.log, self.python = tuple(place.modules), place.log_path, place.python
@@ -45,8 +45,8 @@ def request(key: str) -> Fork:
 def test_each_interpreter_has_one_and_one_that_idles_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(zygotes, "Nursery", FakeNursery)
-    monkeypatch.setattr(FakeNursery, "made", [])
+    monkeypatch.setattr(zygotes, "ZygoteClient", FakeZygoteClient)
+    monkeypatch.setattr(FakeZygoteClient, "made", [])
     exits: list[str] = []
 
     async def run() -> None:
@@ -63,7 +63,7 @@ def test_each_interpreter_has_one_and_one_that_idles_ends(
         pool.fork(request("own/1"), sys.executable)
         for worker in (0, 1):
             pool.fork(request(f"other/{worker}"), "/env/bin/python")
-        own, other = FakeNursery.made
+        own, other = FakeZygoteClient.made
         assert own.done == ["start", "fork own/0", "fork own/1"]
         assert (other.python, other.preload) == ("/env/bin/python", ("torch.distributed", "swell.train"))
         assert other.log != own.log
@@ -83,7 +83,7 @@ def test_each_interpreter_has_one_and_one_that_idles_ends(
         pool.signal("other/1", signal.SIGTERM)  # of one that is gone: no effect
         pool.fork(request("other/2"), "/env/bin/python")
         await pool.shut_down()
-        assert [each.done[-1] for each in FakeNursery.made] == ["shut down"] * 3
+        assert [each.done[-1] for each in FakeZygoteClient.made] == ["shut down"] * 3
 
     asyncio.run(run())
     assert exits == ["other/0", "other/1", "own/0"]
