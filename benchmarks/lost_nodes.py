@@ -2,7 +2,7 @@
 
 Logs are simulated under every policy that promises deadlines, with nodes that fail one by one at random, and
 with racks all of whose nodes fail at once. A node that has failed is silent until its lease and the margin
-are over: nobody hears of it sooner. Each broken promise is counted by how many nodes were ever down at once
+are over: the scheduler hears of it then. Each broken promise is counted by how many nodes were ever down at once
 between its job's submission and its end. What was found is remembered for as long as neither the program nor
 a log changes, so a run can be stopped, and goes on where it stopped.
 """
@@ -26,7 +26,7 @@ from swell.model.lengths import span
 from swell.policies.registry import POLICIES
 from swell.repro.findings import Cell, Column, Table
 from swell.repro.margin_cells import LOGS
-from swell.repro.promise_cells import file_name, inputs_of
+from swell.repro.promise_cells import file_name, inputs_of, recall, remember
 from swell.repro.promise_inputs import DAY_S, PromiseInput
 from swell.repro.tables import markdown
 from swell.scheduler import new_core
@@ -195,11 +195,10 @@ class Cells:
     def outcome(self, cell: LostNodesCell) -> Outcome:
         on = INPUTS[cell.input]
         file = self.folder / file_name(cell, on, self.data, self.seed)
-        if file.exists():
-            return msgspec.json.decode(file.read_bytes(), type=Outcome)
+        if (known := recall(file, Outcome)) is not None:
+            return known
         outcome = self._run(cell, on)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(msgspec.json.encode(outcome))
+        remember(file, outcome)
         return outcome
 
     def _run(self, cell: LostNodesCell, on: PromiseInput) -> Outcome:
@@ -232,9 +231,8 @@ class Cells:
 
 
 def _settings(line: Line) -> Settings:
-    if not line.survive_nodes:
-        return make_settings(SETTINGS)
-    return make_settings({**SETTINGS, f"{line.policy}.survive_nodes": float(line.survive_nodes)})
+    reserve = {f"{line.policy}.survive_nodes": float(line.survive_nodes)} if line.survive_nodes else {}
+    return make_settings(SETTINGS | reserve)
 
 
 Found = dict[LostNodesCell, list[Outcome]]  #: of each seed
@@ -322,8 +320,8 @@ what the reserve costs.
 back after an hour on average. A node that has failed is silent for 35 s, its lease and the margin, before the
 scheduler hears of it. A job that has lost its last worker goes on from its last checkpoint, which is 30 s old
 at most. Logs without failures, and with the most frequent ones, are made twice, with other deadlines and
-failures. Jobs of `philly-75` are short: half of those that are promised nothing because of the reserve have
-windows of less than 70 s, in which a node cannot be silent for 35 s and then be made up for.
+failures. Jobs of `philly-75` are short: a reserve promises nothing to one whose window is shorter than the
+silence of a lost node and the time to make up for it.
 
 Broken promises are counted by how many nodes were down at one time between the submission of the job and its
 end; that a node was down need not be the cause.

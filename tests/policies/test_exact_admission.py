@@ -1,4 +1,4 @@
-"""What is promised can be done, and hardly a newcomer is refused for whom there is a plan."""
+"""What is promised can be done, and few newcomers are refused that have a plan."""
 
 from __future__ import annotations
 

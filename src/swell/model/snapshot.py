@@ -103,7 +103,7 @@ class Snapshot:
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
     checkpoint_interval_s: float = 0.0  #: training of so long may be lost with the last worker of a gang
-    unheard_s: float = 0.0  #: for which nobody hears, at most, that a node is lost
+    unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
     num_left_idle: int = (
         0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores
     )

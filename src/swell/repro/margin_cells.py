@@ -15,7 +15,7 @@ import numpy as np
 
 from swell.repro.elasticflow import A100
 from swell.repro.log_cases import head_settings
-from swell.repro.promise_cells import file_name, inputs_of
+from swell.repro.promise_cells import file_name, inputs_of, recall, remember
 from swell.repro.promise_inputs import DAY_S, PHILLY, PromiseInput, first_from, rate_per_s
 from swell.scheduler import new_core
 from swell.sim.job import SimJob, Slowdown
@@ -167,8 +167,7 @@ class MarginCells:
     seed: int = 0
 
     def known(self, cell: MarginCell, on: PromiseInput) -> MarginOutcome | None:
-        file = self._file(cell, on)
-        return msgspec.json.decode(file.read_bytes(), type=MarginOutcome) if file.exists() else None
+        return recall(self._file(cell, on), MarginOutcome)
 
     def run(self, cell: MarginCell, on: PromiseInput) -> MarginOutcome:
         """Raises InvalidInput, OSError."""
@@ -188,8 +187,7 @@ class MarginCells:
             estimates=calibration.num,
             cpu_s=time.process_time() - begun_s,
         )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._file(cell, on).write_bytes(msgspec.json.encode(outcome))
+        remember(self._file(cell, on), outcome)
         return outcome
 
     def _scenario(self, truth: TrueSpeeds, on: PromiseInput) -> Scenario:

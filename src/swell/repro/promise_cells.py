@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.stage import Conditions, set_up
 from swell.sim.traces.workload import Workload
+
+T = TypeVar("T")
 
 #: Of the program, what a figure may depend on.
 SOURCES = (
@@ -94,11 +97,8 @@ class Cells:
 
     def known(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome | None:
         """What is remembered of it; one that was cut off counts only if it may take no longer now."""
-        file = self._file(cell, on)
-        if self.is_fresh or not file.exists():
-            return None
-        outcome = msgspec.json.decode(file.read_bytes(), type=CellOutcome)
-        return None if outcome.is_cut and outcome.cpu_s < limit_s else outcome
+        outcome = None if self.is_fresh else recall(self._file(cell, on), CellOutcome)
+        return None if outcome is not None and outcome.is_cut and outcome.cpu_s < limit_s else outcome
 
     def run(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome:
         """Simulate for so many seconds of CPU at most, and remember it. Raises InvalidInput, OSError."""
@@ -111,8 +111,7 @@ class Cells:
             refused=cell.refused,
         )
         outcome = _outcome(cell.policy, set_up(workload, profiles, conditions), limit_s)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._file(cell, on).write_bytes(msgspec.json.encode(outcome))
+        remember(self._file(cell, on), outcome)
         return outcome
 
     def _file(self, cell: Cell, on: PromiseInput) -> Path:
@@ -152,6 +151,17 @@ def file_name(cell: msgspec.Struct, on: PromiseInput, data: Path, seed: int) -> 
     files = (digest_of(data / name) for name in on.files)
     key = hashlib.sha256("\n".join([program_digest(), what, *files]).encode()).hexdigest()
     return f"{key[:24]}.json"
+
+
+def recall(file: Path, kind: type[T]) -> T | None:
+    """Return the outcome that this file keeps; None: it is not there."""
+    return msgspec.json.decode(file.read_bytes(), type=kind) if file.exists() else None
+
+
+def remember(file: Path, outcome: msgspec.Struct) -> None:
+    """Keep an outcome. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(msgspec.json.encode(outcome))
 
 
 @cache

@@ -31,14 +31,13 @@ def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how:
     spare = spare_of(takers, row)
     num, end_s = plans.num[row], plans.end_s[row]
     starts_s, levels = plans.starts_s[row].copy(), plans.levels[row].copy()
-    believed = as_believed(takers)
     may_keep = how in (AS_PLANNED, AS_BELIEVED) and num > 0
     may_keep = may_keep and (plans.levels[row, 0] == takers.held[row] or not takers.is_bound[row])
     if may_keep and how == AS_BELIEVED:
         if holds(takers, plans, row, need, spare) and is_free(profile, takers, plans, row):
             return MARGIN
         plans.end_s[row] = end_s
-        if worst >= JUST and _keeps(profile, believed, plans, row, just, spare):
+        if worst >= JUST and _keeps(profile, as_believed(takers), plans, row, just, spare):
             return JUST
     elif may_keep and _keeps(profile, takers, plans, row, need, spare):
         return MARGIN
@@ -47,11 +46,14 @@ def plan_one(profile: FreeSegments, takers: Takers, plans: Plans, row: int, how:
             return MARGIN
         if plan_late(profile, takers, plans, row, work):
             return MARGIN
-    if worst == MARGIN or not is_within_reach(profile, believed, row, just):
+    if worst == MARGIN:
+        return BROKEN
+    believed = as_believed(takers)
+    if not is_within_reach(profile, believed, row, just):
         return BROKEN
     plans.num[row], plans.end_s[row] = num, end_s
     plans.starts_s[row], plans.levels[row] = starts_s, levels
-    if may_keep and _keeps(profile, believed, plans, row, just, spare):
+    if may_keep and how == AS_PLANNED and _keeps(profile, believed, plans, row, just, spare):
         return JUST
     for work in (just + spare, just):
         if plan_early(profile, believed, plans, row, work, until_s):

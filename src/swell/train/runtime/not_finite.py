@@ -44,7 +44,7 @@ def not_finite(loss: float, state: TrainState, folder: Path | None, kept_steps: 
 
 
 def say(loss: float, since: int) -> None:
-    """Print to stderr that the loss is NaN or infinite, for a user whom no agent informs.
+    """Print to stderr that the loss is NaN or infinite, for a user of a run without an agent.
 
     This is no Python warning: scripts silence those, and Python shows a repeated one only once.
     """

@@ -86,7 +86,7 @@ class UntoldDrifts:
 
 
 def say(drift: Drift) -> None:
-    """Print the drift to stderr, for a user whom no agent informs. No warning: scripts silence those."""
+    """Print the drift to stderr, for a user of a run without an agent. No warning: scripts silence those."""
     healed = "; rank 0's state was given to all" if drift.is_healed else ""
     times = f", for the {drift.num}th time" if drift.num > 2 else ""  # 4, 8, 16, ...
     sys.stderr.write(
