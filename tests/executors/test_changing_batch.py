@@ -141,8 +141,9 @@ class Ride:
             self._hear_all()
             if self.held == self.target and self.pids:
                 return True
-            if self._num_done() >= self.num_allowed and time.monotonic() >= allowed_s + pause_s:
-                self.allow(self.num_allowed + 1)
+            num_done = self._num_done()
+            if num_done >= self.num_allowed and time.monotonic() >= allowed_s + pause_s:
+                self.allow(num_done + 1)  # an update of a large batch is several steps
                 allowed_s, pause_s = time.monotonic(), 1.2 * pause_s
             return False
 
