@@ -3,8 +3,8 @@
 Logs are simulated under every policy that promises deadlines, with nodes that fail one by one at random, and
 with racks all of whose nodes fail at once. A node that has failed is silent until its lease and the margin
 are over: the scheduler hears of it then. Each broken promise is counted by how many nodes were ever down at
-once between its job's submission and its end. What was found is remembered for as long as neither the program nor
-a log changes, so a run can be stopped, and goes on where it stopped.
+once between its job's submission and its end. What was found is remembered for as long as neither the
+program nor a log changes, so a run can be stopped, and goes on where it stopped.
 """
 
 from __future__ import annotations
