@@ -73,6 +73,17 @@ def test_a_step_that_waits_for_a_stopped_peer_is_broken_off(
         assert agent.exit_status(worker) == 0, agent.logs()
 
 
+def test_a_worker_that_is_alone_in_its_group_is_broken_off_too(agent: FakeAgent, tmp_path: Path) -> None:
+    """It comes to no collective that could fail, and its controller waits for its answer."""
+    agent.start_ready([0], CURVE, str(tmp_path / "result.json"), str(EPOCHS))
+    agent.join([0], source=None)
+    agent.wait_steps(0, 1)
+    agent.tell(0, messages.Abort(generation=1))
+    assert "broke the group off" in agent.wait(0, messages.Broken).message
+    agent.join([0], source=0)
+    assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
+
+
 def test_a_group_for_which_somebody_does_not_come_is_broken_off(agent: FakeAgent, tmp_path: Path) -> None:
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1, 2], CURVE, *args)

@@ -145,10 +145,20 @@ class Group:
         """
         self._tether.cut(generation)
 
+    def check(self) -> None:
+        """Raise GroupBroken if the agent broke the group off.
+
+        A worker that is alone comes to no collective in which it would notice.
+        """
+        if self._tether.is_cut:
+            raise GroupBroken(BROKEN_OFF)
+
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum over the workers, in place. Raises GroupBroken."""
         if self.num_workers > 1:
             self.run(lambda: dist.all_reduce(tensor))
+        else:
+            self.check()
 
     def begin_sum(self, tensor: torch.Tensor) -> None:
         """Begin to sum over the workers, in place. What fails is told by `end_sums`."""
@@ -286,8 +296,7 @@ class Group:
                     torch.cuda.current_stream(self.device).synchronize()
         except RuntimeError as error:  # includes DistBackendError
             raise GroupBroken(self._told(error)) from error
-        if self._tether.is_cut:  # an aborted NCCL collective ends without a word, and without a result
-            raise GroupBroken(BROKEN_OFF)
+        self.check()  # an aborted NCCL collective ends without a word, and without a result
 
     def _told(self, error: Exception) -> str:
         return BROKEN_OFF if self._tether.is_cut else str(error)

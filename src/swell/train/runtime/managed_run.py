@@ -153,6 +153,7 @@ class Linked:
         words = self._drift_watch.words(self.num_workers)
         ballot = StepVote(self._link.order is not None, stop, words)
         try:
+            self._group.check()
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
             drift = None if tally.is_same else self._drift_watch.settle(self._group)
         except GroupBroken as broken:
