@@ -17,7 +17,8 @@ from tests.executors.test_restart_controller import Processes
 from tests.executors.test_restart_controller import launch as launch_plain
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_controller import Trial
@@ -58,7 +59,7 @@ def test_it_never_goes_back_and_counts_no_gap(gaps_s: list[float]) -> None:
 
 
 def running(fake: FakeTime) -> PuppetWorld:
-    world = PuppetWorld(Gang(make_stage(), 0, is_stopped))
+    world = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped))
     world.now_s = fake.clock.now_s()
     world.command(
         LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)

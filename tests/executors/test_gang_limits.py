@@ -27,8 +27,10 @@ from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
-from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.restart_gang import RestartGang
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.devices import parse_devices
@@ -358,7 +360,7 @@ def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
 
 
 def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
-    gang = Gang(make_stage(job_id=JOB), 0, is_stopped)
+    gang = ElasticController(make_stage(job_id=JOB), ElasticGang(), is_stopped)
     world = PuppetWorld(gang)
     world.command(launch(lambda **_: make_spec(), devices(0, 1)))
     world.settle()
@@ -370,7 +372,7 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
 
 
 def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
-    gang = RestartGang(make_stage(job_id=JOB), 0, is_stopped)
+    gang = RestartController(make_stage(job_id=JOB), RestartGang(), is_stopped)
     gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
     gang.port_found("127.0.0.1", 4711, 0.0)
     for worker in (0, 1):

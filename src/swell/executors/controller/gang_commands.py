@@ -10,8 +10,9 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import share_order
 from swell.executors.controller.shares import KnownShares, not_shared
-from swell.executors.gang.effects import GangProtocol, Report
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.effects import Report
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.gang_protocol import GangProtocol
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
@@ -109,7 +110,10 @@ class GangCommands:
             spec, is_joining = command.spec, False
         else:
             run = self._runs.by_key[command.job_id]
-            spec, is_joining = run.spec, isinstance(run.director, Gang) and run.director.has_state
+            spec, is_joining = (
+                run.spec,
+                isinstance(run.director, ElasticController) and run.director.has_state,
+            )
         order = messages.OpenRun(
             run=command.job_id,
             job_id=command.job_id,

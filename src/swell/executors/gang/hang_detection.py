@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swell.executors.gang.formation import IN_STEP
-from swell.executors.gang.member import Member, Roster, State
+from swell.executors.gang.member import IN_STEP, Member, Roster, State
 
 #: Who takes long over each step is given the time of so many.
 SLOW_STEPS = 4.0
