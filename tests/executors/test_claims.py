@@ -44,8 +44,6 @@ def record(end: GangEnded | None = None, steps: int = 7) -> h.RunSnapshot:
         hosts=("n1",),
         workers={0: "n1"},
         total_steps=None,
-        share=1,
-        asked_share=None,
         gang=write_record(gang),
     )
 

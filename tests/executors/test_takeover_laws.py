@@ -140,8 +140,6 @@ class HandedOn(PuppetWorld):
             hosts=("a",),
             workers=dict.fromkeys(self.gang.gang.members, "a"),
             total_steps=TOTAL_STEPS,
-            share=1.0,
-            asked_share=None,
             gang=write_record(self.gang.gang),
         )
         self.kept.note_told(h.KeepRecord(run=JOB, record=record))

@@ -17,7 +17,6 @@ from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.rounds import Rounds
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import RunReports
-from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
@@ -45,7 +44,6 @@ class DirectedRuns:
         hear_later: Callable[[str, messages.WorkerExited], None],
         hosts: KnownHosts,
         gangs: KnownGangs,
-        shares: KnownShares,
         outbox: Outbox,
         preparing: Mapping[str, Preparation],
     ) -> None:
@@ -55,10 +53,10 @@ class DirectedRuns:
             preparing: by job, kept up to date.
         """
         self._now_s, self._hear_later = now_s, hear_later
-        self._hosts, self._gangs, self._shares, self._preparing = hosts, gangs, shares, preparing
+        self._hosts, self._gangs, self._preparing = hosts, gangs, preparing
         self.by_key: dict[str, DirectedRun] = {}
         self._rounds = Rounds()
-        self.reports = RunReports(now_s, hosts, shares, self.by_key, outbox)
+        self.reports = RunReports(now_s, hosts, self.by_key, outbox)
         self.trials = Trials(state_dir, self, conduct)
 
     def now_s(self) -> float:
@@ -215,7 +213,6 @@ class DirectedRuns:
             e.worker: self._hosts.host_of.get(e.devices[0], "") for e in effects if isinstance(e, Spawn)
         }
         self._gangs.note_numbers(run.job_id, spawned)
-        share, asked_share = self._shares.record(run.job_id)
         before = run.record
         record = messages.RunSnapshot(
             launch=run.launch,
@@ -223,8 +220,6 @@ class DirectedRuns:
             hosts=tuple(sorted(run.checkpoint_dirs)),
             workers=run.workers | spawned,
             total_steps=run.total_steps,
-            share=share,
-            asked_share=asked_share,
             gang=write_record(gang.gang),
         )
         if record == before:

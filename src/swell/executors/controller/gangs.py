@@ -266,5 +266,11 @@ def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
     return change_failed(command, f"job {command.job_id!r} cannot change: {why}")
 
 
+def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
+    """The answer, where a share that is needed cannot be had."""
+    share = command.target.configuration.weight
+    return change_failed(command, f"its CPU share cannot become {100 * share:.3g} %: {why}")
+
+
 def change_failed(command: Reconfigure, message: str) -> ResizeFailed:
     return ResizeFailed(at_s=0.0, job_id=command.job_id, generation=command.generation, message=message)

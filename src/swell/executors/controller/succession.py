@@ -12,7 +12,6 @@ from typing import Protocol
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.takeover import Takeover, WholeRun
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.records import read_record
@@ -56,7 +55,6 @@ class Succession:
     successor: Successor
     hosts: KnownHosts
     gangs: KnownGangs
-    shares: KnownShares
     offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
     again: Callable[[str, FromHost], None]  #: handles what a host says, after what is being handled now
     takeover: Takeover = field(default_factory=Takeover)
@@ -149,12 +147,11 @@ class Succession:
 
     def _take_over(self, whole: WholeRun) -> None:
         run, gang = self.gangs.adopt(whole)
-        record, now_s = whole.record, self.successor.now_s()
-        self.shares.restore(run.job_id, record.share, record.asked_share)
+        now_s = self.successor.now_s()
         self.successor.begin_run(run)
         effects = gang.take_over(whole.workers, whole.lost, now_s)
         for host in whole.kept:  # a change of it may have been under way
-            share = self.shares.due(run.job_id)
+            share = gang.gang.configuration.weight
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
             self.hosts.tell(host, order)
         self.successor.do(run, effects)

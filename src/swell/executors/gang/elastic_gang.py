@@ -50,6 +50,11 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
     saved_steps: int = 0  #: of the newest checkpoint
 
     @property
+    def settled(self) -> Configuration:
+        """How it runs, as the head knows."""
+        return self.membership.configuration
+
+    @property
     def is_ending(self) -> bool:
         return self.ending is not None
 

@@ -279,6 +279,9 @@ class RestartController:
         if obstacle := refusal(command.target.configuration, self._job.spec):
             self._refuse(command, obstacle)
             return
+        self.gang.configuration = command.target.configuration
+        if isinstance(command, LaunchGang):
+            self.gang.settled = command.target.configuration
         try:
             target = cut_slots(command.target.devices, self._job.spec.devices_per_worker, ())
         except ValueError as error:
@@ -297,6 +300,7 @@ class RestartController:
         if isinstance(command, LaunchGang):
             self._end_all(Outcome.FAILED, why)
         else:
+            self.gang.configuration = self.gang.settled
             self._replies.reply(ResizeFailed(**self._replies.facts(), message=why))
 
     def _go_on(self) -> None:
@@ -356,6 +360,7 @@ class RestartController:
 
     def _tell_started(self) -> None:
         if self.gang.replies.answer is None and all(m.pid is not None for m in self._members.values()):
+            self.gang.settled = self.gang.configuration
             kind = GangResized if self.gang.replies.is_asked(Reconfigure) else GangStarted
             self._replies.reply(kind(**self._replies.facts(), steps=self.steps, pids=self.pids))
 

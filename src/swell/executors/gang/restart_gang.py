@@ -10,6 +10,7 @@ from swell.executors.gang.member import Slot
 from swell.executors.gang.replies import Replies
 from swell.executors.gang.tally import StepTally
 from swell.model.event import Outcome
+from swell.model.target import PLAIN_CONFIGURATION, Configuration
 
 
 class RestartAim(StrEnum):
@@ -25,6 +26,8 @@ class RestartGang(msgspec.Struct, kw_only=True, tag=True):
     replies: Replies = msgspec.field(default_factory=Replies)
     running: int = 0  #: generation of the processes that run
     target: tuple[Slot, ...] = ()  #: the devices of the workers there should be
+    configuration: Configuration = PLAIN_CONFIGURATION  #: that they should have
+    settled: Configuration = PLAIN_CONFIGURATION  #: as the head knows it
     members: dict[int, Slot] = {}  #: live workers, in rank order
     aim: RestartAim = RestartAim.RUN
     outcome: Outcome = Outcome.SUCCEEDED  #: how it ends

@@ -25,7 +25,9 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
         live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
         return
     gang.replies.losses.clear()  # the head knows of each of them
-    aim = ChangeAim.LAUNCH if isinstance(command, LaunchGang) else ChangeAim.RESIZE
+    aim = ChangeAim.RESIZE
+    if isinstance(command, LaunchGang):
+        aim, gang.membership.configuration = ChangeAim.LAUNCH, target.configuration
     gang.membership.change = PendingChange(aim=aim, since_s=live.now_s)
     gang.suspension.clear()
     kept = [member.slot for member in by_rank(live.roster) if member.state is not State.LEFT]

@@ -121,8 +121,6 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]  #: on which the run is open
     workers: dict[int, str]  #: host of each one that has not ended
     total_steps: int | None
-    share: float  #: that the head knows it to have
-    asked_share: tuple[int, float] | None  #: generation of a command that is not answered, and its share
     gang: msgspec.Raw  #: see `gang.records`
 
 
