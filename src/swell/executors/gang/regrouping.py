@@ -38,7 +38,7 @@ def _form_next_group(live: GangRuntime) -> None:
     slots, wanted = {member.slot for member in group}, set(gang.target)
     is_formed = not is_broken and [member.number for member in group] == gang.formation.group
     configuration = transition.configuration_of(live, len(group))
-    is_formed &= gang.formation.configuration.has_batch_of(configuration) or gang.membership.is_suspending
+    is_formed &= gang.formation.configuration.trains_as(configuration) or gang.membership.is_suspending
     if is_formed and slots == wanted:
         if gang.membership.is_suspending:
             _suspend(live)
