@@ -124,11 +124,11 @@ def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
 
 
 def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) -> None:
-    patience = Timeouts(silence_s=1.0, standstill_s=0.8)
+    timeouts = Timeouts(silence_s=1.0, standstill_s=0.8)
     executor = LocalExecutor(
         tmp_path / "state",
         parse_devices("paced:8@400"),
-        conduct=GangSettings(patience=patience),
+        conduct=GangSettings(timeouts=timeouts),
         base_preload=("msgspec",),
         call="tests.executors.fake_worker:run_entry",
     )
@@ -141,7 +141,7 @@ def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) ->
         assert address is not None
         for pid in (*pids, address.pid):
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(1.6 * patience.silence_s)  # what is tried is time
+        time.sleep(1.6 * timeouts.silence_s)  # what is tried is time
         for pid in (address.pid, *pids):
             os.kill(pid, signal.SIGCONT)
         before = len(listener.events)

@@ -31,7 +31,7 @@ TOTAL_STEPS = 60
 OWN_BATCH = 64
 #: 512 is more than the job may have.
 BATCHES = (None, 64, 128, 256, 512)
-PATIENCE = Timeouts(boundary_s=4.0, stuck_s=8.0)
+TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Story:
 
 def begin(num_workers: int) -> Story:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped, PATIENCE), TOTAL_STEPS)
+    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped, TIMEOUTS), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,

@@ -28,7 +28,7 @@ from swell.model.job import EndCondition, Phase
 JOBS = ("a", "b")
 DEVICES = tuple(f"node0/{number}" for number in range(8))
 TOTAL_STEPS = 10**6
-PATIENCE = Timeouts(boundary_s=4.0, stuck_s=8.0)
+TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 
 class House:
@@ -88,7 +88,7 @@ class House:
         saved = self.checkpoints[command.job_id] if before is None else before.checkpoint
         stage = make_stage(TOTAL_STEPS, job_id=command.job_id)
         world = PuppetWorld(
-            ElasticController(stage, ElasticGang(steps=saved, saved_steps=saved), is_stopped, PATIENCE),
+            ElasticController(stage, ElasticGang(steps=saved, saved_steps=saved), is_stopped, TIMEOUTS),
             TOTAL_STEPS,
         )
         world.checkpoint = saved

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
-from tests.executors.test_gang_laws import PATIENCE, TOTAL_STEPS, Story, ends_well, moves
+from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report, Send, Spawn
@@ -169,7 +169,7 @@ class HandedOn(PuppetWorld):
 
 def new_gang(record: ElasticGang | None = None) -> ElasticController:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    return ElasticController(stage, record or ElasticGang(), is_stopped, PATIENCE)
+    return ElasticController(stage, record or ElasticGang(), is_stopped, TIMEOUTS)
 
 
 @dataclass

@@ -24,11 +24,11 @@ from swell.model.event import (
 from swell.wire import messages as m
 
 STUCK_S, BOUNDARY_S = 60.0, 20.0
-PATIENCE = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
+TIMEOUTS = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
 
 
 def running(num_workers: int) -> PuppetWorld:
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped, PATIENCE))
+    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped, TIMEOUTS))
     launch = LaunchGang(
         job_id=JOB,
         generation=1,

@@ -29,7 +29,7 @@ NUM_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Legacy:
+class FormerGang:
     """What a job's next gang is to know of the one before."""
 
     saved_steps: int = 0
@@ -58,7 +58,7 @@ class KnownGangs:
         self._hosts = hosts
         self._gangs: dict[str, GangProtocol] = {}  # the newest last
         self._claims = DeviceClaims()
-        self._legacies: dict[str, Legacy] = {}
+        self._former: dict[str, FormerGang] = {}
 
     def get(self, job_id: str) -> GangProtocol | None:
         """The job's gang, which may have ended recently; None if there is none."""
@@ -91,7 +91,7 @@ class KnownGangs:
             opened: by host, of every host of the command's devices.
         """
         answers = list(opened.values())
-        before = self._legacies.get(command.job_id, Legacy())
+        before = self._former.get(command.job_id, FormerGang())
         known = self._numbers.next_number(command.job_id)
         first = max(known, *(answer.first_worker for answer in answers))
         checkpoints = answers[0].checkpoint_dir
@@ -170,8 +170,8 @@ class KnownGangs:
             self._hosts,
         )
         if isinstance(gang, RestartGang):
-            return RestartController(job, gang, stopped.__contains__, conduct.patience)
-        return ElasticController(job, gang, stopped.__contains__, conduct.patience)
+            return RestartController(job, gang, stopped.__contains__, conduct.timeouts)
+        return ElasticController(job, gang, stopped.__contains__, conduct.timeouts)
 
     def ended(self, run: DirectedRun) -> None:
         """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""
@@ -179,7 +179,7 @@ class KnownGangs:
         if not run.is_trial:
             self._claims.forget(run.job_id)
         if isinstance(gang, ElasticController):
-            self._legacies[run.job_id] = Legacy(gang.gang.saved_steps, gang.gang.max_local_batch)
+            self._former[run.job_id] = FormerGang(gang.gang.saved_steps, gang.gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:
             del self._gangs[job_id]
@@ -209,7 +209,7 @@ class KnownGangs:
             job_id=command.job_id,
             generation=command.generation,
             outcome=outcome,
-            steps=self._legacies.get(command.job_id, Legacy()).saved_steps,
+            steps=self._former.get(command.job_id, FormerGang()).saved_steps,
             message=f"job {command.job_id!r} cannot be started: {why}",
         )
 
@@ -220,7 +220,7 @@ class KnownGangs:
             job_id=command.job_id,
             generation=command.generation,
             outcome=Outcome.STOPPED,
-            steps=self._legacies.get(command.job_id, Legacy()).saved_steps,
+            steps=self._former.get(command.job_id, FormerGang()).saved_steps,
         )
 
     def obstacle(self, command: LaunchGang | Reconfigure) -> str:
@@ -236,7 +236,7 @@ class KnownGangs:
         return ""
 
 
-def _new_gang(command: LaunchGang, before: Legacy, first_worker: int) -> GangRecord:
+def _new_gang(command: LaunchGang, before: FormerGang, first_worker: int) -> GangRecord:
     if command.spec.elasticity is Elasticity.RESTART:
         return RestartGang(next_worker=first_worker)
     known = before.max_local_batch

@@ -25,8 +25,8 @@ class HangDetector:
     num_strikes: int = 0
     steps: int = 0  #: at the latest strike
 
-    def limit_s(self, patience_s: float) -> float:
-        return max(patience_s, SLOW_STEPS * self.step_s)
+    def limit_s(self, least_s: float) -> float:
+        return max(least_s, SLOW_STEPS * self.step_s)
 
     def strike(self, steps: int) -> bool:
         """Somebody was stuck after so many steps. True if that is the script's own doing."""

@@ -51,7 +51,7 @@ def _form_next_group(live: GangRuntime) -> None:
 def _regroup(live: GangRuntime, group: list[Member]) -> None:
     """The next group is this."""
     gang = live.gang
-    if gang.setback.is_hopeless():
+    if gang.setback.count_failed_round():
         why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {gang.setback.why}"
         shutdown.end(live, Outcome.FAILED, why)
         return

@@ -53,10 +53,10 @@ class Setback(msgspec.Struct, kw_only=True):
             self.why, self.is_of_death = why, True
         self.has_lost, self.is_cut_back = True, False
 
-    def is_hopeless(self) -> bool:
-        """Whether too many groups in a row have broken without the loss of a member.
+    def count_failed_round(self) -> bool:
+        """Count the group that has broken, if no member was lost. Return whether it is one too many in a row.
 
-        Each call counts one: call it once for each group that is to follow a broken one.
+        Call it once for each group that is to follow a broken one.
         """
         if self.is_open and not self.has_lost:
             self.num_failed_rounds += 1

@@ -175,7 +175,7 @@ class LocalHost:
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""
         is_quiet = run.spec.elasticity is Elasticity.RESTART
-        limit_s = SILENT_SHARE * self._options.conduct.patience.standstill_s
+        limit_s = SILENT_SHARE * self._options.conduct.timeouts.standstill_s
         for worker, pid in list(run.pids.items()):
             is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
             is_halted = is_silent and is_stopped(pid)
