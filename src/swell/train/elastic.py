@@ -25,7 +25,7 @@ from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.run import Run, started
-from swell.train.runtime.standalone_run import Alone
+from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import ScaledRate
@@ -178,7 +178,7 @@ def _find_host(
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
         return Torchrun(device, seed, max_local_batch, checkpoints)
-    return Alone(device, seed, max_local_batch, checkpoints)
+    return StandaloneWorker(device, seed, max_local_batch, checkpoints)
 
 
 def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int | None) -> None:
