@@ -6,15 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from swell.executors.gang.divergence import Divergence
+from swell.executors.gang.drift import DriftCount
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.hang_detection import HangDetector
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, by_rank
+from swell.executors.gang.progress import Marks, Pacer
+from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
-from swell.executors.gang.reporting import Reporting
 from swell.executors.gang.timeouts import Timeouts
 from swell.wire import messages
+from swell.wire.metric_names import MetricNames
+
+
+@dataclass(slots=True)
+class Reporting:
+    """What the head and the job's owner have been told of the training, and what waits to be told."""
+
+    divergence: Divergence
+    pacer: Pacer = field(default_factory=Pacer)
+    marks: Marks = field(default_factory=Marks)
+    names: MetricNames = field(default_factory=MetricNames)
+    reductions: Reductions = field(default_factory=Reductions)
+    drift: DriftCount = field(default_factory=DriftCount)
+    final: messages.Finished | None = None  #: the last word of a job that met its end condition
 
 
 @dataclass(slots=True)
