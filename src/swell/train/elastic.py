@@ -16,6 +16,7 @@ from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
 from swell.train.data.place import UNBOUNDED
+from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule, default_shards
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
@@ -106,6 +107,7 @@ def elastic(
         LoaderError: the loader cannot be cut into shares.
         ValueError, TypeError: something does not fit together; the text says what to change.
     """
+    end_script()
     loader = check_loader(loader)
     _check_optimizer(model, optimizer)
     if started and environ.AGENT in os.environ:
