@@ -72,5 +72,5 @@ def begin_script(device: torch.device, seed: int) -> None:
 
 
 def end_script() -> None:
-    """From `elastic` on, generators without a seed are their own: processes of loaders must not share one."""
+    """Let generators without a seed be their own from `elastic` on: loader processes must not share one."""
     np.random.default_rng = _default_rng
