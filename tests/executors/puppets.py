@@ -157,6 +157,15 @@ class PuppetWorld:
         puppet.outbox.append(m.OutOfMemory(num_samples=num_samples, steps=puppet.steps, message="no room"))
         self.kill(number, status=143)
 
+    def save(self) -> None:
+        """A checkpoint is due: rank 0 of the group that trains saves, and says so."""
+        for puppet in self.puppets.values():
+            is_leader = puppet.regroup is not None and puppet.regroup.rank == 0
+            is_able = puppet.phase == "training" and puppet.status is None and not puppet.is_stuck
+            if is_leader and is_able and not self.is_disk_full and puppet.steps > self.checkpoint:
+                self.checkpoint = puppet.steps
+                puppet.outbox.append(m.CheckpointSaved(steps=puppet.steps, path="/checkpoints/x"))
+
     def stick(self, number: int) -> None:
         """Its script hangs: it answers to nothing but a kill."""
         puppet = self.puppets[number]

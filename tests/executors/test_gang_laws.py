@@ -123,6 +123,11 @@ def moves(story: Story, number: int) -> Callable[[], None]:
         world.is_disk_full = not world.is_disk_full
     if kind == 7:
         return lambda: world.tick(0.2)
+    if kind == 11 and rest % 8 == 0:
+        return world.save
+    if kind == 11 and rest % 8 == 1 and len(story.held) > 1:
+        left = story.held[: 1 + rest % (len(story.held) - 1)]
+        return lambda: story.change(left, story.batch)
     if kind == 8:
         stale = Reconfigure(job_id=JOB, generation=rest % (story.generation + 1), target=target(7))
         return lambda: world.command(stale) if stale.generation < story.generation else None

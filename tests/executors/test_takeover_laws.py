@@ -329,3 +329,32 @@ def test_a_loss_by_the_memory_limit_outlives_the_controller(has_started: bool) -
     world.settle()
     (ended,) = [event for event in world.events if isinstance(event, GangEnded)]
     assert ended.outcome is Outcome.LOST and ended.is_over_memory
+
+
+def saved_steps_after(*said: m.FromWorker, num_heard: int) -> int:
+    """How far the newest checkpoint is, as the next controller knows it, of which worker 0 has said this."""
+    story = begin(1)
+    world = story.heir_world
+    world.settle()
+    for number, message in enumerate(said):
+        if number == num_heard:
+            world.die()
+        world.puppets[0].outbox.append(message)
+        world.hear(0)
+    world.die()
+    story.succeed(is_told=True)
+    return world.gang.gang.saved_steps
+
+
+SAVED = m.CheckpointSaved(steps=80, path="/checkpoints/x")
+DAMAGE = m.CheckpointDamaged(message="of step 80 is damaged", sound_steps=40)
+
+
+@pytest.mark.parametrize("num_heard", [0, 1, 2])
+def test_the_next_controller_does_not_count_on_a_damaged_checkpoint(num_heard: int) -> None:
+    assert saved_steps_after(SAVED, DAMAGE, num_heard=num_heard) == 40
+
+
+@pytest.mark.parametrize("num_heard", [0, 1, 2])
+def test_it_counts_on_a_checkpoint_that_was_saved_after_a_damaged_one(num_heard: int) -> None:
+    assert saved_steps_after(DAMAGE, SAVED, num_heard=num_heard) == 80

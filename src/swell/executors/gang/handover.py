@@ -49,6 +49,7 @@ def take_over(live: GangRuntime, kept: Mapping[int, KeptWorker], lost: Collectio
     _hear_progress(live, present)
     for worker in present:
         _hear_again(live, worker)
+    _note_saves(live, present)
     _note_broken(live)
     _note_exits(live, kept, lost)
     if not gang.setback.is_open and not gang.is_ending:
@@ -71,8 +72,6 @@ def _hear_progress(live: GangRuntime, present: Collection[KeptWorker]) -> None:
             formation.note_told(live, values.curves)
             # Again: or no daemon was told.
             training_progress.note_values(live, values, worker.number, is_again=True)
-    saves = [save for worker in heard if (save := worker.latest(messages.CheckpointSaved))]
-    gang.saved_steps = max([gang.saved_steps, *(save.steps for save in saves)])
 
 
 def _hear_again(live: GangRuntime, worker: KeptWorker) -> None:
@@ -80,6 +79,15 @@ def _hear_again(live: GangRuntime, worker: KeptWorker) -> None:
     for message in worker.talk:
         if isinstance(message, ONCE) or _is_news_of_saving(live, worker, message):
             handlers.hear(message, live, member)
+
+
+def _note_saves(live: GangRuntime, present: Collection[KeptWorker]) -> None:
+    """The newest checkpoint, once it is heard which were damaged before it was saved, or with it."""
+    for worker in present:
+        save = worker.latest(messages.CheckpointSaved)
+        is_sound = save is not None and worker.awaits(messages.CheckpointDamaged, save)
+        if save is not None and is_sound and formation.speaks_for_gang(live, live.members[worker.number]):
+            live.gang.saved_steps = max(live.gang.saved_steps, save.steps)
 
 
 def _is_news_of_saving(live: GangRuntime, worker: KeptWorker, message: messages.Message) -> bool:
