@@ -32,8 +32,8 @@ def record(end: GangEnded | None = None, steps: int = 7) -> h.RunSnapshot:
     gang = RestartGang(
         replies=replies,
         running=3,
-        target=(("n1/0",),),
-        members={0: ("n1/0",)},
+        wanted_slots=(("n1/0",),),
+        slots_by_worker={0: ("n1/0",)},
         num_starts=1,
         next_worker=1,
         tally=StepTally(steps=steps, is_new=False),

@@ -38,11 +38,16 @@ def test_an_elastic_gang_of_before_is_read() -> None:
     assert isinstance(gang, ElasticGang)
     assert gang.replies.generation == 2 and gang.replies.asked == ("Reconfigure", 2)
     assert gang.membership.configuration == gang.formation.configuration == Configuration(global_batch=64)
-    assert gang.configuration == Configuration(global_batch=128)
+    assert gang.wanted_configuration == Configuration(global_batch=128)
     assert gang.setback.is_open and gang.setback.why == "it died" and gang.setback.num_failed_rounds == 2
     assert gang.ending is not None and gang.ending.outcome is Outcome.FAILED
     assert (gang.formation.round, gang.formation.group, list(gang.formation.orders)) == (1, [0], [0])
-    assert (gang.members, gang.next_worker, gang.steps, gang.saved_steps) == ({0: ("node0/0",)}, 3, 3, 2)
+    assert (gang.slots_by_worker, gang.next_worker, gang.steps, gang.saved_steps) == (
+        {0: ("node0/0",)},
+        3,
+        3,
+        2,
+    )
 
 
 @pytest.mark.parametrize("is_over_memory", [True, False])

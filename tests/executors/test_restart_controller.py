@@ -86,7 +86,7 @@ class Processes:
         assert isinstance(record, RestartGang)
         kept = {
             number: KeptWorker(number=number, pid=number + 100, talk=tuple(self.talk.get(number, ())))
-            for number in record.members
+            for number in record.slots_by_worker
         }
         for name, status in exits.items():
             number = int(name.removeprefix("worker_"))

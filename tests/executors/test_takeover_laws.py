@@ -138,7 +138,7 @@ class HandedOn(PuppetWorld):
             launch=1,
             version=0,
             hosts=("a",),
-            workers=dict.fromkeys(self.gang.gang.members, "a"),
+            workers=dict.fromkeys(self.gang.gang.slots_by_worker, "a"),
             total_steps=TOTAL_STEPS,
             gang=write_record(self.gang.gang),
         )
@@ -315,11 +315,11 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
     assert sorted(world.gang.devices) == sorted(story.held)
 
 
-@pytest.mark.parametrize("has_started", [True, False])
-def test_a_loss_by_the_memory_limit_outlives_the_controller(has_started: bool) -> None:
+@pytest.mark.parametrize("has_spawned", [True, False])
+def test_a_loss_by_the_memory_limit_outlives_the_controller(has_spawned: bool) -> None:
     story = begin(2)
     world = story.heir_world
-    if has_started:
+    if has_spawned:
         world.settle()
     world.kill(0, OVER_MEMORY)
     world.hear(0)

@@ -205,7 +205,7 @@ class DirectedRuns:
             self.release_hosts(run)
 
     def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
-        """All hosts of the run keep what its gang has in mind, from before the first of these effects on."""
+        """All hosts of the run keep the record of its gang, from before the first of these effects on."""
         gang = run.director
         if not isinstance(gang, ElasticController | RestartController):
             return

@@ -238,4 +238,4 @@ def _needs_share(run: DirectedRun, command: Reconfigure) -> bool:
     leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
     """
     is_of_same_devices = set(command.target.devices) == set(run.director.devices)
-    return is_of_same_devices and command.target.configuration.weight != run.gang.settled.weight
+    return is_of_same_devices and command.target.configuration.weight != run.gang.known_configuration.weight

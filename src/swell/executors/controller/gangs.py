@@ -118,7 +118,7 @@ class KnownGangs:
         dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
         gang = self._controller(command, known, next(iter(dirs.values())), stopped)
         run = self._enter(command, gang, stopped, dirs)
-        for slot in (*known.target, *known.members.values()):
+        for slot in (*known.wanted_slots, *known.slots_by_worker.values()):
             self._claims.note(run.job_id, slot)
         run.record = record
         run.workers = {

@@ -113,5 +113,5 @@ class RunReports:
 
 def share_order(run: DirectedRun, generation: int) -> messages.SetShare:
     """Have the run's gang get the share that it is to have; what cannot be had at once is tried again."""
-    share = run.gang.configuration.weight
+    share = run.gang.wanted_configuration.weight
     return messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)

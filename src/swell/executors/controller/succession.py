@@ -151,7 +151,7 @@ class Succession:
         self.successor.begin_run(run)
         effects = gang.take_over(whole.workers, whole.lost, now_s)
         for host in whole.kept:  # a change of it may have been under way
-            share = gang.gang.configuration.weight
+            share = gang.gang.wanted_configuration.weight
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
             self.hosts.tell(host, order)
         self.successor.do(run, effects)

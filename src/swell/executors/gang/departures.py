@@ -24,7 +24,7 @@ def note_left(live: GangRuntime, message: messages.Left, member: Member) -> None
         member.failure = f"worker {member.number} left, on an order that had been taken back"
 
 
-def note_failed(live: GangRuntime, message: messages.Failed, member: Member) -> None:
+def note_script_failed(live: GangRuntime, message: messages.Failed, member: Member) -> None:
     member.failure = failed_in_step(member, live.gang.formation.group, message)
     member.is_at_fault, member.left_s = True, live.now_s
     if not live.gang.is_ending and live.gang.membership.knows(member):
@@ -38,7 +38,7 @@ def note_finished(live: GangRuntime, member: Member, message: messages.Finished 
         return
     is_leader = live.gang.formation.group[:1] == [member.number]
     if not live.gang.is_ending:
-        transition.settle_launch(live)
+        transition.finish_launch(live)
         shutdown.succeed(live, member, early_end(live.job, live.gang.steps, message))
     if message is not None:
         training_progress.note_last(live, message, is_leader)
@@ -52,7 +52,7 @@ def _hear_finished(live: GangRuntime) -> None:
             note_finished(live, member, message)
 
 
-def note_break(live: GangRuntime) -> None:
+def drop_finished(live: GangRuntime) -> None:
     """The gang goes on: a worker that has come to its end already is lost to it."""
     gone = [member for number, (member, _) in live.finished.items() if number not in live.members]
     for member in gone:
@@ -77,7 +77,7 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
 
 
 def _lose_joiner(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:
-    if member.slot not in live.gang.target or (member.is_killed and not member.failure):
+    if member.slot not in live.gang.wanted_slots or (member.is_killed and not member.failure):
         return  # it was no longer wanted
     message = describe_exit(member, status, log_tail)
     if status == 0:

@@ -1,6 +1,6 @@
 """The controller of an elastic gang: what to say to whom so that the group becomes what the head wants.
 
-Level-triggered: the gang has a target, which is devices and a configuration, and its members, and each input
+Level-triggered: the gang has wanted slots and a wanted configuration, and its members, and each input
 moves one towards the other. A change of the batch alone is another group of the same members. The life of a
 worker is in `swell.wire.messages`. The head's generations count its commands, and a command may take several
 rounds of `formation`, which are the wire's generations.
@@ -79,7 +79,7 @@ class ElasticController:
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
-        return flatten(self.gang.target)
+        return flatten(self.gang.wanted_slots)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -91,8 +91,8 @@ class ElasticController:
 
     @property
     def has_state(self) -> bool:
-        """Whether workers that join take the state over from those that train; a gang without such ends."""
-        return self.gang.membership.is_settled
+        """Whether workers that join get the state of those that train. If none has it, the gang ends."""
+        return self.gang.membership.has_started
 
     @property
     def is_over(self) -> bool:
@@ -165,7 +165,7 @@ class ElasticController:
         live = self._live
         if not self.is_over:
             _step(live)
-        if live.gang.membership.is_settled and not self.is_over:
+        if live.gang.membership.has_started and not self.is_over:
             training_progress.report_due(live)
         effects = list(live.effects)
         live.effects.clear()
@@ -184,7 +184,7 @@ def _obey(live: GangRuntime, command: GangCommand) -> None:
 
 def _step(live: GangRuntime) -> None:
     is_ending = live.gang.is_ending
-    if (is_ending or live.gang.has_started) and not live.members:
+    if (is_ending or live.gang.has_spawned) and not live.members:
         shutdown.close(live)
     elif not is_ending and recovery.is_done(live):
         regrouping.go_on(live)

@@ -1,7 +1,8 @@
 """An elastic gang as one value: what its controller knows, and its hosts keep for the next controller.
 
-What workers do is not in it: that is told by what they have said; see `kept_worker`. Times are those of one
-controller's clock: the next one begins each limit from its start (`restart_clocks`).
+What workers do is not in it: that is told by what they have said; see `kept_worker`. Hosts get it when a
+command comes, and with all that follows from an input but reports of progress: its numbers of steps may be
+old, and are learnt again of the workers. Times are those of one controller's clock (`restart_clocks`).
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
 
     replies: Replies = msgspec.field(default_factory=Replies)
     membership: Membership = msgspec.field(default_factory=Membership)
-    target: tuple[Slot, ...] = ()  #: the devices of the workers there should be
-    configuration: Configuration = PLAIN_CONFIGURATION  #: that they should have
+    wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
+    wanted_configuration: Configuration = PLAIN_CONFIGURATION
     setback: Setback = msgspec.field(default_factory=Setback)
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     ending: Ending | None = None
     formation: Formation = msgspec.field(default_factory=Formation)
-    members: dict[int, Slot] = {}  #: live workers
+    slots_by_worker: dict[int, Slot] = {}  #: of live workers
     next_worker: int = 0  #: number of the next worker that is started
-    has_started: bool = False  #: a worker was started
+    has_spawned: bool = False  #: a worker was started
     max_local_batch: int | None = None  #: samples of a pass, as far as is known
     steps: int = 0  #: finished, as far as is known
     saved_steps: int = 0  #: of the newest checkpoint
 
     @property
-    def settled(self) -> Configuration:
+    def known_configuration(self) -> Configuration:
         """How it runs, as the head knows."""
         return self.membership.configuration
 
@@ -69,7 +70,7 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
         return self.membership.is_suspending and self.suspension.is_safe
 
     def restart_clocks(self, now_s: float) -> None:
-        """Have each time limit begin now."""
+        """Have the limits of orders, breaks and changes begin now; `shutdown.resume` does it for endings."""
         self.formation.ordered_s = now_s
         if self.setback.is_open:
             self.setback.since_s = now_s

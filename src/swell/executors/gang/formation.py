@@ -94,7 +94,7 @@ def note_told(live: GangRuntime, curves: Mapping[str, Tally]) -> None:
         live.told_steps = losses.last_step
 
 
-def suspend(live: GangRuntime) -> None:
+def order_suspend(live: GangRuntime) -> None:
     """Order the present group to save and leave."""
     _note_order(live)
     formation = live.gang.formation
@@ -109,11 +109,11 @@ def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
         _send(live, others, messages.StoreAddress(generation=formation.round, address=bound.address))
 
 
-def abort(live: GangRuntime, generations: Iterable[int | None]) -> None:
+def abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
     """Tell each worker that may be in one of these groups to stop waiting for peers there."""
     numbers = [m.number for m in live.roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
-    for generation in sorted({number for number in generations if number is not None}):
-        _send(live, numbers, messages.Abort(generation=generation))
+    for round in sorted({round for round in rounds if round is not None}):
+        _send(live, numbers, messages.Abort(generation=round))
 
 
 def _note_order(live: GangRuntime) -> None:

@@ -18,8 +18,8 @@ GangRecord = ElasticGang | RestartGang
 class GangProtocol(Protocol):
     """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
 
-    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered from
-    the number given at construction, and none is used twice.
+    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered
+    upwards, from the number given to `number_from` at least, and none is used twice.
     """
 
     @property

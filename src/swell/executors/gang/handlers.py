@@ -59,8 +59,8 @@ def _(message: messages.Joined, live: GangRuntime, member: Member) -> None:
 @hear.register(messages.JoinFailed)
 @hear.register(messages.Broken)
 def _(message: messages.JoinFailed | messages.Broken, live: GangRuntime, member: Member) -> None:
-    recovery.note_failed(live, message, member)
-    departures.note_break(live)
+    recovery.note_collective_failed(live, message, member)
+    departures.drop_finished(live)
 
 
 # ---------------------------------------------------------------- training
@@ -103,7 +103,7 @@ def _(message: messages.CheckpointDamaged, live: GangRuntime, member: Member) ->
 @hear.register
 def _(message: messages.SaveFailed, live: GangRuntime, member: Member) -> None:
     if formation.speaks_for_gang(live, member):
-        saving.note_failed(live, message)
+        saving.note_save_failed(live, message)
 
 
 # ---------------------------------------------------------------- leaving
@@ -119,7 +119,7 @@ def _(message: messages.Finished, live: GangRuntime, member: Member) -> None:
 
 @hear.register
 def _(message: messages.Failed, live: GangRuntime, member: Member) -> None:
-    departures.note_failed(live, message, member)
+    departures.note_script_failed(live, message, member)
 
 
 @hear.register

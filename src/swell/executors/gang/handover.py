@@ -34,7 +34,7 @@ def take_over(live: GangRuntime, kept: Mapping[int, KeptWorker], lost: Collectio
     gang = live.gang
     live.replies.report_again()
     gang.restart_clocks(live.now_s)
-    for number, slot in list(gang.members.items()):
+    for number, slot in list(gang.slots_by_worker.items()):
         if number in kept or number in lost:
             worker = kept.get(number, KeptWorker(number=number, exit=_gone()))
             member = member_of(worker, slot, gang.formation.orders.get(number), live.now_s)
@@ -42,7 +42,7 @@ def take_over(live: GangRuntime, kept: Mapping[int, KeptWorker], lost: Collectio
                 member.state = State.LEFT  # and its host was closed, if it is not gone
             live.members[number] = member
         else:
-            del gang.members[number]
+            del gang.slots_by_worker[number]
     if gang.ending is not None:
         shutdown.resume(live, gang.ending)
     present = [kept[number] for number in live.members if number in kept]
@@ -85,13 +85,13 @@ def _note_saves(live: GangRuntime, present: Collection[KeptWorker]) -> None:
     """The newest checkpoint, once it is heard which were damaged before it was saved, or with it."""
     for worker in present:
         save = worker.latest(messages.CheckpointSaved)
-        is_sound = save is not None and worker.awaits(messages.CheckpointDamaged, save)
+        is_sound = save is not None and worker.is_unanswered(messages.CheckpointDamaged, save)
         if save is not None and is_sound and formation.speaks_for_gang(live, live.members[worker.number]):
             live.gang.saved_steps = max(live.gang.saved_steps, save.steps)
 
 
 def _is_news_of_saving(live: GangRuntime, worker: KeptWorker, message: messages.Message) -> bool:
-    """Whether it may not have been heard: a checkpoint saved, or not, since a suspend was sent."""
+    """Whether the former controller may have missed this word about checkpoints."""
     if isinstance(message, messages.CheckpointDamaged):
         return not live.gang.replies.is_warned(DAMAGED, message.message)
     is_answer = worker.comes_after(message, messages.Suspend)
@@ -108,7 +108,7 @@ def _note_broken(live: GangRuntime) -> None:
     broken = [member for member in members if member.state is State.BROKEN]
     if gang.is_ending:
         if broken:
-            shutdown.note_break(live)
+            shutdown.kill_waiting(live)
     elif broken or gang.setback.is_open:
         why = gang.setback.why if gang.setback.is_open else ""
         recovery.note_break(

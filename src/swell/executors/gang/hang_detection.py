@@ -40,7 +40,7 @@ def busy(roster: Roster, limit_s: float) -> list[Member]:
     return [member for member in _in_group(roster) if member.busy_s >= limit_s]
 
 
-def waited_for(roster: Roster, limit_s: float, is_ordered: bool, is_settled: bool) -> list[Member]:
+def waited_for(roster: Roster, limit_s: float, is_ordered: bool, has_started: bool) -> list[Member]:
     """Members that others have waited for, for so long.
 
     None of a settled gang where only newcomers wait for those who alone know the state.
@@ -53,7 +53,7 @@ def waited_for(roster: Roster, limit_s: float, is_ordered: bool, is_settled: boo
     if is_ordered or not waiting:
         return late if is_ordered else []
     has_value = any(member.has_state for member in late) and not any(m.has_state for m in waiting)
-    return [] if has_value and is_settled else late
+    return [] if has_value and has_started else late
 
 
 def is_deadlocked(roster: Roster, limit_s: float) -> bool:

@@ -59,13 +59,13 @@ class KeptWorker(msgspec.Struct, frozen=True, kw_only=True):
         mark = self.latest(kind)
         return mark is not None and self.talk.index(message) > self.talk.index(mark)
 
-    def awaits(self, answer: type[Message], message: Message) -> bool:
+    def is_unanswered(self, answer: type[Message], message: Message) -> bool:
         """Whether it has not been told this kind of answer since it said a message of this talk."""
         return self.latest(answer) is None or self.comes_after(message, answer)
 
 
 def member_of(kept: KeptWorker, slot: Slot, order: Regroup | None, now_s: float) -> Member:
-    """The worker as a controller would see it that had heard all of its talk, but of its leaving.
+    """The worker's state after all that it has said, except that it leaves: that is heard again.
 
     Args:
         order: what it was to be told of the latest group, whether it was or not; None: nothing.

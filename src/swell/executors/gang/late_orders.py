@@ -33,7 +33,7 @@ def hurry(live: GangRuntime) -> None:
 
 def _is_due(live: GangRuntime, limit_s: float) -> bool:
     gang = live.gang
-    is_changing = gang.membership.is_settled and gang.membership.change is not None
+    is_changing = gang.membership.has_started and gang.membership.change is not None
     return is_changing and not gang.setback.is_open and live.now_s - gang.formation.ordered_s >= limit_s
 
 

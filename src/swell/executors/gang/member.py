@@ -63,7 +63,7 @@ class Roster:
     group: list[int] = field(default_factory=list)  #: worker numbers by rank; some may have died since
 
     def in_group(self) -> list[Member]:
-        """Live members of the latest group, in rank order, and those it told to leave."""
+        """Live members of the latest group, in rank order, then others that are leaving or broken."""
         ranked = [self.members[number] for number in self.group if number in self.members]
         cast_out = (State.LEAVING, State.BROKEN)
         leavers = [m for m in self.members.values() if m.state in cast_out and m.number not in self.group]

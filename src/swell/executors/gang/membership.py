@@ -31,12 +31,15 @@ class ChangeAim(StrEnum):
 
 
 class PendingChange(msgspec.Struct, kw_only=True):
-    """A command whose answer is still out."""
+    """A command whose answer is still out.
+
+    It does not survive a break of the group, unless it is a suspend or keeps the same members.
+    """
 
     aim: ChangeAim
     since_s: float = 0.0
     failure: str = ""  #: why it is being undone
-    lost: tuple[Slot, ...] = ()  #: settled slots that are gone all the same
+    lost: tuple[Slot, ...] = ()  #: slots whose workers were lost while the change was undone
 
 
 class Membership(msgspec.Struct, kw_only=True):
@@ -49,7 +52,7 @@ class Membership(msgspec.Struct, kw_only=True):
     is_unheard: bool = False  #: a loss was told, and nothing shows yet that the head has heard of it
 
     @property
-    def is_settled(self) -> bool:
+    def has_started(self) -> bool:
         return bool(self.slots)
 
     @property
@@ -57,8 +60,8 @@ class Membership(msgspec.Struct, kw_only=True):
         return self.change is not None and self.change.aim is ChangeAim.SUSPEND and not self.change.failure
 
     @property
-    def is_growing(self) -> bool:
-        """Whether workers that are missing are to be started."""
+    def may_start_workers(self) -> bool:
+        """Whether a launch or a resize is under way, for which workers may have to be started."""
         return (
             self.change is not None and self.change.aim is not ChangeAim.SUSPEND and not self.change.failure
         )

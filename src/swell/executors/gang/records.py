@@ -62,7 +62,10 @@ def _elastic(old: Fields) -> Fields:
         "type": "ElasticGang",
         "replies": old["dialogue"],
         "membership": {**membership, "configuration": {"global_batch": membership["batch"]}},
-        "configuration": {"global_batch": old["batch"]},
+        "wanted_slots": old["target"],
+        "wanted_configuration": {"global_batch": old["batch"]},
+        "slots_by_worker": old["members"],
+        "has_spawned": old["has_started"],
         "setback": {**setback, "num_failed_rounds": old["num_failed_rounds"]},
         "formation": {
             "round": old["round"],
@@ -76,4 +79,12 @@ def _elastic(old: Fields) -> Fields:
 def _restart(old: Fields) -> Fields:
     """The tally of steps and the ending were written otherwise."""
     tally = {"steps": old["steps"], "begun_with": old["steps_before"], "is_new": old["is_new"]}
-    return {**old, **old["ending"], "type": "RestartGang", "replies": old["dialogue"], "tally": tally}
+    return {
+        **old,
+        **old["ending"],
+        "type": "RestartGang",
+        "replies": old["dialogue"],
+        "wanted_slots": old["target"],
+        "slots_by_worker": old["members"],
+        "tally": tally,
+    }

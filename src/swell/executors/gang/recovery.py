@@ -12,7 +12,9 @@ from swell.wire import messages
 
 
 # ------------------------------------------------------------ what broke
-def note_failed(live: GangRuntime, message: messages.JoinFailed | messages.Broken, member: Member) -> None:
+def note_collective_failed(
+    live: GangRuntime, message: messages.JoinFailed | messages.Broken, member: Member
+) -> None:
     """A collective of this member failed."""
     is_newest = message.generation == live.gang.formation.round
     if message.generation == member.whole_round:
@@ -28,16 +30,16 @@ def note_failed(live: GangRuntime, message: messages.JoinFailed | messages.Broke
     member.state = State.BROKEN
     member.heartbeat = None
     if live.gang.is_ending:
-        shutdown.note_break(live)
+        shutdown.kill_waiting(live)
     else:
         note_break(live, message.generation, message.message)
 
 
-def note_break(live: GangRuntime, generation: int, why: str) -> None:
-    """A collective of this generation failed; members that have not noticed are told."""
+def note_break(live: GangRuntime, round: int, why: str) -> None:
+    """A collective of this round's group failed; members that have not noticed are told."""
     live.gang.suspension.is_void = True
     live.gang.setback.note(why, live.now_s)
-    abort(live, {generation})
+    abort(live, {round})
 
 
 def break_off(live: GangRuntime, why: str) -> None:
@@ -67,7 +69,7 @@ def is_done(live: GangRuntime) -> bool:
     """Whether groups may form; clears away, step by step, what stands in the way of the next one."""
     gang = live.gang
     while gang.setback.is_open:
-        match gang.setback.next_move(live.roster, gang.membership.is_settled, gang.is_safe):
+        match gang.setback.next_move(live.roster, gang.membership.has_started, gang.is_safe):
             case Move.LOSE:
                 shutdown.end(live, Outcome.LOST, gang.setback.why)
                 return False

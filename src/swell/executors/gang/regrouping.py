@@ -11,9 +11,9 @@ from swell.model.event import Outcome
 
 def go_on(live: GangRuntime) -> None:
     """Take the next step towards the target, if there is one to take."""
-    unwanted = [member for member in live.roster.joiners() if member.slot not in live.gang.target]
+    unwanted = [member for member in live.roster.joiners() if member.slot not in live.gang.wanted_slots]
     workers.kill(live, unwanted)
-    if live.gang.membership.is_growing:
+    if live.gang.membership.may_start_workers:
         _spawn_missing(live)
     if live.gang.setback.is_open or not _is_in_motion(live):
         _form_next_group(live)
@@ -21,7 +21,7 @@ def go_on(live: GangRuntime) -> None:
 
 def _spawn_missing(live: GangRuntime) -> None:
     occupied = {member.slot for member in live.members.values()}
-    for slot in live.gang.target:
+    for slot in live.gang.wanted_slots:
         if slot not in occupied:
             workers.start(live, slot)
 
@@ -34,8 +34,8 @@ def _is_in_motion(live: GangRuntime) -> bool:
 
 def _form_next_group(live: GangRuntime) -> None:
     gang = live.gang
-    group, is_broken = live.roster.next_group(gang.target), gang.setback.is_open
-    slots, wanted = {member.slot for member in group}, set(gang.target)
+    group, is_broken = live.roster.next_group(gang.wanted_slots), gang.setback.is_open
+    slots, wanted = {member.slot for member in group}, set(gang.wanted_slots)
     is_formed = not is_broken and [member.number for member in group] == gang.formation.group
     configuration = transition.configuration_of(live, len(group))
     is_formed &= gang.formation.configuration.trains_as(configuration) or gang.membership.is_suspending
@@ -43,13 +43,13 @@ def _form_next_group(live: GangRuntime) -> None:
         if gang.membership.is_suspending:
             _suspend(live)
         elif len(group) == len(live.members):
-            transition.settle(live)
+            transition.finish_change(live)
     elif group and (is_broken or slots.issuperset(wanted)):
         _regroup(live, group)
 
 
 def _regroup(live: GangRuntime, group: list[Member]) -> None:
-    """The next group is this."""
+    """Order these workers to form the next group."""
     gang = live.gang
     if gang.setback.count_failed_round():
         why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {gang.setback.why}"
@@ -64,4 +64,4 @@ def _suspend(live: GangRuntime) -> None:
     suspension = live.gang.suspension
     if not suspension.is_out:
         suspension.begin(live.gang.formation.round)
-        formation.suspend(live)
+        formation.order_suspend(live)

@@ -79,11 +79,11 @@ class RestartController:
     @property
     def devices(self) -> tuple[str, ...]:
         is_starting = self._asked_port is not None and self.gang.aim is RestartAim.RESTART
-        return flatten(self.gang.target if is_starting else (m.slot for m in self._members.values()))
+        return flatten(self.gang.wanted_slots if is_starting else (m.slot for m in self._members.values()))
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
-        return flatten(self.gang.target)
+        return flatten(self.gang.wanted_slots)
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -151,7 +151,7 @@ class RestartController:
 
     def _note_exit(self, ended: WorkerExit) -> None:
         member, status = self._members.pop(ended.worker, None), ended.status
-        self.gang.members.pop(ended.worker, None)
+        self.gang.slots_by_worker.pop(ended.worker, None)
         if member is not None and self.gang.aim is RestartAim.RUN and status != 0:
             is_at_fault = is_fault_of_script(status)
             why = describe_exit(member, status, ended.log_tail)
@@ -163,7 +163,7 @@ class RestartController:
         self._replies.now_s = now_s
         asked, self._asked_port = self._asked_port, None
         if asked is not None and self.gang.aim is RestartAim.RESTART and not self._members:
-            if asked == self.gang.target[0]:
+            if asked == self.gang.wanted_slots[0]:
                 self._start(address, port)
             else:  # rank 0 is to be elsewhere by now
                 self._ask_port()
@@ -174,7 +174,7 @@ class RestartController:
         self._replies.now_s = now_s
         asked, self._asked_port = self._asked_port, None
         if asked is not None and self.gang.aim is RestartAim.RESTART and not self._members:
-            if asked == self.gang.target[0]:
+            if asked == self.gang.wanted_slots[0]:
                 self._end_all(Outcome.LOST, why)
                 self._go_on()
             else:  # rank 0 is to be elsewhere by now
@@ -279,20 +279,20 @@ class RestartController:
         if obstacle := refusal(command.target.configuration, self._job.spec):
             self._refuse(command, obstacle)
             return
-        self.gang.configuration = command.target.configuration
+        self.gang.wanted_configuration = command.target.configuration
         if isinstance(command, LaunchGang):
-            self.gang.settled = command.target.configuration
+            self.gang.known_configuration = command.target.configuration
         try:
             target = cut_slots(command.target.devices, self._job.spec.devices_per_worker, ())
         except ValueError as error:
             self._end_all(Outcome.FAILED, str(error))
             return
-        if self.gang.aim is RestartAim.RUN and target == self.gang.target:
+        if self.gang.aim is RestartAim.RUN and target == self.gang.wanted_slots:
             self._tell_values()
             self.gang.running = self.generation  # its workers stay, and report under the new one
             self._tell_started()
             return
-        self.gang.target = target
+        self.gang.wanted_slots = target
         self.gang.aim = RestartAim.RESTART
         self._stop_at_step()
 
@@ -300,7 +300,7 @@ class RestartController:
         if isinstance(command, LaunchGang):
             self._end_all(Outcome.FAILED, why)
         else:
-            self.gang.configuration = self.gang.settled
+            self.gang.wanted_configuration = self.gang.known_configuration
             self._replies.reply(ResizeFailed(**self._replies.facts(), message=why))
 
     def _go_on(self) -> None:
@@ -324,20 +324,22 @@ class RestartController:
 
     def _ask_port(self) -> None:
         if self._asked_port is None:
-            self._asked_port = self.gang.target[0]
-            self._effects.append(FindPort(self.gang.target[0]))
+            self._asked_port = self.gang.wanted_slots[0]
+            self._effects.append(FindPort(self.gang.wanted_slots[0]))
 
     def _start(self, address: str, port: int) -> None:
         self.gang.aim, self.gang.running = RestartAim.RUN, self.generation
         self.gang.tally.restart()
         self.gang.votes.clear()
-        hosts = [self._job.host_of(slot) for slot in self.gang.target]
+        hosts = [self._job.host_of(slot) for slot in self.gang.wanted_slots]
         ballot = {} if len(set(hosts)) > 1 else {environ.BALLOT: f"leaving-{self.gang.next_worker}"}
-        for rank, (slot, place) in enumerate(zip(self.gang.target, local_ranks(hosts), strict=True)):
+        for rank, (slot, place) in enumerate(zip(self.gang.wanted_slots, local_ranks(hosts), strict=True)):
             member = Member(self.gang.next_worker, slot, since_s=self._replies.now_s)
             self.gang.next_worker += 1
-            self._members[member.number], self.gang.members[member.number] = member, slot
-            near = flatten(s for s, host in zip(self.gang.target, hosts, strict=True) if host == hosts[rank])
+            self._members[member.number], self.gang.slots_by_worker[member.number] = member, slot
+            near = flatten(
+                s for s, host in zip(self.gang.wanted_slots, hosts, strict=True) if host == hosts[rank]
+            )
             environment = {
                 **self._environment(rank, place),
                 environ.MASTER_ADDR: address,
@@ -350,7 +352,7 @@ class RestartController:
     def _environment(self, rank: int, place: LocalRank) -> dict[str, str]:
         return {
             environ.RANK: str(rank),
-            environ.WORLD_SIZE: str(len(self.gang.target)),
+            environ.WORLD_SIZE: str(len(self.gang.wanted_slots)),
             environ.LOCAL_RANK: str(place.local_rank),
             environ.LOCAL_WORLD_SIZE: str(place.local_world_size),
             environ.GROUP_RANK: str(place.group_rank),
@@ -360,7 +362,7 @@ class RestartController:
 
     def _tell_started(self) -> None:
         if self.gang.replies.answer is None and all(m.pid is not None for m in self._members.values()):
-            self.gang.settled = self.gang.configuration
+            self.gang.known_configuration = self.gang.wanted_configuration
             kind = GangResized if self.gang.replies.is_asked(Reconfigure) else GangStarted
             self._replies.reply(kind(**self._replies.facts(), steps=self.steps, pids=self.pids))
 
@@ -394,7 +396,7 @@ class RestartController:
         if self.is_over:
             return self._drain()
         self._act_again()
-        for number in list(self.gang.members):
+        for number in list(self.gang.slots_by_worker):
             self._hear_again(number, kept.get(number))
         if not self._members:
             self._go_on()
@@ -403,7 +405,7 @@ class RestartController:
         return self._drain()
 
     def _restore_members(self, kept: Mapping[int, KeptWorker]) -> None:
-        for number, slot in self.gang.members.items():
+        for number, slot in self.gang.slots_by_worker.items():
             self._members[number] = member = Member(number, slot, since_s=self._replies.now_s)
             worker = kept.get(number)
             if worker is not None and worker.pid is not None:
@@ -424,7 +426,11 @@ class RestartController:
                 self._note_distributed(message)
             elif isinstance(message, Reported):
                 self._note_values(message)
-            elif isinstance(message, StopVote) and worker is not None and worker.awaits(StopVotes, message):
+            elif (
+                isinstance(message, StopVote)
+                and worker is not None
+                and worker.is_unanswered(StopVotes, message)
+            ):
                 self._note_vote(number, message)
         never = KeptExit(status=HOST_LOST, log_tail="it was lost together with the controller")
         end = never if worker is None else worker.exit

@@ -25,10 +25,10 @@ class RestartGang(msgspec.Struct, kw_only=True, tag=True):
 
     replies: Replies = msgspec.field(default_factory=Replies)
     running: int = 0  #: generation of the processes that run
-    target: tuple[Slot, ...] = ()  #: the devices of the workers there should be
-    configuration: Configuration = PLAIN_CONFIGURATION  #: that they should have
-    settled: Configuration = PLAIN_CONFIGURATION  #: as the head knows it
-    members: dict[int, Slot] = {}  #: live workers, in rank order
+    wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
+    wanted_configuration: Configuration = PLAIN_CONFIGURATION
+    known_configuration: Configuration = PLAIN_CONFIGURATION  #: how it runs, as the head knows
+    slots_by_worker: dict[int, Slot] = {}  #: of live workers, in rank order
     aim: RestartAim = RestartAim.RUN
     outcome: Outcome = Outcome.SUCCEEDED  #: how it ends
     message: str = ""  #: why

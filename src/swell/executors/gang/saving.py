@@ -26,7 +26,7 @@ def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged) -> None
     live.replies.warn(message.message, about=DAMAGED)
 
 
-def note_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
+def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
     gang = live.gang
     if gang.suspension.is_out and not gang.is_ending:
         gang.suspension.clear()

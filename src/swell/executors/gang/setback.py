@@ -71,12 +71,12 @@ class Setback(msgspec.Struct, kw_only=True):
         """Members that still take the group for whole: their collective has yet to fail."""
         return [member for member in roster.in_group() if member.state is State.TRAINING]
 
-    def next_move(self, roster: Roster, is_settled: bool, is_safe: bool) -> Move:
-        """`is_settled`: the head believes in a gang; `is_safe`: it is being suspended, and is saved."""
-        if self.has_lost and not is_settled:
+    def next_move(self, roster: Roster, has_started: bool, is_safe: bool) -> Move:
+        """`has_started`: the head believes in a gang; `is_safe`: it is being suspended, and is saved."""
+        if self.has_lost and not has_started:
             return Move.LOSE
         if is_safe:
             return Move.PART
-        if is_settled and not self.is_cut_back:
+        if has_started and not self.is_cut_back:
             return Move.CUT_BACK
         return Move.WAIT if self.unaware(roster) else Move.FORM

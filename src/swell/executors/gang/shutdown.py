@@ -51,7 +51,7 @@ def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
 
 
 # ------------------------------------------------------------ while workers are left
-def note_break(live: GangRuntime) -> None:
+def kill_waiting(live: GangRuntime) -> None:
     """A collective failed: the group that some members still wait for will not form."""
     workers.kill(live, waiting(live.roster))
 

@@ -16,8 +16,8 @@ from swell.model.event import Outcome
 def kill_stuck(live: GangRuntime) -> None:
     """Kill stuck workers, or break off a deadlocked group. To be called several times a second."""
     limit_s = live.hang_detector.limit_s(live.timeouts.stuck_s)
-    is_settled = live.gang.membership.is_settled
-    stuck = waited_for(live.roster, limit_s, _is_ordered(live, limit_s), is_settled)
+    has_started = live.gang.membership.has_started
+    stuck = waited_for(live.roster, limit_s, _is_ordered(live, limit_s), has_started)
     if stuck:
         who = describe(stuck, live.gang.formation.group)
         _strike(live, stuck, f"{who}; others had waited for it for {limit_s:g} s, and it was killed")

@@ -35,8 +35,8 @@ class Suspension(msgspec.Struct, kw_only=True):
     def note_save(self) -> None:
         self.is_saved |= self.round is not None
 
-    def note_leave(self, generation: int) -> bool:
-        """Whether somebody leaves because of it. Who does knows that all agreed, before the group broke."""
-        is_meant = generation == self.round
+    def note_leave(self, round: int) -> bool:
+        """Whether somebody leaves because of it, which follows only once all agreed that it is saved."""
+        is_meant = round == self.round
         self.has_left |= is_meant
         return is_meant

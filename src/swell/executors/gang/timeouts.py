@@ -1,4 +1,4 @@
-"""How long things may take before somebody is called dead, and how a death is told."""
+"""How long things may take before a worker is called dead, and how the exit of a worker is told."""
 
 from __future__ import annotations
 

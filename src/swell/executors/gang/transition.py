@@ -14,7 +14,7 @@ from swell.model.target import Configuration
 
 def configuration_of(live: GangRuntime, num_workers: int) -> Configuration:
     """How so many workers of the gang should run."""
-    return configuration_of_group(num_workers, live.gang.configuration, live.job.spec)
+    return configuration_of_group(num_workers, live.gang.wanted_configuration, live.job.spec)
 
 
 # ------------------------------------------------------------ it begins
@@ -35,16 +35,16 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
         fail(live, obstacle, Outcome.FAILED)
         return
     try:
-        gang.target = cut_slots(target.devices, spec.devices_per_worker, kept)
+        gang.wanted_slots = cut_slots(target.devices, spec.devices_per_worker, kept)
     except ValueError as error:
         fail(live, str(error), Outcome.FAILED)
     else:
-        gang.configuration = target.configuration
+        gang.wanted_configuration = target.configuration
 
 
 def suspend(live: GangRuntime) -> None:
     gang, membership = live.gang, live.gang.membership
-    if not membership.is_settled:  # the checkpoint that it was to begin from is all there is
+    if not membership.has_started:  # the checkpoint that it was to begin from is all there is
         shutdown.end(live, Outcome.STOPPED, "")
         return
     is_asked_again = membership.is_suspending
@@ -54,14 +54,14 @@ def suspend(live: GangRuntime) -> None:
     if not is_asked_again:
         gang.suspension.clear()
         members = live.roster.in_group()
-        gang.target = tuple(m.slot for m in members if m.state is not State.LEAVING)
-        gang.configuration = membership.configuration
+        gang.wanted_slots = tuple(m.slot for m in members if m.state is not State.LEAVING)
+        gang.wanted_configuration = membership.configuration
 
 
 # ------------------------------------------------------------ it fails
 def fail(live: GangRuntime, why: str, outcome: Outcome) -> None:
     """Undo the change; a gang that has not started yet ends with this outcome."""
-    if live.gang.membership.is_settled:
+    if live.gang.membership.has_started:
         undo(live, why)
     else:
         shutdown.end(live, outcome, why)
@@ -73,28 +73,28 @@ def undo(live: GangRuntime, why: str) -> None:
     change = membership.change
     if change is not None and not change.failure:
         change.failure = why
-        gang.target = membership.staying(live.roster, gang.setback.is_open)
-        gang.configuration = membership.configuration
-        if not gang.target:
+        gang.wanted_slots = membership.staying(live.roster, gang.setback.is_open)
+        gang.wanted_configuration = membership.configuration
+        if not gang.wanted_slots:
             shutdown.end(live, Outcome.LOST, why)
 
 
 def cut_back(live: GangRuntime, why: str) -> None:
     """The group broke, and of its workers only those are left that the head knows."""
     gang, membership = live.gang, live.gang.membership
-    change = membership.cut_back(why, live.roster, gang.target)
+    change = membership.cut_back(why, live.roster, gang.wanted_slots)
     if change is not None:
         live.replies.reply(answer(change, live.replies))
-    gang.target = membership.slots
-    if not membership.is_growing:  # else the same members are still to run in another way
-        gang.configuration = membership.configuration
+    gang.wanted_slots = membership.slots
+    if not membership.may_start_workers:  # else the same members are still to run in another way
+        gang.wanted_configuration = membership.configuration
 
 
 # ------------------------------------------------------------ it is done
-def settle(live: GangRuntime) -> None:
+def finish_change(live: GangRuntime) -> None:
     """The gang is what it should be: answer the head, if it waits."""
     gang, membership = live.gang, live.gang.membership
-    change = membership.settle(gang.target, configuration_of(live, len(gang.target)))
+    change = membership.settle(gang.wanted_slots, configuration_of(live, len(gang.wanted_slots)))
     gang.setback.num_failed_rounds = 0
     if change is None:
         return
@@ -106,9 +106,9 @@ def settle(live: GangRuntime) -> None:
     live.replies.reply(answer(change, live.replies, gang.steps, live.pids))
 
 
-def settle_launch(live: GangRuntime) -> None:
+def finish_launch(live: GangRuntime) -> None:
     """A member has finished. It was in the group, so all were."""
     membership = live.gang.membership
     change = membership.change
-    if change is not None and change.aim is ChangeAim.LAUNCH and not membership.is_settled:
-        settle(live)
+    if change is not None and change.aim is ChangeAim.LAUNCH and not membership.has_started:
+        finish_change(live)

@@ -147,7 +147,7 @@ class LeasingOwner:
 
     def _adopt(self, host: _Host, kept: RunKept) -> None:
         """Workers that an earlier controller has started."""
-        members = {} if kept.record is None else read_record(kept.record.gang).members
+        members = {} if kept.record is None else read_record(kept.record.gang).slots_by_worker
         for worker in kept.workers:
             if worker.exit is None:  # one of a trial run is not on record: it may be on any
                 devices = members.get(worker.number, tuple(host.leases.held))
