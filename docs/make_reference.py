@@ -9,14 +9,14 @@ import inspect
 import json
 import math
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 import typer
 
 from swell.api.openapi import document
 from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
-from swell.api.submission import Submission
+from swell.api.submission import DeclaredField, declared
 from swell.cli.commands import load_all
 from swell.cli.main import app
 from swell.cli.stage import demo_app
@@ -87,7 +87,6 @@ def _text(text: str | None) -> str:
 
 def job_file_page() -> str:
     """Every field of a job file, with its type, default and meaning."""
-    hints = get_type_hints(Submission, include_extras=True)
     lines = [
         f"# Job file\n\n{NOTICE}\n",
         "A job as `swell submit FILE.yaml` takes it. `swell submit` has an option of the same name for each "
@@ -97,16 +96,14 @@ def job_file_page() -> str:
         "| field | meaning | default |",
         "|---|---|---|",
     ]
-    for field in msgspec.structs.fields(Submission):
-        meaning = hints[field.name].__metadata__[0].description
-        lines.append(f"| `{field.encode_name}` | {meaning.replace('|', chr(92) + '|')} | {_default(field)} |")
+    for field in declared().values():
+        meaning = (field.meta.description or "").replace("|", "\\|")
+        lines.append(f"| `{field.word}` | {meaning} | {_default(field)} |")
     return "\n".join(lines) + "\n"
 
 
-def _default(field: Any) -> str:
-    if field.required:
-        return "required"
-    return "" if field.default in (None, ()) else f"`{field.default}`"
+def _default(field: DeclaredField) -> str:
+    return "" if field.default in (None, (), msgspec.NODEFAULT) else f"`{field.default}`"
 
 
 def settings_page() -> str:

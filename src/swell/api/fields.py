@@ -13,11 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
+from swell.model.job import LOSS, JobClass, MetricTarget
 from swell.model.kind import RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
@@ -33,15 +31,6 @@ TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<val
 METRIC = re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII)
 
 SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
-
-#: Fields that take one of a few words.
-CHOICES = {
-    "class": tuple(JobClass),
-    "elasticity": tuple(Elasticity),
-    "code": tuple(CodeSource),
-    "on_drift": tuple(DriftAction),
-    "metric_goes": ("down", "up"),
-}
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
@@ -173,6 +162,13 @@ def anchored(field: str, value: str, base_dir: Path) -> str:
         raise InvalidField(field, f"{shown(value)} names a user that does not exist; correct it") from error
 
 
+def _formed(field: str, text: str | None, form: re.Pattern[str], rule: str) -> str:
+    """The text, empty for none. Raises InvalidField with the rule if it has not the form."""
+    if text is not None and not form.fullmatch(text):
+        raise InvalidField(field, f"{shown(text)} {rule}")
+    return text or ""
+
+
 def _plain(field: str, text: str) -> str:
     """Text that can be written as UTF-8 and handed to a process."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
@@ -185,26 +181,20 @@ def job_name(name: str | None, entry: str) -> str:
     if name is None:
         own = entry.rpartition(":")[2] if ENTRY.fullmatch(entry) else Path(entry).stem
         return re.sub(r"[^A-Za-z0-9._-]+", "-", own, flags=re.ASCII).strip("._-")[:63] or "job"
-    if not NAME.fullmatch(name):
-        raise InvalidField(
-            "name",
-            f"{shown(name)} is not a valid job name; use at most 63 letters, digits, dots, "
-            "dashes and underscores, a letter or digit first",
-        )
-    return name
+    rule = (
+        "is not a valid job name; use at most 63 letters, digits, dots, dashes and underscores, a letter or "
+        "digit first"
+    )
+    return _formed("name", name, NAME, rule)
 
 
 def tenant(name: str | None) -> str:
     """The name as given; empty for none."""
-    if name is None:
-        return ""
-    if not TENANT.fullmatch(name):
-        raise InvalidField(
-            "tenant",
-            f"{shown(name)} is not a valid tenant name; use at most 63 letters, digits and . "
-            "_ @ / -, a letter or digit first, or leave it out",
-        )
-    return name
+    rule = (
+        "is not a valid tenant name; use at most 63 letters, digits and . _ @ / -, a letter or digit first, "
+        "or leave it out"
+    )
+    return _formed("tenant", name, TENANT, rule)
 
 
 def kind(name: str | None) -> str:
@@ -294,13 +284,10 @@ def interpreter(python: str | None) -> str:
 
 def image(image: str | None, python: str | None) -> str:
     """Name of an image of containers; empty for none."""
-    if image is None:
-        return ""
-    if not IMAGE.fullmatch(image):
-        raise InvalidField("image", f"{shown(image)} is not the name of an image; write `python:3.11-slim`")
-    if python is not None:
+    name = _formed("image", image, IMAGE, "is not the name of an image; write `python:3.11-slim`")
+    if name and python is not None:
         raise InvalidField("python", "the interpreter of a container is the python3 of its image; remove it")
-    return image
+    return name
 
 
 def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -347,15 +334,11 @@ def target(until: str | None) -> MetricTarget | None:
 
 def metric(name: str | None) -> str:
     """The name of a job's evaluation function as given, or `loss`."""
-    if name is None:
-        return LOSS
-    if not METRIC.fullmatch(name):
-        raise InvalidField(
-            "metric",
-            f"{shown(name)} is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a "
-            "letter or _ first, such as accuracy",
-        )
-    return name
+    rule = (
+        "is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a letter or _ first, "
+        "such as accuracy"
+    )
+    return _formed("metric", name, METRIC, rule) or LOSS
 
 
 def metric_rises(goes: str | None, name: str | None, until: MetricTarget | None) -> bool:
@@ -456,17 +439,6 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
             "class", f"{given} jobs need a deadline; give one, such as now+10m, or choose best_effort"
         )
     return given
-
-
-def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
-    """msgspec's message (`Expected int, got str - at $.steps`) in our words."""
-    text, _, path = str(error).partition(" - at `$")
-    text = text.replace(" | null", "")  # to leave it out is to leave it out
-    field = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
-    if field in CHOICES:
-        text = f"choose from {', '.join(CHOICES[field])}"
-    given = value.get(field) if isinstance(value, dict) else None
-    return InvalidField(field, f"{shown(given)} does not fit ({text[0].lower()}{text[1:]}); correct it")
 
 
 def shown(value: object) -> str:
