@@ -61,7 +61,6 @@ def begin(
             metavar="FILE",
             help="Use the platform of another owner as the user whose token is in this file; before the "
             "command. Default: $SWELL_TOKEN_FILE, else you are the owner.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

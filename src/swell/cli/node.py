@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from swell.api.errors import InvalidOption
 from swell.cli import node_options as option
+from swell.cli.options import seconds
 
 if TYPE_CHECKING:
     from swell.executors.local.limits.limiter import CoreSharing
@@ -37,7 +38,7 @@ def node(
 
     folder = host_folder(state)
     if leave is not None:
-        _leave(folder, _seconds("--leave", leave))
+        _leave(folder, seconds("leave", leave))
         return
     if not join or token_file is None:
         raise InvalidOption(
@@ -45,7 +46,7 @@ def node(
         )
     sharing = _sharing(cores, cpu_shares)
     words = ["--state", str(folder.resolve()), "--join", join, "--token-file", str(token_file)]
-    words += ["--devices", devices, *sharing.words, "--grace", f"{_seconds('--grace', grace):g}"]
+    words += ["--devices", devices, *sharing.words, "--grace", f"{seconds('grace', grace):g}"]
     words += ["--advertise", advertise] if advertise is not None else []
     words += ["--kind", kind] if kind is not None else []
     words += [*(["--name", name] if name is not None else []), *(["--borrowed"] if borrowed else [])]
@@ -76,16 +77,6 @@ def _leave(folder: Path, within_s: float) -> None:
             "or the disk is full: send it SIGTERM instead, which kills its workers"
         ) from error
     print(f"this host leaves within {format_duration(within_s)}, sooner if its workers have moved away")
-
-
-def _seconds(option: str, text: str) -> float:
-    """Raises InvalidOption."""
-    from swell.api.durations import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InvalidOption(f"{option}: {error}") from error
 
 
 def _sharing(cores: float, cpu_shares: str) -> CoreSharing:

@@ -17,20 +17,11 @@ Join = Annotated[
     ),
 ]
 TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="File with a join token of the platform, mode 0600.",
-        show_default=False,
-    ),
+    Path | None, typer.Option(metavar="FILE", help="File with a join token of the platform, mode 0600.")
 ]
 Name = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Name of this node; no two nodes have the same. Default: host name.",
-        show_default=False,
-    ),
+    typer.Option(metavar="NAME", help="Name of this node; no two nodes have the same. Default: host name."),
 ]
 Devices = Annotated[
     str,
@@ -45,12 +36,10 @@ Kind = Annotated[
         metavar="KIND",
         help="What the devices are called that jobs ask for with --kind. Devices of one kind must be "
         "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
-        show_default=False,
     ),
 ]
 Cores = Annotated[
-    float,
-    typer.Option(metavar="N", help="Cores of this machine that all workers share; 0: all."),
+    float, typer.Option(metavar="N", help="Cores of this machine that all workers share; 0: all.")
 ]
 CpuShares = Annotated[
     str,
@@ -66,7 +55,6 @@ Advertise = Annotated[
         metavar="ADDRESS",
         help="Address of this machine at which workers of other nodes reach its own. Default: the one "
         "that the head sees.",
-        show_default=False,
     ),
 ]
 Borrowed = Annotated[bool, typer.Option("--borrowed", help="This machine may be reclaimed at any second.")]
@@ -84,7 +72,6 @@ Leave = Annotated[
         metavar="TIME",
         help="Join nothing: have the `swell node` that runs here leave within this time, such as 30s. "
         "Workers move away meanwhile.",
-        show_default=False,
     ),
 ]
 State = Annotated[
@@ -92,6 +79,5 @@ State = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="State folder of this node. Default: that of a platform with `-node` behind its name.",
-        show_default=False,
     ),
 ]

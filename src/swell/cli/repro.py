@@ -34,9 +34,7 @@ Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Docs = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER",
-        help="Also write results/PAPER.md to this folder, from all findings in --out.",
-        show_default=False,
+        metavar="FOLDER", help="Also write results/PAPER.md to this folder, from all findings in --out."
     ),
 ]
 Policies = Annotated[
@@ -45,7 +43,6 @@ Policies = Annotated[
         "--policy",
         metavar="NAME,...",
         help="Run only these policies; the others show published figures only.",
-        show_default=False,
     ),
 ]
 State = Annotated[
@@ -53,7 +50,6 @@ State = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="State folder of a running platform, whose measured trial runs and resizes are used.",
-        show_default=False,
     ),
 ]
 
@@ -196,7 +192,6 @@ def flowcon(
         typer.Option(
             metavar="FOLDER",
             help="Tell again of the runs in the --out folder of an earlier call, whole repetitions only.",
-            show_default=False,
         ),
     ] = None,
     docs: Docs = None,
@@ -236,9 +231,7 @@ def reclaim(
     live: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
-            help="Repeat only the simulation, from the --out folder of an earlier live run.",
-            show_default=False,
+            metavar="FOLDER", help="Repeat only the simulation, from the --out folder of an earlier live run."
         ),
     ] = None,
     docs: Docs = None,

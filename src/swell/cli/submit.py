@@ -33,8 +33,7 @@ Words = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(
-        metavar="KEY",
-        help="Idempotency key: repeated submissions with the same key create one job.",
+        metavar="KEY", help="Idempotency key: repeated submissions with the same key create one job."
     ),
 ]
 

@@ -26,7 +26,6 @@ Port = Annotated[
         metavar="PORT",
         help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only "
         "the Unix socket in the state folder.",
-        show_default=False,
     ),
 ]
 MetricsPort = Annotated[
@@ -35,7 +34,6 @@ MetricsPort = Annotated[
         metavar="PORT",
         help="Port on 127.0.0.1 for Prometheus: GET /metrics, with the token in `metrics-token` of the "
         "state folder; 0 picks a free one. Default: none.",
-        show_default=False,
     ),
 ]
 Preload = Annotated[
@@ -133,7 +131,6 @@ Borrowed = Annotated[
         "--borrowed/--owned",
         help="With --engine ray: whether nodes may be reclaimed at any second. Default: previous value, "
         "else owned.",
-        show_default=False,
     ),
 ]
 Set = Annotated[
