@@ -1,13 +1,15 @@
-"""Writes what can be read off the program: the pages and documents of docs/reference.
+"""Writes what can be read off the program: docs/reference, and marked sections of other pages.
 
 python docs/make_reference.py
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,11 @@ from swell.live.operator_tally import OperatorTally
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
+from swell.sim.traces.formats.registry import FORMATS
 
-REFERENCE = Path(__file__).parent / "reference"
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src/swell"
+REFERENCE = ROOT / "docs/reference"
 NOTICE = "<!-- Written by docs/make_reference.py; change the program, not this page. -->"
 
 EXAMPLE = """\
@@ -208,7 +213,36 @@ PAGES = {
 }
 
 
+def where_to_change() -> str:
+    """A line for each package, and for modules that connect them: the first of its docstring."""
+    packages = [file.parent for depth in ("*", "*/*") for file in SOURCES.glob(f"{depth}/__init__.py")]
+    modules = [SOURCES / name for name in ("assemble.py", "scheduler.py", "settings.py")]
+    lines = ["", "| to change | start in |", "|---|---|"]
+    for path in sorted((*packages, *modules)):
+        file = path if path.is_file() else path / "__init__.py"
+        text = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0]
+        lines.append(f"| {text} | `{path.relative_to(SOURCES)}{'' if path.is_file() else '/'}` |")
+    return "\n".join([*lines, ""])
+
+
+#: What stands between `<!-- NAME -->` and `<!-- end -->`: file, NAME, and what makes it.
+SECTIONS = (
+    ("docs/explanation/architecture.md", "where to change", where_to_change),
+    ("README.md", "formats", lambda: str(len(FORMATS))),
+)
+
+
+def with_section(text: str, name: str, content: str) -> str:
+    """The page with this content between the marks of the section."""
+    begin, end = f"<!-- {name} -->", "<!-- end -->"
+    pattern = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
+    return pattern.sub(lambda _: content, text, count=1)
+
+
 def main() -> None:
+    for file, name, content in SECTIONS:
+        page = ROOT / file
+        page.write_text(with_section(page.read_text("utf-8"), name, content()), "utf-8")
     REFERENCE.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), "utf-8")

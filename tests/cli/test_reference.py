@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ spec.loader.exec_module(make_reference)
 def test_the_reference_says_what_the_program_does(name: str) -> None:
     written = (DOCS / "reference" / name).read_text("utf-8")
     assert written == make_reference.PAGES[name](), (
+        "run `python docs/make_reference.py` and commit the result"
+    )
+
+
+@pytest.mark.parametrize(("file", "name", "content"), make_reference.SECTIONS)
+def test_a_generated_section_says_what_the_program_does(
+    file: str, name: str, content: Callable[[], str]
+) -> None:
+    written = (DOCS.parent / file).read_text("utf-8")
+    assert f"<!-- {name} -->{content()}<!-- end -->" in written, (
         "run `python docs/make_reference.py` and commit the result"
     )
 

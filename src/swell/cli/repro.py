@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli import fidelity, margins, promises
+from swell.cli import repro_fidelity, repro_margins, repro_promises
 from swell.cli.command_line import command_line
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
@@ -71,9 +71,9 @@ def begin(context: typer.Context) -> None:
     require(["matplotlib", "scipy"], f"swell repro {context.invoked_subcommand}", "repro")
 
 
-app.command()(fidelity.fidelity)
-app.command()(promises.promises)
-app.command()(margins.margins)
+app.command()(repro_fidelity.fidelity)
+app.command()(repro_promises.promises)
+app.command()(repro_margins.margins)
 
 
 @app.command()

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from swell.settings import Settings
+    from swell.sim.conditions import Conditions
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
     from swell.sim.simulate import Scenario
-    from swell.sim.stage import Conditions
     from swell.sim.traces.log import Log
     from swell.sim.traces.rules import Rules
     from swell.sim.traces.workload import Workload
@@ -84,8 +84,8 @@ def simulate(
     results.
     """
     from swell.api.quotas import refuse_unkept
+    from swell.sim.conditions import truth_of
     from swell.sim.report_data import SimulatedLog
-    from swell.sim.stage import truth_of
 
     settings = _settings(set_ or [])
     rules = msgspec.structs.replace(filling.rules(), buggy_share=buggy, cancelled_share=cancelled)
@@ -145,7 +145,7 @@ def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
 
 def _settings(texts: list[str]) -> Settings:
     from swell.settings import InvalidSetting, make_settings, parse_setting
-    from swell.sim.stage import SETTINGS
+    from swell.sim.conditions import SETTINGS
 
     try:
         return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
@@ -171,8 +171,8 @@ def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: S
 def _set_up(
     log: Log, profiles: str, rules: Rules, conditions: Conditions, settings: Settings
 ) -> tuple[Workload, Scenario]:
+    from swell.sim.conditions import set_up
     from swell.sim.profiles.load import load
-    from swell.sim.stage import set_up
     from swell.sim.traces.fill import fill
 
     profile_set = load(profiles)

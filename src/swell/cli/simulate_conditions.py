@@ -12,10 +12,10 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
+    from swell.sim.conditions import Conditions
     from swell.sim.epoch_ends import EpochEnds
     from swell.sim.pool import Pool
     from swell.sim.shared_cores import CoreDivision
-    from swell.sim.stage import Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +125,8 @@ class ConditionOptions:
     def conditions(self, seed: int, pool: Pool | None) -> Conditions:
         """Raises InvalidInput."""
         from swell.api.quotas import parse_quotas
+        from swell.sim.conditions import Conditions
         from swell.sim.injected_faults import parse_fault_rates
-        from swell.sim.stage import Conditions
 
         if self.cluster is None and pool is None:
             raise InvalidInput(

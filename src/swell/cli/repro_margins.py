@@ -10,7 +10,7 @@ import typer
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
 from swell.cli.output import note
-from swell.cli.promises import Data, Limit, Out, Seed, check_inputs, names_of, until_s
+from swell.cli.repro_promises import Data, Limit, Out, Seed, check_inputs, names_of, until_s
 from swell.model.errors import InvalidInput
 
 
