@@ -20,8 +20,8 @@ from swell.api.openapi import document
 from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
 from swell.api.submission import DeclaredField, declared
 from swell.cli.commands import load_all
+from swell.cli.demo_program import demo_app
 from swell.cli.main import app
-from swell.cli.stage import demo_app
 from swell.live.measures import Measures
 from swell.live.operator_tally import OperatorTally
 from swell.model.view import ClusterView
