@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from swell.api.job_file import load
+from swell.api.submission import declared
+from swell.cli.commands import load as load_command
 from swell.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,3 +52,14 @@ def test_the_example_is_a_job(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(text)
     (job,) = load(tmp_path / "job.yaml")
     assert job.to_spec(0.0).max_workers == 8
+
+
+def test_each_field_of_a_job_is_an_option_that_says_what_the_reference_says() -> None:
+    options = {option.name: option for option in load_command("submit").params}
+    for name, field in declared().items():
+        if name == "args":
+            continue
+        assert options[name].opts == [f"--{field.word.replace('_', '-')}"]
+        said = re.sub(r"--([a-z-]+)", lambda word: word[1].replace("-", "_"), options[name].help)
+        said = said.removesuffix(" May be repeated.")
+        assert (field.meta.description or "").replace("`", "").startswith(said.replace("`", "")), name
