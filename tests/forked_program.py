@@ -314,10 +314,10 @@ def be_zygote(
 
 def importing() -> dict[str, str]:
     """Variables with which a zygote imports what its workers need."""
-    from swell.executors.local.zygote.place import HEAP_VARIABLES, TORCH_VARIABLES
+    from swell.executors.local.zygote.place import DEFAULT_VARIABLES, TORCH_VARIABLES
     from swell.executors.local.zygote.process import THREAD_VARIABLES
 
-    return {**HEAP_VARIABLES, **dict.fromkeys(THREAD_VARIABLES, "1"), **TORCH_VARIABLES}
+    return {**DEFAULT_VARIABLES, **dict.fromkeys(THREAD_VARIABLES, "1"), **TORCH_VARIABLES}
 
 
 class Ending:

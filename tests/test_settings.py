@@ -49,7 +49,7 @@ def limits(name: str) -> tuple[float, float]:
 def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = min(field.default * 2, limits(field.name)[1]) or limits(field.name)[1]
     changed = make_settings({field.name: value})
-    parts = asdict(changed.core) | asdict(changed.conduct.patience) | asdict(changed.conduct.worker_settings)
+    parts = asdict(changed.core) | asdict(changed.conduct.timeouts) | asdict(changed.conduct.worker_settings)
     parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
     parts |= {
         name: getattr(changed, name)

@@ -22,7 +22,7 @@ Number = int | float
 
 _CORE, _CONDUCT = CoreSettings(), GangSettings()
 _RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
-_PATIENCE, _WORKER_SETTINGS, _LOGS = _CONDUCT.patience, _CONDUCT.worker_settings, _CONDUCT.logs
+_TIMEOUTS, _WORKER_SETTINGS, _LOGS = _CONDUCT.timeouts, _CONDUCT.worker_settings, _CONDUCT.logs
 
 #: Decides unless another one is asked for.
 DEFAULT_POLICY = "elasticflow"
@@ -100,19 +100,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ready_s: Annotated[
         float,
         _seconds(1, DAY_S, "Time limit from the start of a worker to its call of `swell.train.elastic`."),
-    ] = _PATIENCE.ready_s
+    ] = _TIMEOUTS.ready_s
     silence_s: Annotated[
         float, _seconds(1, DAY_S, "A worker that sends no heartbeat for this long is killed.")
-    ] = _PATIENCE.silence_s
+    ] = _TIMEOUTS.silence_s
     standstill_s: Annotated[
         float,
         _seconds(
             0.5, DAY_S, "The same limit for a worker whose process was stopped by a signal such as SIGSTOP."
         ),
-    ] = _PATIENCE.standstill_s
+    ] = _TIMEOUTS.standstill_s
     notice_s: Annotated[
         float, _seconds(1, DAY_S, "Time limit for workers to notice that a worker they wait for is dead.")
-    ] = _PATIENCE.notice_s
+    ] = _TIMEOUTS.notice_s
     boundary_s: Annotated[
         float,
         _seconds(
@@ -120,12 +120,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             DAY_S,
             "Time limit for a job to reach the end of its step before a resize; the owner is warned then.",
         ),
-    ] = _PATIENCE.boundary_s
+    ] = _TIMEOUTS.boundary_s
     stuck_s: Annotated[
         float, _seconds(1, DAY_S, "A worker is killed if the other workers of its job wait for it this long.")
-    ] = _PATIENCE.stuck_s
+    ] = _TIMEOUTS.stuck_s
     stop_s: Annotated[float, _seconds(0.1, HOUR_S, "Time from SIGTERM to SIGKILL for a worker.")] = (
-        _PATIENCE.stop_s
+        _TIMEOUTS.stop_s
     )
     finish_s: Annotated[
         float,
@@ -134,19 +134,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             7 * DAY_S,
             "Time limit for the part of a script after its training loop, such as an evaluation.",
         ),
-    ] = _PATIENCE.finish_s
+    ] = _TIMEOUTS.finish_s
     leave_s: Annotated[
         float, _seconds(0.1, HOUR_S, "Time limit for the exit of a worker that left its job.")
-    ] = _PATIENCE.leave_s
+    ] = _TIMEOUTS.leave_s
     step_end_s: Annotated[
         float,
         _seconds(
             0, HOUR_S, "Time that SIGTERM is delayed for a step to end, for jobs with elasticity `restart`."
         ),
-    ] = _PATIENCE.step_end_s
+    ] = _TIMEOUTS.step_end_s
     restart_s: Annotated[
         float, _seconds(0.1, HOUR_S, "Time from SIGTERM to SIGKILL for jobs with elasticity `restart`.")
-    ] = _PATIENCE.restart_s
+    ] = _TIMEOUTS.restart_s
     trial_s: Annotated[float, _seconds(1, DAY_S, "Time limit of a trial run and of each calibration.")] = (
         _CONDUCT.trial_s
     )

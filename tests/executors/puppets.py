@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.member import State
 from swell.model.command import LaunchGang, Reconfigure
@@ -103,7 +103,7 @@ class Puppet:
 class PuppetWorld:
     """Runs a gang's effects on puppets, and checks what must hold at every report."""
 
-    def __init__(self, gang: Gang, total_steps: int = 1000) -> None:
+    def __init__(self, gang: ElasticController, total_steps: int = 1000) -> None:
         self.gang = gang
         self.total_steps = total_steps
         self.now_s = 0.0
@@ -172,7 +172,7 @@ class PuppetWorld:
             self.is_clean &= not isinstance(message, m.Broken | m.JoinFailed)
             self._apply(self.gang.said(number, message, self.now_s))
         elif puppet.status is not None:
-            self.is_clean &= self.gang._roster.members[number].state is State.LEFT
+            self.is_clean &= self.gang._live.members[number].state is State.LEFT
             del self.puppets[number]
             self._apply(self.gang.exited(number, puppet.status, "last line", self.now_s))
 
@@ -225,12 +225,12 @@ class PuppetWorld:
             or (p.phase == "training" and p.awaits)
             for p in self.puppets.values()
         )
-        is_answered = self.gang.is_over or self.gang._dialogue.is_answered
+        is_answered = self.gang.is_over or self.gang.gang.replies.answer is not None
         return not busy and (is_answered or self.waits_in_vain())
 
     def waits_in_vain(self) -> bool:
         """All that are left are stuck, and only the head waits, to hear that they go on: they may."""
-        is_suspending = self.gang._membership.is_suspending
+        is_suspending = self.gang.gang.membership.is_suspending
         return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_suspending
 
     def describe(self) -> str:

@@ -17,7 +17,8 @@ from tests.executors.test_restart_controller import Processes
 from tests.executors.test_restart_controller import launch as launch_plain
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_controller import Trial
@@ -58,7 +59,7 @@ def test_it_never_goes_back_and_counts_no_gap(gaps_s: list[float]) -> None:
 
 
 def running(fake: FakeTime) -> PuppetWorld:
-    world = PuppetWorld(Gang(make_stage(), 0, is_stopped))
+    world = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped))
     world.now_s = fake.clock.now_s()
     world.command(
         LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)
@@ -123,11 +124,11 @@ def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
 
 
 def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) -> None:
-    patience = Timeouts(silence_s=1.0, standstill_s=0.8)
+    timeouts = Timeouts(silence_s=1.0, standstill_s=0.8)
     executor = LocalExecutor(
         tmp_path / "state",
         parse_devices("paced:8@400"),
-        conduct=GangSettings(patience=patience),
+        conduct=GangSettings(timeouts=timeouts),
         base_preload=("msgspec",),
         call="tests.executors.fake_worker:run_entry",
     )
@@ -140,7 +141,7 @@ def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) ->
         assert address is not None
         for pid in (*pids, address.pid):
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(1.6 * patience.silence_s)  # what is tried is time
+        time.sleep(1.6 * timeouts.silence_s)  # what is tried is time
         for pid in (address.pid, *pids):
             os.kill(pid, signal.SIGCONT)
         before = len(listener.events)

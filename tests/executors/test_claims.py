@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.records import CommandRepliesRecord, EndingRecord, RestartRecord
+from swell.executors.gang.records import write_record
+from swell.executors.gang.replies import Replies
+from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.tally import StepTally
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, WorkerLog
 from swell.executors.hosts.kept_runs import KeptRuns
@@ -25,21 +28,15 @@ FROM_HOST: msgspec.json.Decoder[h.FromHost] = decoder(h.FromHost)
 
 def record(end: GangEnded | None = None, steps: int = 7) -> h.RunSnapshot:
     """Numbers as code writes them: a share that is a whole one, steps of a loss that is none."""
-    dialogue = CommandRepliesRecord(
-        generation=3, asked=("LaunchGang", 3), answer=None, end=end, warnings={"a": "b"}, losses=()
-    )
-    gang = RestartRecord(
-        dialogue=dialogue,
+    replies = Replies(generation=3, asked=("LaunchGang", 3), end=end, warnings={"a": "b"})
+    gang = RestartGang(
+        replies=replies,
         running=3,
         target=(("n1/0",),),
         members={0: ("n1/0",)},
-        aim="RUN",
-        ending=EndingRecord(outcome=Outcome.SUCCEEDED, message=""),
         num_starts=1,
         next_worker=1,
-        steps=steps,
-        steps_before=0,
-        is_new=False,
+        tally=StepTally(steps=steps, is_new=False),
     )
     return h.RunSnapshot(
         launch=3,
@@ -47,9 +44,7 @@ def record(end: GangEnded | None = None, steps: int = 7) -> h.RunSnapshot:
         hosts=("n1",),
         workers={0: "n1"},
         total_steps=None,
-        share=1,
-        asked_share=None,
-        gang=gang,
+        gang=write_record(gang),
     )
 
 

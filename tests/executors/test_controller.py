@@ -657,6 +657,29 @@ def test_a_share_is_set_on_all_hosts_or_on_none(fleet: Fleet) -> None:
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
 
 
+def test_a_change_that_is_off_takes_its_share_back(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", share=0.5))
+    fleet.hosts["b"].is_held = True
+    fleet.perform(change(2, "a/0", "b/0", share=0.25))
+    fleet.hosts["b"].let_through(1)
+    fleet.hosts["b"].drop_held()  # its worker is not heard to have begun
+    assert fleet.hosts["a"].shares[JOB] == 0.25
+    fleet.lose("b")
+    (failed,) = of_kind(fleet, ResizeFailed)
+    assert failed.generation == 2 and fleet.hosts["a"].shares[JOB] == 0.5
+    fleet.perform(change(3, "a/0", share=0.75))
+    assert of_kind(fleet, GangResized)[-1].generation == 3 and fleet.hosts["a"].shares[JOB] == 0.75
+
+
+def test_a_repair_does_not_fail_because_of_a_share_that_stays(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", share=0.5))
+    fleet.hosts["a"].why_not_shared = "Permission denied"
+    fleet.perform(change(2, "a/0", share=0.5))
+    assert of_kind(fleet, GangResized)[-1].generation == 2
+    fleet.perform(change(3, "a/0", share=0.25))
+    assert of_kind(fleet, ResizeFailed)[-1].generation == 3
+
+
 def test_a_refused_change_leaves_the_share_of_the_one_that_is_under_way(fleet: Fleet) -> None:
     fleet.perform(launch("a/0"))
     fleet.hosts["b"].is_held = True

@@ -16,7 +16,8 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.memory_limit import half
 from swell.executors.gang.timeouts import Timeouts
@@ -42,7 +43,9 @@ from swell.wire.numbers import Number
 
 
 def world(num_workers: int, total_steps: int = 1000, **changes: Any) -> PuppetWorld:
-    made = PuppetWorld(Gang(make_stage(total_steps, **changes), 0, is_stopped), total_steps)
+    made = PuppetWorld(
+        ElasticController(make_stage(total_steps, **changes), ElasticGang(), is_stopped), total_steps
+    )
     spec = make_spec(**changes)
     made.command(
         LaunchGang(
@@ -72,7 +75,7 @@ def last(made: PuppetWorld) -> Event:
 
 
 def ranks(made: PuppetWorld) -> list[int]:
-    return list(made.gang._roster.group)
+    return list(made.gang.gang.formation.group)
 
 
 def orders(effects: Iterable[Effect]) -> list[m.Regroup]:
@@ -177,7 +180,7 @@ def test_after_a_loss_the_rest_forms_again_from_the_most_advanced_without_a_word
         puppet.phase = "broken"
     made.settle()
     assert isinstance(last(made), GangResized)
-    assert made.gang._recovery.formation.round == 2, "that was done already"
+    assert made.gang.gang.formation.round == 2, "that was done already"
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -273,7 +276,7 @@ def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
 def test_a_joiner_that_dies_while_the_group_forms_undoes_the_resize() -> None:
     made = running(2)
     made.command(resize(2, 0, 1, 2))
-    while made.gang._recovery.formation.round == 1:
+    while made.gang.gang.formation.round == 1:
         made.advance(2)
         made.hear(2)
     made.kill(2)
@@ -344,14 +347,14 @@ def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
         made.puppets[number].phase = "broken"
         made.puppets[number].outbox.append(m.Broken(generation=1, steps=3, message="reset by peer"))
     made.settle()
-    assert made.gang._recovery.formation.round == 2
+    assert made.gang.gang.formation.round == 2
     assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
     assert isinstance(last(made), GangStarted)
 
 
 def test_a_group_that_never_forms_fails() -> None:
     made = world(2)
-    while not made.gang._recovery.formation.round:
+    while not made.gang.gang.formation.round:
         for number in (0, 1):
             made.advance(number)
             made.hear(number)
@@ -382,7 +385,7 @@ def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
 
 def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
     stopped: set[int] = set()
-    made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__), 1000)
+    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__), 1000)
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
@@ -397,7 +400,7 @@ def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
 
 def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
     stopped: set[int] = set()
-    made = PuppetWorld(Gang(make_stage(), 0, stopped.__contains__), 1000)
+    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__), 1000)
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=spec, total_steps=1000))
     made.settle()
@@ -539,7 +542,7 @@ def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_coun
     warned = last(made)
     assert isinstance(warned, JobWarned)
     assert (warned.about, warned.message) == ("damaged checkpoint", "of step 80 is damaged")
-    assert made.gang.saved_steps == 40
+    assert made.gang.gang.saved_steps == 40
 
 
 def drifted(made: PuppetWorld, step: int, num: int = 1, is_healed: bool = True) -> None:
@@ -597,7 +600,7 @@ def test_the_last_loss_is_told_before_the_end() -> None:
 def test_a_job_that_ends_during_its_resize_does_not_wait_for_the_joiners() -> None:
     made = running(1)
     made.command(resize(2, 0, 1))
-    while made.gang._recovery.formation.round == 1:
+    while made.gang.gang.formation.round == 1:
         made.advance(1)
         made.hear(1)
     # The order to regroup is out, and the joiner waits for the others; they have just made their last step.
@@ -613,7 +616,7 @@ def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_devic
     made = running(2)
     made.command(resize(2, 0))
     made.command(resize(3, 0, 1))
-    while made.gang._recovery.formation.round < 3:
+    while made.gang.gang.formation.round < 3:
         for number in list(made.puppets):
             made.advance(number)
             made.hear(number)
@@ -625,7 +628,7 @@ def test_at_the_end_nobody_waits_for_a_group_that_will_not_form_though_its_devic
 
 def test_at_the_end_a_group_that_formed_is_left_to_finish() -> None:
     made = world(2)
-    while not made.gang._recovery.formation.round:
+    while not made.gang.gang.formation.round:
         for number in (0, 1):
             made.advance(number)
             made.hear(number)
@@ -680,7 +683,7 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
 
 
 def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
-    gang = Gang(make_stage(), 0, is_stopped, patience=Timeouts(finish_s=2.0))
+    gang = ElasticController(make_stage(), ElasticGang(), is_stopped, Timeouts(finish_s=2.0))
     made = PuppetWorld(gang, 1000)
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
@@ -778,7 +781,7 @@ def test_memory_that_runs_out_makes_passes_smaller_for_all_and_is_told(
 
 def test_a_gang_of_which_nobody_had_room_is_lost_and_not_failed() -> None:
     made = running(2)
-    made.gang._progress.saved_steps = 7
+    made.gang.gang.saved_steps = 7
     for number in (0, 1):
         made.run_out(number)
     made.settle()

@@ -10,10 +10,12 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import FindPort, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.local_ranks import local_ranks
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.restart_gang import RestartGang
 from swell.model.command import LaunchGang, Reconfigure, StopGang
 from swell.model.event import GangEnded, GangResized, Outcome, StepsReported, WorkersLost
 from swell.model.job import Elasticity
@@ -45,7 +47,7 @@ def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
 
 def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
     stage = two_hosts()
-    gang, orders = Gang(stage, 0, is_stopped), []
+    gang, orders = ElasticController(stage, ElasticGang(), is_stopped), []
     for effect in gang.command(launch(stage, 0, 1, 4), 0.0):
         assert isinstance(effect, Spawn)
         gang.said(effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0)
@@ -60,7 +62,7 @@ def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
 
 def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
     stage = two_hosts()
-    world = PuppetWorld(Gang(stage, 0, is_stopped))
+    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped))
     world.command(launch(stage, 0, 1, 4, 5, 6))
     world.settle()
     round_before = world.newest_round
@@ -82,7 +84,7 @@ def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
 
 def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
     stage = two_hosts()
-    world = PuppetWorld(Gang(stage, 0, is_stopped))
+    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped))
     world.command(launch(stage, 0, 4))
     world.settle()
     exits = [WorkerExit(number, HOST_LOST, "the network is gone") for number in world.puppets]
@@ -97,7 +99,7 @@ def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
 def gang_of(*numbers: int) -> tuple[PuppetWorld, list[int], list[int]]:
     """That trains, and its workers on the host of rank 0, and those on the other one."""
     stage = two_hosts()
-    world = PuppetWorld(Gang(stage, 0, is_stopped))
+    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped))
     world.command(launch(stage, *numbers))
     world.settle()
     leaders = [number for number, puppet in world.puppets.items() if stage.host_of(puppet.slot) == "a"]
@@ -119,7 +121,7 @@ LIES = st.one_of(
 def test_a_host_without_rank_0_does_not_speak_for_the_gang(lies: list[m.FromWorker], exits: bool) -> None:
     """Nothing that it says ends the gang, moves it on or gives it a checkpoint."""
     world, leaders, (other, *_) = gang_of(0, 1, 4, 5)
-    saved, num_told = world.gang.saved_steps, len(world.events)
+    saved, num_told = world.gang.gang.saved_steps, len(world.events)
     for lie in lies:
         world.gang.said(other, lie, world.now_s)
     if exits:
@@ -128,11 +130,9 @@ def test_a_host_without_rank_0_does_not_speak_for_the_gang(lies: list[m.FromWork
     told = world.events[num_told:]
     assert not any(isinstance(event, GangEnded) for event in told)
     assert not any("accuracy" in event.metrics for event in told if isinstance(event, StepsReported))
-    assert (
-        world.gang.saved_steps == saved and world.gang.steps < 10**5 and not world.gang._shutdown.is_under_way
-    )
+    assert world.gang.gang.saved_steps == saved and world.gang.steps < 10**5 and not world.gang.gang.is_ending
     world.gang.said(leaders[0], m.Finished(steps=1000), world.now_s)
-    assert world.gang._shutdown.is_under_way and world.gang.steps == 1000
+    assert world.gang.gang.is_ending and world.gang.steps == 1000
 
 
 def test_where_rank_0_is_lost_the_word_of_who_had_finished_counts() -> None:
@@ -140,7 +140,7 @@ def test_where_rank_0_is_lost_the_word_of_who_had_finished_counts() -> None:
     world, leaders, others = gang_of(0, 4, 5)
     for number in others:
         world.gang.said(number, m.Finished(steps=1000), world.now_s)
-    assert not world.gang._shutdown.is_under_way
+    assert not world.gang.gang.is_ending
     lost = [WorkerExit(number, HOST_LOST, "host a is gone") for number in leaders]
     world.gang.exited_together(lost, world.now_s)
     effects = world.gang.exited_together([WorkerExit(number, 0, "") for number in others], world.now_s)
@@ -163,8 +163,8 @@ def test_a_gang_goes_on_without_a_worker_that_said_the_end_had_come() -> None:
 
 
 # ---------------------------------------------------------------- scripts that are stopped and started
-def restart_gang() -> RestartGang:
-    return RestartGang(two_hosts(elasticity=Elasticity.RESTART), 0, is_stopped)
+def restart_gang() -> RestartController:
+    return RestartController(two_hosts(elasticity=Elasticity.RESTART), RestartGang(), is_stopped)
 
 
 def test_a_script_finds_torchruns_environment_of_its_host() -> None:

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -30,7 +31,7 @@ TOTAL_STEPS = 60
 OWN_BATCH = 64
 #: 512 is more than the job may have.
 BATCHES = (None, 64, 128, 256, 512)
-PATIENCE = Timeouts(boundary_s=4.0, stuck_s=8.0)
+TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Story:
 
 def begin(num_workers: int) -> Story:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    world = PuppetWorld(Gang(stage, 0, is_stopped, patience=PATIENCE), TOTAL_STEPS)
+    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped, TIMEOUTS), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,
@@ -176,7 +177,7 @@ def ends_well(story: Story, world: PuppetWorld) -> None:
         story.head()
         if story.seen == seen or world.is_quiet():
             break
-    answer = world.gang._dialogue._answer
+    answer = world.gang.gang.replies.answer
     if world.waits_in_vain():
         return
     assert answer is not None

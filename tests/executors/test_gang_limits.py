@@ -23,12 +23,13 @@ from tests.executors.puppets import (
     make_stage,
 )
 
-from swell.executors.controller.shares import KnownShares, not_shared
 from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
-from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.restart_gang import RestartGang
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.devices import parse_devices
@@ -47,7 +48,6 @@ from swell.model.event import (
     GangStarted,
     JobWarned,
     Outcome,
-    ResizeFailed,
     StepsReported,
     WorkersLost,
 )
@@ -139,25 +139,13 @@ class Scene:
         self.limiter.broken.update(broken)
         self.warnings: list[tuple[str, str]] = []
         self.limits = GangLimits(self.limiter, lambda job, about, text: self.warnings.append((about, text)))
-        self.shares, self.usage = KnownShares(), UsageReports()
+        self.usage = UsageReports()
         begin = with_share(launch(lambda **_: make_spec(), devices(0, 1)), 0.5, memory_bytes)
         self.limits.launch(JOB, begin.target.configuration.weight, memory_bytes)
-        self.shares.launch(begin)
         (self.group,) = self.limiter.groups
 
-    def change(self, command: Reconfigure, *, is_of_same_devices: bool) -> ResizeFailed | None:
-        if not self.shares.is_news(command):
-            return None
-        is_needed = self.shares.is_needed(command, is_of_same_devices)
-        why_not = self.limits.set_share(JOB, command.target.configuration.weight, is_needed)
-        if why_not:
-            return not_shared(command, why_not)
-        self.shares.ask(command)
-        return None
-
-    def tell(self, event: AnyEvent) -> None:
-        if (undo := self.shares.told(event)) is not None:
-            self.limits.set_share(JOB, undo.share, is_needed=False)
+    def change(self, share: float, is_needed: bool = True) -> str:
+        return self.limits.set_share(JOB, share, is_needed)
 
     def report(self, now_s: float) -> GangUsage | None:
         report = StepsReported(at_s=0.0, job_id=JOB, generation=1, steps=1, num_workers=2)
@@ -168,63 +156,26 @@ class Scene:
         return event.usage
 
 
-def failed(generation: int) -> ResizeFailed:
-    return ResizeFailed(at_s=0.0, job_id=JOB, generation=generation, message="no")
-
-
-def resized(generation: int) -> GangResized:
-    return GangResized(at_s=0.0, job_id=JOB, generation=generation, steps=1, pids=(1,))
-
-
 def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
     scene = Scene(memory_bytes=1 << 30)
     assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
-    assert scene.change(reconfigure(2, 0.25, 0, 1), is_of_same_devices=True) is None
-    assert scene.group.share == 0.25
-    assert scene.change(reconfigure(3, None, 0, 1), is_of_same_devices=True) is None
-    assert scene.group.share == 1.0
+    for share in (0.25, 1.0):
+        assert not scene.change(share)
+        assert scene.group.share == share
     assert scene.warnings == []
 
 
-@pytest.mark.parametrize(
-    "end", [failed(2), WorkersLost(at_s=0.0, job_id=JOB, generation=2, devices=devices(1), message="gone")]
-)
-def test_a_change_that_is_off_takes_its_share_back(end: AnyEvent) -> None:
-    scene = Scene()
-    scene.change(reconfigure(2, 0.25, 0, 1, 2), is_of_same_devices=False)
-    scene.tell(end)
-    assert scene.group.share == 0.5
-    scene.change(reconfigure(3, 0.125, 0), is_of_same_devices=False)
-    scene.tell(resized(3))
-    scene.change(reconfigure(4, 0.75, 0, 1), is_of_same_devices=False)
-    scene.change(reconfigure(5, 0.8, 0, 1), is_of_same_devices=False)
-    scene.tell(failed(4))  # an old one
-    assert scene.group.share == 0.8
-    scene.tell(failed(5))
-    assert scene.group.share == 0.125
-
-
-def test_an_older_command_changes_nothing() -> None:
-    scene = Scene()
-    scene.change(reconfigure(3, 0.25, 0, 1, 2), is_of_same_devices=False)
-    scene.change(reconfigure(2, 0.75, 0, 1), is_of_same_devices=True)
-    assert scene.group.share == 0.25
-
-
-def test_a_share_that_cannot_be_had_is_a_failed_change_and_one_warning() -> None:
+def test_a_share_that_cannot_be_had_is_one_warning() -> None:
     scene = Scene()
     scene.limiter.broken.add("share")
-    for generation in (2, 3):
-        answer = scene.change(reconfigure(generation, 0.25, 0, 1), is_of_same_devices=True)
-        assert isinstance(answer, ResizeFailed)
-        assert (answer.job_id, answer.generation) == (JOB, generation)
-        assert "CPU share cannot become 25 %" in answer.message
+    for _ in range(2):
+        assert scene.change(0.25).endswith("Permission denied (groups/share)")
     assert scene.warnings == [
         ("share", "its CPU share is not what it should be: Permission denied (groups/share)")
     ]
-    assert scene.change(reconfigure(4, 0.25, 0), is_of_same_devices=False) is None, "devices matter more"
+    assert not scene.change(0.25, is_needed=False), "devices matter more"
     scene.limiter.broken.clear()
-    assert scene.change(reconfigure(5, 0.25, 0), is_of_same_devices=True) is None
+    assert not scene.change(0.25)
     assert scene.warnings[1:] == [("share", "")]
 
 
@@ -242,15 +193,6 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
     assert scene.warnings[2:] == [("quota", "no quota")], "once"
     scene.limits.launch(JOB, 0.5, None, FakeGroup(set()))
     assert len(scene.warnings) == 3, "the engine of its container has quotas"
-
-
-def test_a_repair_or_another_batch_does_not_fail_because_of_a_share_that_stays() -> None:
-    scene = Scene()
-    scene.limiter.broken.add("share")
-    assert scene.change(reconfigure(2, 0.5, 0, 1), is_of_same_devices=True) is None
-    assert [about for about, _ in scene.warnings] == ["share"]
-    scene.tell(resized(2))
-    assert isinstance(scene.change(reconfigure(3, 0.25, 0, 1), is_of_same_devices=True), ResizeFailed)
 
 
 def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -297,20 +239,19 @@ def test_what_could_not_be_set_at_the_launch_is_set_once_it_can_be() -> None:
 def test_the_share_of_a_change_of_devices_is_set_once_it_can_be() -> None:
     scene = Scene()
     scene.limiter.broken.add("share")
-    scene.change(reconfigure(2, 0.25, 0), is_of_same_devices=False)
-    scene.tell(resized(2))
-    scene.change(reconfigure(3, 0.75, 0), is_of_same_devices=True)
+    scene.change(0.25, is_needed=False)
+    assert scene.change(0.75)
     scene.limiter.broken.clear()
     scene.limits.tick(10.0)
-    assert scene.group.share == 0.25, "the head takes the third command for failed"
+    assert scene.group.share == 0.25, "a share that was needed failed for good"
     assert scene.warnings[1:] == [("share", "")]
 
 
 def test_a_share_that_could_not_be_taken_back_is_once_it_can_be() -> None:
     scene = Scene()
-    scene.change(reconfigure(2, 0.25, 0), is_of_same_devices=False)
+    scene.change(0.25, is_needed=False)
     scene.limiter.broken.add("share")
-    scene.tell(failed(2))
+    scene.change(0.5, is_needed=False)
     scene.limiter.broken.clear()
     scene.limits.tick(10.0)
     assert scene.group.share == 0.5
@@ -358,7 +299,7 @@ def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
 
 
 def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
-    gang = Gang(make_stage(job_id=JOB), 0, is_stopped)
+    gang = ElasticController(make_stage(job_id=JOB), ElasticGang(), is_stopped)
     world = PuppetWorld(gang)
     world.command(launch(lambda **_: make_spec(), devices(0, 1)))
     world.settle()
@@ -370,7 +311,7 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
 
 
 def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
-    gang = RestartGang(make_stage(job_id=JOB), 0, is_stopped)
+    gang = RestartController(make_stage(job_id=JOB), RestartGang(), is_stopped)
     gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
     gang.port_found("127.0.0.1", 4711, 0.0)
     for worker in (0, 1):

@@ -17,7 +17,8 @@ from tests.executors.puppets import PuppetWorld, is_stopped, make_spec, make_sta
 
 from swell.core.core import Core
 from swell.executors.controller.gangs import unknown
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
@@ -27,7 +28,7 @@ from swell.model.job import EndCondition, Phase
 JOBS = ("a", "b")
 DEVICES = tuple(f"node0/{number}" for number in range(8))
 TOTAL_STEPS = 10**6
-PATIENCE = Timeouts(boundary_s=4.0, stuck_s=8.0)
+TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 
 class House:
@@ -86,7 +87,10 @@ class House:
         before = self.worlds.get(command.job_id)
         saved = self.checkpoints[command.job_id] if before is None else before.checkpoint
         stage = make_stage(TOTAL_STEPS, job_id=command.job_id)
-        world = PuppetWorld(Gang(stage, 0, is_stopped, saved, PATIENCE), TOTAL_STEPS)
+        world = PuppetWorld(
+            ElasticController(stage, ElasticGang(steps=saved, saved_steps=saved), is_stopped, TIMEOUTS),
+            TOTAL_STEPS,
+        )
         world.checkpoint = saved
         return world
 

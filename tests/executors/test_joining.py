@@ -201,7 +201,8 @@ def test_another_version_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
         await head.attach(me=msgspec.structs.replace(ME, version="9.9"))
 
     text = str(refused(tmp_path, attach))
-    assert "host 'n1' has Swell 9.9 (protocol 2), this head has 1.2 (protocol 1)" in text
+    protocols = f"(protocol {JOIN_PROTOCOL + 1}), this head has 1.2 (protocol {JOIN_PROTOCOL})"
+    assert f"host 'n1' has Swell 9.9 {protocols}" in text
     assert text.endswith("install Swell 1.2 on the host")
 
 

@@ -12,7 +12,7 @@ from tests.executors.listening import eventually
 from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
-from swell.executors.gang.dropped_output import DroppedOutput
+from swell.executors.local.logs.dropped_output import DroppedOutput
 from swell.executors.local.zygote.forking import Exited, Forked, OutputDropped, Signal, ValuesPrinted
 from swell.executors.local.zygote.value_lines import INTERVAL_S
 

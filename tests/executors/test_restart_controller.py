@@ -17,8 +17,9 @@ from tests.executors.puppets import make_spec, make_stage, target
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
 from swell.executors.gang.kept_worker import KeptExit, KeptWorker
-from swell.executors.gang.records import GangRecord, RestartRecord
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.records import read_record, write_record
+from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.restart_gang import RestartGang
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -49,7 +50,7 @@ class Processes:
 
     def __init__(self) -> None:
         self.stopped: set[int] = set()
-        self.gang = RestartGang(make_stage(None), 0, self.stopped.__contains__)
+        self.gang = RestartController(make_stage(None), RestartGang(), self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.signals: list[tuple[int, int]] = []
         self.talk: dict[int, list[FromAgent | FromWorker]] = {}
@@ -81,8 +82,8 @@ class Processes:
 
     def replace_controller(self, **exits: int) -> None:
         """Another one takes over what a host has kept; `exits`: with which status `worker_0` has ended."""
-        record = msgspec.json.decode(msgspec.json.encode(self.gang.record()), type=GangRecord)
-        assert isinstance(record, RestartRecord)
+        record = read_record(write_record(self.gang.gang))
+        assert isinstance(record, RestartGang)
         kept = {
             number: KeptWorker(number=number, pid=number + 100, talk=tuple(self.talk.get(number, ())))
             for number in record.members
@@ -92,8 +93,8 @@ class Processes:
             self.alive.pop(number)
             end = KeptExit(status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
-        self.gang = RestartGang(make_stage(None), 0, self.stopped.__contains__)
-        self.do(self.gang.take_over(record, kept, self.now_s))
+        self.gang = RestartController(make_stage(None), record, self.stopped.__contains__)
+        self.do(self.gang.take_over(kept, (), self.now_s))
 
     def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:
         vote = StopVote(num_steps=num_steps)

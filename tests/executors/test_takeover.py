@@ -15,10 +15,11 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import make_spec
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
 
+from swell.executors.controller import directed_runs
 from swell.executors.controller.takeover import MOST_TALK, Takeover
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.gang_protocol import GangRecord
 from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.gang.records import ElasticRecord
+from swell.executors.gang.records import write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import MAX_CURVES, WHOLE_BYTES
 from swell.live.inbox import fold_reports
@@ -360,13 +361,13 @@ def test_a_command_is_written_down_once(fleet: Fleet, monkeypatch: pytest.Monkey
     fleet.perform(launch("a/0", "b/0"))
     for host in fleet.hosts.values():
         host.is_deaf = True
-    write, written = Gang.record, list[ElasticRecord]()
+    written: list[msgspec.Raw] = []
 
-    def noted(gang: Gang) -> ElasticRecord:
-        written.append(write(gang))
+    def noted(gang: GangRecord) -> msgspec.Raw:
+        written.append(write_record(gang))
         return written[-1]
 
-    monkeypatch.setattr(Gang, "record", noted)
+    monkeypatch.setattr(directed_runs, "write_record", noted)
     fleet.perform(SuspendGang(job_id=JOB, generation=2))
     assert len(written) == 1
 

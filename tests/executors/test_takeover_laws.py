@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
-from tests.executors.test_gang_laws import PATIENCE, TOTAL_STEPS, Story, ends_well, moves
+from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report, Send, Spawn
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.gang.records import ElasticRecord
+from swell.executors.gang.records import read_record, write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
@@ -40,7 +41,7 @@ from swell.wire import messages as m
 class HandedOn(PuppetWorld):
     """A world whose gang may lose its controller. One host has all workers, and keeps what passes by."""
 
-    def __init__(self, gang: Gang, total_steps: int = TOTAL_STEPS) -> None:
+    def __init__(self, gang: ElasticController, total_steps: int = TOTAL_STEPS) -> None:
         self.kept = KeptRuns()
         self.kept.note_told(h.OpenRun(run=JOB, job_id=JOB, spec=make_spec()))
         self.kept.note_answered(h.RunOpened(run=JOB, first_worker=0, checkpoint_dir="/checkpoints"))
@@ -67,12 +68,13 @@ class HandedOn(PuppetWorld):
         self.num_deaths += 1
         run = next((run for run in self.kept.kept() if isinstance(run, h.RunKept)), None)
         assert run is not None
-        self.gang = new_gang()
+        record = None if run.record is None else read_record(run.record.gang)
+        self.gang = new_gang(record if isinstance(record, ElasticGang) else None)
         self.is_taking_over = True
-        if run.record is not None and isinstance(run.record.gang, ElasticRecord):
+        if run.record is not None:
             workers = {w.number: w for w in run.workers if w.number in run.record.workers}
             assert all(w.number in workers for w in run.workers if w.exit is None), "it has no director"
-            self._apply(self.gang.take_over(run.record.gang, workers, (), self.now_s))
+            self._apply(self.gang.take_over(workers, (), self.now_s))
         self.is_taking_over = False
         if command is not None:
             self.command(command)
@@ -136,11 +138,9 @@ class HandedOn(PuppetWorld):
             launch=1,
             version=0,
             hosts=("a",),
-            workers=dict.fromkeys(self.gang._roster.members, "a"),
+            workers=dict.fromkeys(self.gang.gang.members, "a"),
             total_steps=TOTAL_STEPS,
-            share=1.0,
-            asked_share=None,
-            gang=self.gang.record(),
+            gang=write_record(self.gang.gang),
         )
         self.kept.note_told(h.KeepRecord(run=JOB, record=record))
 
@@ -167,9 +167,9 @@ class HandedOn(PuppetWorld):
             assert puppet.steps == most, "steps that were made are done again"
 
 
-def new_gang() -> Gang:
+def new_gang(record: ElasticGang | None = None) -> ElasticController:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    return Gang(stage, 0, is_stopped, patience=PATIENCE)
+    return ElasticController(stage, record or ElasticGang(), is_stopped, TIMEOUTS)
 
 
 @dataclass

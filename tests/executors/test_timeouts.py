@@ -12,8 +12,8 @@ from swell.wire.messages import Alive, Awaited
 
 @pytest.mark.parametrize(("awaits", "share"), [("", 1.0), ("data", READING_SHARE)])
 def test_a_joiner_that_reads_a_stream_has_more_time(awaits: Awaited, share: float) -> None:
-    patience = Timeouts(ready_s=60.0, silence_s=1e9)
+    timeouts = Timeouts(ready_s=60.0, silence_s=1e9)
     member = Member(0, ("node0/0",), since_s=100.0, pid=1, heartbeat=Alive(awaits=awaits))
-    assert overdue(member, "train.py", 100.0 + share * 60.0, patience, is_stopped) is None
-    verdict = overdue(member, "train.py", 100.1 + share * 60.0, patience, is_stopped)
+    assert overdue(member, "train.py", 100.0 + share * 60.0, timeouts, is_stopped) is None
+    verdict = overdue(member, "train.py", 100.1 + share * 60.0, timeouts, is_stopped)
     assert verdict is not None and verdict.is_fault_of_script

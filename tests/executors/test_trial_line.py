@@ -30,7 +30,7 @@ from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, Profili
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, Profile
 from swell.wire import messages as m
 
-PATIENCE = Timeouts(standstill_s=3.0, silence_s=60.0)
+TIMEOUTS = Timeouts(standstill_s=3.0, silence_s=60.0)
 NUM_DEVICES = 4
 
 
@@ -62,7 +62,7 @@ class Machines:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
-        conduct = GangSettings(patience=PATIENCE, trial_s=120.0)
+        conduct = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
         self.trials = Trials(self.folder, self, conduct)
 
     # ------------------------------------------------------------ what `Trials` asks

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import statistics
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.executors.contract import is_alive
 from tests.executors.listening import eventually
@@ -15,6 +18,7 @@ from tests.executors.zygotes import CALL, Zygote
 
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.zygote.forking import Exited, Fork, Forked, Signal, Warm
+from swell.executors.local.zygote.place import BesideAgent
 
 
 def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_path: Path) -> None:
@@ -159,3 +163,16 @@ def test_siblings_do_not_share_random_numbers(zygote: Zygote, tmp_path: Path) ->
         zygote.fork(tmp_path, "draw", key=key)
         assert zygote.answer() == Exited(key=key, status=0)
     assert (tmp_path / "a.log").read_text() != (tmp_path / "b.log").read_text()
+
+
+def test_texts_have_the_same_hashes_in_all_workers(tmp_path: Path) -> None:
+    """A vocabulary that a script makes of a set has one order, under another agent too."""
+    log = tmp_path / "zygote.log"
+    with (tmp_path / "lock").open("w") as lock:
+        child = asyncio.run(BesideAgent(sys.executable, (), log, lock.fileno()).start("z"))
+    try:
+        assert psutil.Process(child.pid).environ()["PYTHONHASHSEED"] == "0"
+    finally:
+        child.channel.close()
+        os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)

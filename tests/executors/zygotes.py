@@ -14,7 +14,7 @@ import msgspec
 
 from swell.executors.local.processes.mark import ProcessMark
 from swell.executors.local.zygote.forking import Answer, Fork, Forked, Request
-from swell.executors.local.zygote.place import HEAP_VARIABLES
+from swell.executors.local.zygote.place import DEFAULT_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.wire.environ import MARK
 
@@ -54,7 +54,7 @@ class Zygote:
             str(os.getpid()),
         ]
         self.mark = ProcessMark(os.getpid(), secrets.token_hex(8), 0, "/state")
-        env = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {MARK: self.mark.text()}
+        env = DEFAULT_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {MARK: self.mark.text()}
         with theirs:
             self.process = subprocess.Popen(
                 [*command, *modules], pass_fds=[theirs.fileno(), *pass_fds], env=env, stderr=subprocess.PIPE

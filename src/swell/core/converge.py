@@ -164,7 +164,7 @@ class Converger:
 
     def _configure(self, record: JobRecord, configuration: Configuration) -> None:
         """Its size stays, and with it the time since which it has been held."""
-        is_share = configuration.has_batch_of(record.gang.members.configuration)
+        is_share = configuration.trains_as(record.gang.members.configuration)
         if is_share and self._now_s < record.backoff.share_until_s:
             return
         self._ask(record, Target(devices=record.gang.members.devices, configuration=configuration))

@@ -213,7 +213,7 @@ class ChangingGang(FormedGang, frozen=True, kw_only=True):
 
     @property
     def is_given_a_share(self) -> bool:
-        has_batch = self.goal.configuration.has_batch_of(self.members.configuration)
+        has_batch = self.goal.configuration.trains_as(self.members.configuration)
         return has_batch and self.is_reconfigured_in_place
 
     @property

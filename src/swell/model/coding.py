@@ -30,7 +30,7 @@ def encode(value: object) -> bytes:
         return b"[" + b",".join(map(encode, value)) + b"]"
     if isinstance(value, msgspec.Struct) and _is_plain(type(value)):
         return encode_by_fields(value)
-    return msgspec.json.encode(_spelled(msgspec.to_builtins(value)))
+    return msgspec.json.encode(_spelled(msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))))
 
 
 def encode_by_fields(value: msgspec.Struct) -> bytes:

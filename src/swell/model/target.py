@@ -24,8 +24,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         batch = f"{self.global_batch or own_batch} samples in a step"
         return batch if self.share is None else f"{batch} and a CPU share of {100 * self.share:.3g} %"
 
-    def has_batch_of(self, other: Configuration) -> bool:
-        """Whether a step has as many samples: then workers need not be told of a change."""
+    def trains_as(self, other: Configuration) -> bool:
+        """Whether workers train the same way, so that they need not be told of a change between the two."""
         return self.global_batch == other.global_batch
 
 

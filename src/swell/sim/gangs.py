@@ -26,7 +26,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
-from swell.model.target import PLAIN_CONFIGURATION, Target
+from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange, GangInRound, RoundCost
 from swell.sim.gang import WHOLE, LossMilestone, Training, Upcoming
@@ -605,7 +605,7 @@ def _obstacle(training: Training, target: Target, gone: frozenset[str]) -> str:
     if gone:
         return "a device of it is gone"
     is_fixed = training.job.batches is None and not training.job.spec.may_change_batch
-    if not target.configuration.has_batch_of(PLAIN_CONFIGURATION) and is_fixed:
+    if target.configuration.global_batch is not None and is_fixed:
         return "its batch is its own, and not open"
     return ""
 

@@ -16,6 +16,7 @@ from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
 from swell.train.data.place import UNBOUNDED
+from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule, default_shards
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
@@ -25,7 +26,7 @@ from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.run import Run, started
-from swell.train.runtime.standalone_run import Alone
+from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import ScaledRate
@@ -106,6 +107,7 @@ def elastic(
         LoaderError: the loader cannot be cut into shares.
         ValueError, TypeError: something does not fit together; the text says what to change.
     """
+    end_script()
     loader = check_loader(loader)
     _check_optimizer(model, optimizer)
     if started and environ.AGENT in os.environ:
@@ -178,7 +180,7 @@ def _find_host(
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
         return Torchrun(device, seed, max_local_batch, checkpoints)
-    return Alone(device, seed, max_local_batch, checkpoints)
+    return StandaloneWorker(device, seed, max_local_batch, checkpoints)
 
 
 def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int | None) -> None:

@@ -21,7 +21,6 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
-from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.succession import Succession
 from swell.executors.controller.unreached_hosts import UnreachedHosts
 from swell.executors.controller.worker_numbers import WorkerNumbers
@@ -59,14 +58,14 @@ class Controller:
         self._hosts = hosts = KnownHosts()
         numbers = WorkerNumbers(state_dir)
         self._gangs = gangs = KnownGangs(conduct, hosts.bindings, hosts.host_of, numbers)
-        shares, outbox = KnownShares(), Outbox()
+        outbox = Outbox()
         preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
-            state_dir, conduct, self.now_s, self._hear_later, hosts, gangs, shares, outbox, preparing
+            state_dir, conduct, self.now_s, self._hear_later, hosts, gangs, outbox, preparing
         )
         self._reports, self._trials = runs.reports, runs.trials
-        self._commands = GangCommands(hosts, gangs, shares, runs, preparing)
-        self._succession = Succession(runs, hosts, gangs, shares, self._offer, self.hear)
+        self._commands = GangCommands(hosts, gangs, runs, preparing)
+        self._succession = Succession(runs, hosts, gangs, self._offer, self.hear)
         self._unreached = UnreachedHosts(hosts, runs, self._commands, self._succession)
         self._daemon = DaemonSession(
             boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._succession, outbox

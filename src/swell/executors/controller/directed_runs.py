@@ -17,14 +17,14 @@ from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.rounds import Rounds
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import RunReports
-from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.records import write_record
+from swell.executors.gang.restart_controller import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, StepsReported
@@ -44,7 +44,6 @@ class DirectedRuns:
         hear_later: Callable[[str, messages.WorkerExited], None],
         hosts: KnownHosts,
         gangs: KnownGangs,
-        shares: KnownShares,
         outbox: Outbox,
         preparing: Mapping[str, Preparation],
     ) -> None:
@@ -54,10 +53,10 @@ class DirectedRuns:
             preparing: by job, kept up to date.
         """
         self._now_s, self._hear_later = now_s, hear_later
-        self._hosts, self._gangs, self._shares, self._preparing = hosts, gangs, shares, preparing
+        self._hosts, self._gangs, self._preparing = hosts, gangs, preparing
         self.by_key: dict[str, DirectedRun] = {}
         self._rounds = Rounds()
-        self.reports = RunReports(now_s, hosts, shares, self.by_key, outbox)
+        self.reports = RunReports(now_s, hosts, self.by_key, outbox)
         self.trials = Trials(state_dir, self, conduct)
 
     def now_s(self) -> float:
@@ -115,7 +114,7 @@ class DirectedRuns:
     def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
         """The answer to `FindRunPort`. No effect if this host is asked no longer."""
         run = self.by_key.get(message.run)
-        if run is None or run.port_host != host or not isinstance(run.director, RestartGang):
+        if run is None or run.port_host != host or not isinstance(run.director, RestartController):
             return
         run.port_host = ""
         if isinstance(message, messages.RunPortFound):
@@ -142,7 +141,7 @@ class DirectedRuns:
 
     def _forget_port(self, run: DirectedRun, host: str, why: str) -> None:
         """This host is asked for none any more."""
-        if run.port_host == host and isinstance(run.director, RestartGang):
+        if run.port_host == host and isinstance(run.director, RestartController):
             run.port_host = ""
             self.do(run, run.director.no_port(why, self._now_s()))
 
@@ -208,13 +207,12 @@ class DirectedRuns:
     def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
         """All hosts of the run keep what its gang has in mind, from before the first of these effects on."""
         gang = run.director
-        if not isinstance(gang, Gang | RestartGang):
+        if not isinstance(gang, ElasticController | RestartController):
             return
         spawned = {
             e.worker: self._hosts.host_of.get(e.devices[0], "") for e in effects if isinstance(e, Spawn)
         }
         self._gangs.note_numbers(run.job_id, spawned)
-        share, asked_share = self._shares.record(run.job_id)
         before = run.record
         record = messages.RunSnapshot(
             launch=run.launch,
@@ -222,9 +220,7 @@ class DirectedRuns:
             hosts=tuple(sorted(run.checkpoint_dirs)),
             workers=run.workers | spawned,
             total_steps=run.total_steps,
-            share=share,
-            asked_share=asked_share,
-            gang=gang.record(),
+            gang=write_record(gang.gang),
         )
         if record == before:
             return
@@ -263,13 +259,13 @@ class DirectedRuns:
         run.port_host = self._hosts.host_of.get(device, "")
         if run.port_host:
             self._hosts.tell(run.port_host, messages.FindRunPort(run=run.key))
-        elif isinstance(run.director, RestartGang):
+        elif isinstance(run.director, RestartController):
             self.do(run, run.director.no_port("its host is gone", self._now_s()))
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""
         gang, dirs = run.director, run.checkpoint_dirs
-        if len(dirs) < 2 or not isinstance(gang, Gang | RestartGang) or gang.is_over:
+        if len(dirs) < 2 or not isinstance(gang, ElasticController | RestartController) or gang.is_over:
             return
         preparation = self._preparing.get(run.job_id)
         coming = () if preparation is None else preparation.command.target.devices

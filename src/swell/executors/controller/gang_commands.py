@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
+from swell.executors.controller.gangs import KnownGangs, cannot_change, not_shared, unknown
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import share_order
-from swell.executors.controller.shares import KnownShares, not_shared
-from swell.executors.gang.effects import GangProtocol, Report
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.effects import Report
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.gang_protocol import GangProtocol
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
@@ -24,12 +24,11 @@ class GangCommands:
         self,
         hosts: KnownHosts,
         gangs: KnownGangs,
-        shares: KnownShares,
         runs: DirectedRuns,
         preparing: dict[str, Preparation],
     ) -> None:
         """`preparing`: by job, empty; kept up to date here."""
-        self._hosts, self._gangs, self._shares, self._runs = hosts, gangs, shares, runs
+        self._hosts, self._gangs, self._runs = hosts, gangs, runs
         self.preparing = preparing
 
     def perform(self, command: ExecutorCommand) -> None:
@@ -92,14 +91,12 @@ class GangCommands:
         """The share is set before the gang hears of it, on all hosts; new ones open the run."""
         new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
         preparation = Preparation(command, opening=new, since_s=self._runs.now_s())
-        if self._shares.is_news(command):
-            is_of_same = set(command.target.devices) == set(run.director.devices)
-            is_needed = self._shares.is_needed(command, is_of_same)
-            # No gang waits for what it does not need: hosts hear it before all that follows.
-            (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
-            share = command.target.configuration.weight
-            order = share_order(run, command.generation, share, is_needed)
-            self._hosts.tell_all(run.checkpoint_dirs, order)
+        is_needed = _needs_share(run, command)
+        # No gang waits for what it does not need: hosts hear it before all that follows.
+        (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
+        share, generation = command.target.configuration.weight, command.generation
+        order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=is_needed)
+        self._hosts.tell_all(run.checkpoint_dirs, order)
         self._prepare(preparation)
 
     def _prepare(self, preparation: Preparation) -> None:
@@ -109,7 +106,10 @@ class GangCommands:
             spec, is_joining = command.spec, False
         else:
             run = self._runs.by_key[command.job_id]
-            spec, is_joining = run.spec, isinstance(run.director, Gang) and run.director.has_state
+            spec, is_joining = (
+                run.spec,
+                isinstance(run.director, ElasticController) and run.director.has_state,
+            )
         order = messages.OpenRun(
             run=command.job_id,
             job_id=command.job_id,
@@ -139,8 +139,7 @@ class GangCommands:
         """Hosts are as they were before they made ready."""
         self._close_all(preparation)
         if (run := self._runs.by_key.get(preparation.command.job_id)) is not None:
-            generation, share = preparation.command.generation, self._shares.due(run.job_id)
-            self._hosts.tell_all(preparation.shared, share_order(run, generation, share))
+            self._hosts.tell_all(preparation.shared, share_order(run, preparation.command.generation))
             self._runs.release_hosts(run)
 
     def _launch(self, preparation: Preparation, command: LaunchGang) -> None:
@@ -154,7 +153,6 @@ class GangCommands:
             self._runs.report(self._gangs.not_launched(command, *refusal))
             return
         run = self._gangs.open(command, preparation.opened)
-        self._shares.launch(command)
         self._runs.begin_run(run)
         gang = self._gangs.get(command.job_id)
         assert gang is not None  # noqa: S101 - it was just opened
@@ -178,8 +176,6 @@ class GangCommands:
             dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
             run.checkpoint_dirs.update(dirs)
             gang.number_from(max((o.first_worker for o in preparation.opened.values()), default=0))
-            if preparation.shared or preparation.opened:
-                self._shares.ask(command)
             self._obey(gang, command)
 
     def _close_all(self, preparation: Preparation) -> None:
@@ -233,3 +229,13 @@ class GangCommands:
         for preparation in list(self.preparing.values()):
             if preparation.give_up_setting(now_s):
                 self._go_on(preparation)
+
+
+def _needs_share(run: DirectedRun, command: Reconfigure) -> bool:
+    """Whether the command fails if its share cannot be had.
+
+    A change of devices goes on without: others may wait for what the gang is to give up. So does one that
+    leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
+    """
+    is_of_same_devices = set(command.target.devices) == set(run.director.devices)
+    return is_of_same_devices and command.target.configuration.weight != run.gang.settled.weight

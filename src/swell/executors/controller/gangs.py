@@ -10,11 +10,14 @@ from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import WholeRun
 from swell.executors.controller.worker_numbers import WorkerNumbers
-from swell.executors.gang.effects import GangProtocol
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_protocol import GangProtocol, GangRecord
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.records import read_record
+from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.restart_gang import RestartGang
 from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
@@ -26,7 +29,7 @@ NUM_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Legacy:
+class FormerGang:
     """What a job's next gang is to know of the one before."""
 
     saved_steps: int = 0
@@ -55,7 +58,7 @@ class KnownGangs:
         self._hosts = hosts
         self._gangs: dict[str, GangProtocol] = {}  # the newest last
         self._claims = DeviceClaims()
-        self._legacies: dict[str, Legacy] = {}
+        self._former: dict[str, FormerGang] = {}
 
     def get(self, job_id: str) -> GangProtocol | None:
         """The job's gang, which may have ended recently; None if there is none."""
@@ -88,12 +91,12 @@ class KnownGangs:
             opened: by host, of every host of the command's devices.
         """
         answers = list(opened.values())
-        before = self._legacies.get(command.job_id, Legacy())
+        before = self._former.get(command.job_id, FormerGang())
         known = self._numbers.next_number(command.job_id)
         first = max(known, *(answer.first_worker for answer in answers))
         checkpoints = answers[0].checkpoint_dir
         stopped: set[int] = set()
-        gang = self._new_gang(command, before, checkpoints, first, stopped)
+        gang = self._controller(command, _new_gang(command, before, first), checkpoints, stopped)
         dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
         return self._enter(command, gang, stopped, dirs)
 
@@ -108,13 +111,14 @@ class KnownGangs:
             spec=order.spec,
             total_steps=record.total_steps,
         )
-        known = max(record.gang.next_worker, self._numbers.next_number(order.job_id))
-        first = max(known, *(answer.first_worker for answer in answers.values()))
+        known = read_record(record.gang)
+        first = max(self._numbers.next_number(order.job_id), *(a.first_worker for a in answers.values()))
+        known.next_worker = max(known.next_worker, first)
         stopped = {worker.number for worker in whole.workers.values() if worker.is_stopped}
         dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
-        gang = self._new_gang(command, Legacy(), next(iter(dirs.values())), first, stopped)
+        gang = self._controller(command, known, next(iter(dirs.values())), stopped)
         run = self._enter(command, gang, stopped, dirs)
-        for slot in (*record.gang.target, *record.gang.members.values()):
+        for slot in (*known.target, *known.members.values()):
             self._claims.note(run.job_id, slot)
         run.record = record
         run.workers = {
@@ -152,32 +156,30 @@ class KnownGangs:
             total_steps=command.total_steps,
         )
 
-    def _new_gang(
-        self, command: LaunchGang, before: Legacy, checkpoints: str, first: int, stopped: set[int]
+    def _controller(
+        self, command: LaunchGang, gang: GangRecord, checkpoints: str, stopped: set[int]
     ) -> GangProtocol:
-        conduct, spec = self._conduct, command.spec
-        stage = JobContext(
+        conduct = self._conduct
+        job = JobContext(
             command.job_id,
-            spec,
+            command.spec,
             command.total_steps,
             checkpoints,
             self._bindings,
             conduct.worker_settings,
             self._hosts,
         )
-        if spec.elasticity is Elasticity.RESTART:
-            return RestartGang(stage, first, stopped.__contains__, conduct.patience)
-        known = before.max_local_batch
-        bound = command.max_local_batch if known is None else known
-        return Gang(stage, first, stopped.__contains__, before.saved_steps, conduct.patience, bound)
+        if isinstance(gang, RestartGang):
+            return RestartController(job, gang, stopped.__contains__, conduct.timeouts)
+        return ElasticController(job, gang, stopped.__contains__, conduct.timeouts)
 
     def ended(self, run: DirectedRun) -> None:
         """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""
         gang = run.director
         if not run.is_trial:
             self._claims.forget(run.job_id)
-        if isinstance(gang, Gang):
-            self._legacies[run.job_id] = Legacy(gang.saved_steps, gang.max_local_batch)
+        if isinstance(gang, ElasticController):
+            self._former[run.job_id] = FormerGang(gang.gang.saved_steps, gang.gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:
             del self._gangs[job_id]
@@ -207,7 +209,7 @@ class KnownGangs:
             job_id=command.job_id,
             generation=command.generation,
             outcome=outcome,
-            steps=self._legacies.get(command.job_id, Legacy()).saved_steps,
+            steps=self._former.get(command.job_id, FormerGang()).saved_steps,
             message=f"job {command.job_id!r} cannot be started: {why}",
         )
 
@@ -218,7 +220,7 @@ class KnownGangs:
             job_id=command.job_id,
             generation=command.generation,
             outcome=Outcome.STOPPED,
-            steps=self._legacies.get(command.job_id, Legacy()).saved_steps,
+            steps=self._former.get(command.job_id, FormerGang()).saved_steps,
         )
 
     def obstacle(self, command: LaunchGang | Reconfigure) -> str:
@@ -232,6 +234,18 @@ class KnownGangs:
             if gang is not None and (shared := wanted.intersection(gang.devices)):
                 return f"device {min(shared)!r} is still held by workers of job {job_id!r}"
         return ""
+
+
+def _new_gang(command: LaunchGang, before: FormerGang, first_worker: int) -> GangRecord:
+    if command.spec.elasticity is Elasticity.RESTART:
+        return RestartGang(next_worker=first_worker)
+    known = before.max_local_batch
+    return ElasticGang(
+        next_worker=first_worker,
+        max_local_batch=command.max_local_batch if known is None else known,
+        steps=before.saved_steps,
+        saved_steps=before.saved_steps,
+    )
 
 
 def unknown(command: GangCommand) -> GangEnded:
@@ -250,6 +264,12 @@ def unknown(command: GangCommand) -> GangEnded:
 def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
     """The answer to a change that its gang does not hear of."""
     return change_failed(command, f"job {command.job_id!r} cannot change: {why}")
+
+
+def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
+    """The answer, where a share that is needed cannot be had."""
+    share = command.target.configuration.weight
+    return change_failed(command, f"its CPU share cannot become {100 * share:.3g} %: {why}")
 
 
 def change_failed(command: Reconfigure, message: str) -> ResizeFailed:

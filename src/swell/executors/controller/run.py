@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from swell.executors.gang.effects import Effect, WorkerExit
+from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.gang_protocol import GangRecord
+from swell.executors.gang.restart_controller import RestartController
 from swell.executors.hosts.messages import RunSnapshot
 from swell.model.job import JobSpec
 from swell.wire.messages import Alive, FromWorker
@@ -59,6 +62,12 @@ class DirectedRun:
     total_steps: int | None = None
     record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
     finished_s: float | None = None  #: when the first of its workers met the end condition
+
+    @property
+    def gang(self) -> GangRecord:
+        """What is known of its gang. A trial run has none."""
+        assert isinstance(self.director, ElasticController | RestartController)  # noqa: S101
+        return self.director.gang
 
     def is_on(self, host: str) -> bool:
         """Whether it is open there, has workers there, or looks for a port there."""

@@ -12,10 +12,9 @@ from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.usage_reports import UsageReports, tells_anything, usage_report
 from swell.executors.hosts import messages
-from swell.model.event import AnyEvent, GangEnded, Outcome, StepsReported
+from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed, StepsReported, WorkersLost
 from swell.model.usage import GangUsage
 
 #: Hosts that are told in a tick to drop the code of a job which was not there in the end: it is not urgent.
@@ -32,12 +31,11 @@ class RunReports:
         self,
         now_s: Callable[[], float],
         hosts: KnownHosts,
-        shares: KnownShares,
         runs: Mapping[str, DirectedRun],
         outbox: Outbox,
     ) -> None:
         """`runs`: kept up to date."""
-        self._now_s, self._hosts, self._shares, self._runs = now_s, hosts, shares, runs
+        self._now_s, self._hosts, self._runs = now_s, hosts, runs
         self._outbox = outbox
         self._usage = UsageReports()
         self._drops_due: deque[tuple[str, str]] = deque()  #: hosts that are to drop the code of a job
@@ -67,10 +65,9 @@ class RunReports:
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""
-        share = self._shares.told(event)
-        if share is not None:
-            order = share_order(run, share.generation, share.share)
-            self._hosts.tell_all(run.checkpoint_dirs, order)
+        if isinstance(event, ResizeFailed | WorkersLost) and event.generation == run.gang.replies.generation:
+            # A change is off, and its share is taken back.
+            self._hosts.tell_all(run.checkpoint_dirs, share_order(run, event.generation))
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
             for host in run.checkpoint_dirs:
                 self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
@@ -107,7 +104,6 @@ class RunReports:
 
     def ended(self, job_id: str) -> None:
         """Every process of the gang is gone."""
-        self._shares.ended(job_id)
         self._usage.ended(job_id)
 
     def _send(self, events: Iterable[AnyEvent]) -> None:
@@ -115,8 +111,7 @@ class RunReports:
             self._outbox.add(event)
 
 
-def share_order(
-    run: DirectedRun, generation: int, share: float, is_needed: bool = False
-) -> messages.SetShare:
-    """What is not needed, and cannot be had at once, is tried again."""
-    return messages.SetShare(run=run.key, generation=generation, share=share, is_needed=is_needed)
+def share_order(run: DirectedRun, generation: int) -> messages.SetShare:
+    """Have the run's gang get the share that it is to have; what cannot be had at once is tried again."""
+    share = run.gang.configuration.weight
+    return messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)

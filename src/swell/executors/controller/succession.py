@@ -12,12 +12,9 @@ from typing import Protocol
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.shares import KnownShares
 from swell.executors.controller.takeover import Takeover, WholeRun
 from swell.executors.gang.effects import Effect
-from swell.executors.gang.elastic_controller import Gang
-from swell.executors.gang.records import ElasticRecord, RestartRecord
-from swell.executors.gang.restart_controller import RestartGang
+from swell.executors.gang.records import read_record
 from swell.executors.gang.workers import KILL
 from swell.executors.hosts.messages import (
     CloseRun,
@@ -58,7 +55,6 @@ class Succession:
     successor: Successor
     hosts: KnownHosts
     gangs: KnownGangs
-    shares: KnownShares
     offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
     again: Callable[[str, FromHost], None]  #: handles what a host says, after what is being handled now
     takeover: Takeover = field(default_factory=Takeover)
@@ -151,16 +147,11 @@ class Succession:
 
     def _take_over(self, whole: WholeRun) -> None:
         run, gang = self.gangs.adopt(whole)
-        record, now_s = whole.record, self.successor.now_s()
-        self.shares.restore(run.job_id, record.share, record.asked_share)
+        now_s = self.successor.now_s()
         self.successor.begin_run(run)
-        effects: Iterable[Effect] = ()
-        if isinstance(gang, Gang) and isinstance(record.gang, ElasticRecord):
-            effects = gang.take_over(record.gang, whole.workers, whole.lost, now_s)
-        elif isinstance(gang, RestartGang) and isinstance(record.gang, RestartRecord):
-            effects = gang.take_over(record.gang, whole.workers, now_s)
+        effects = gang.take_over(whole.workers, whole.lost, now_s)
         for host in whole.kept:  # a change of it may have been under way
-            share = self.shares.due(run.job_id)
+            share = gang.gang.configuration.weight
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
             self.hosts.tell(host, order)
         self.successor.do(run, effects)
@@ -168,12 +159,13 @@ class Succession:
 
     def _give_up(self, whole: WholeRun) -> None:
         self.takeover.leave(whole.kept)
+        gang = read_record(whole.record.gang)
         end = GangEnded(
             at_s=0.0,
             job_id=whole.key,
-            generation=whole.record.gang.dialogue.generation,
+            generation=gang.replies.generation,
             outcome=Outcome.LOST,
-            steps=whole.record.gang.steps,
+            steps=gang.steps,
             message="the controller was lost, and what its hosts tell of the gang does not fit together",
         )
         self.successor.report(end)

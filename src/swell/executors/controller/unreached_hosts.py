@@ -9,7 +9,7 @@ from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.succession import Succession
-from swell.executors.gang.elastic_controller import Gang
+from swell.executors.gang.elastic_controller import ElasticController
 
 #: A gang that has broken waits so long for a host without a line: it is dead, or comes back at once.
 UNREACHED_S = 1.0
@@ -35,7 +35,7 @@ class UnreachedHosts:
             return
         for run in list(self._runs.by_key.values()):
             hosts = set(run.workers.values())
-            is_broken = isinstance(run.director, Gang) and run.director.is_broken
+            is_broken = isinstance(run.director, ElasticController) and run.director.gang.is_broken
             if is_broken and hosts - unreached:
                 for host in sorted(hosts & unreached):
                     self._leave_workers(run, host)

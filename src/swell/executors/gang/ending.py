@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, State
@@ -12,14 +13,13 @@ from swell.model.event import Outcome
 from swell.wire import messages
 
 
-@dataclass(slots=True)
-class Ending:
-    """Why all processes are to go, and until when they may by themselves."""
+class Ending(msgspec.Struct, kw_only=True):
+    """Why all processes of a gang are to go, and until when they may by themselves."""
 
     outcome: Outcome
     message: str
-    since_s: float
-    kill_at_s: float
+    since_s: float = 0.0
+    kill_at_s: float = 0.0
 
     def hurry(self, kill_at_s: float) -> None:
         self.kill_at_s = min(self.kill_at_s, kill_at_s)
@@ -32,14 +32,14 @@ class Ending:
                 self.outcome = Outcome.FAILED
 
     def cut_off(
-        self, roster: Roster, now_s: float, patience: Timeouts, is_stopped: Callable[[int], bool]
+        self, roster: Roster, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]
     ) -> list[Member]:
         """Whose time is up. What a script that has succeeded still had to do is not done, and told so."""
         late = [
             member
             for member in roster.members.values()
             if not member.is_killed
-            and (now_s >= self.kill_at_s or stands_still(member, now_s, patience, is_stopped))
+            and (now_s >= self.kill_at_s or stands_still(member, now_s, timeouts, is_stopped))
         ]
         if late and self.outcome is Outcome.SUCCEEDED:
             told = cut_off(now_s - self.since_s)
@@ -74,12 +74,12 @@ def left_behind(roster: Roster, is_whole: bool) -> list[Member]:
     return waiting(roster) + forming
 
 
-def early_end(stage: JobContext, steps: int, message: messages.Finished | None) -> str:
+def early_end(job: JobContext, steps: int, message: messages.Finished | None) -> str:
     """What its owner should know of a script that came to its end before its end condition.
 
     `message` is None if it never said that it was finished; `steps` are then what was last heard.
     """
-    total, target = stage.total_steps, stage.spec.end.target
+    total, target = job.total_steps, job.spec.end.target
     steps = steps if message is None else message.steps
     may_have_met_target = message is not None and target is not None
     if total is None or steps >= total or may_have_met_target:

@@ -31,7 +31,7 @@ class LogLimits:
 
 @dataclass(frozen=True, slots=True)
 class GangSettings:
-    patience: Timeouts = field(default_factory=Timeouts)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     trial_s: float = 120.0  #: a trial run of a script, and each calibration, take no longer
     logs: LogLimits = field(default_factory=LogLimits)

@@ -2,135 +2,132 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import singledispatchmethod
+from functools import singledispatch
 
 import msgspec
 
-from swell.executors.gang.departures import Departures
-from swell.executors.gang.effects import Effect, Send
-from swell.executors.gang.formation import Formation
-from swell.executors.gang.hang_detection import HangDetector
-from swell.executors.gang.job_context import JobContext
+from swell.executors.gang import departures, formation, recovery, saving, training_progress
+from swell.executors.gang.effects import Send
 from swell.executors.gang.member import Member, State
-from swell.executors.gang.memory_limit import PassLimit, told_of_lack
-from swell.executors.gang.recovery import Recovery
-from swell.executors.gang.replies import CommandReplies
-from swell.executors.gang.saving import Saving
-from swell.executors.gang.training_progress import TrainingProgress
+from swell.executors.gang.memory_limit import half, told_of_lack
+from swell.executors.gang.runtime import GangRuntime
 from swell.wire import messages
 
 
-@dataclass
-class Handlers:
-    stage: JobContext
-    effects: list[Effect]
-    dialogue: CommandReplies
-    pass_limit: PassLimit
-    hang_detector: HangDetector
-    formation: Formation
-    progress: TrainingProgress
-    saving: Saving
-    recovery: Recovery
-    departures: Departures
+@singledispatch
+def hear(message: messages.Message, live: GangRuntime, member: Member) -> None:
+    """What belongs to other modes: a sign of life, no more."""
 
-    @singledispatchmethod
-    def hear(self, message: messages.FromWorker, member: Member) -> None:
-        """What belongs to other modes: a sign of life, no more."""
 
-    # ------------------------------------------------------------ on the way to a group
-    @hear.register
-    def _(self, message: messages.Hello, member: Member) -> None:
-        member.pid = message.pid
-        welcome = self.stage.welcome(member.slot, max_local_batch=self.pass_limit.max_local_batch)
-        self.effects.append(Send(member.number, welcome))
+# ---------------------------------------------------------------- on the way to a group
+@hear.register
+def _(message: messages.Hello, live: GangRuntime, member: Member) -> None:
+    member.pid = message.pid
+    welcome = live.job.welcome(member.slot, max_local_batch=live.gang.max_local_batch)
+    live.effects.append(Send(member.number, welcome))
 
-    @hear.register
-    def _(self, message: messages.Alive, member: Member) -> None:
-        member.heartbeat = message
 
-    @hear.register
-    def _(self, message: messages.Ready, member: Member) -> None:
-        if member.state is State.STARTING:
-            member.state = State.READY
+@hear.register
+def _(message: messages.Alive, live: GangRuntime, member: Member) -> None:
+    member.heartbeat = message
 
-    @hear.register
-    def _(self, message: messages.Bound, member: Member) -> None:
-        self.formation.pass_on(message, member)
 
-    @hear.register
-    def _(self, message: messages.Joined, member: Member) -> None:
-        if message.generation == self.formation.round and member.state is State.FORMING:
-            member.state = State.TRAINING
-            member.steps = self.progress.steps = message.steps
-            if self.formation.told_steps is not None:  # from a checkpoint, steps are made again
-                self.formation.told_steps = min(self.formation.told_steps, message.steps)
-            self.progress.begin_group(message.generation)
-            member.has_state = True
-            member.whole_round = message.generation
-            member.heartbeat = None  # what it waited for is over
+@hear.register
+def _(message: messages.Ready, live: GangRuntime, member: Member) -> None:
+    if member.state is State.STARTING:
+        member.state = State.READY
 
-    @hear.register(messages.JoinFailed)
-    @hear.register(messages.Broken)
-    def _(self, message: messages.JoinFailed | messages.Broken, member: Member) -> None:
-        self.recovery.note_failed(message, member)
-        self.departures.note_break()
 
-    # ------------------------------------------------------------ training
-    @hear.register
-    def _(self, message: messages.Progress, member: Member) -> None:
-        member.steps = message.steps
-        if not self.formation.speaks_for_gang(member):
-            return
-        self.progress.steps = message.steps
-        self.hang_detector.step_s = message.step_s or self.hang_detector.step_s
-        self.formation.note_told(message.curves)
-        self.progress.note(message)
+@hear.register
+def _(message: messages.Bound, live: GangRuntime, member: Member) -> None:
+    formation.pass_on(live, message, member)
 
-    @hear.register
-    def _(self, message: messages.Reported, member: Member) -> None:
-        """Its shares are of each worker, all else of the gang."""
-        if not self.formation.speaks_for_gang(member):
-            message = msgspec.structs.replace(message, values={}, curves={})
-        self.formation.note_told(message.curves)
-        self.progress.note_values(message, member.number)
 
-    @hear.register
-    def _(self, message: messages.Drifted, member: Member) -> None:
-        self.progress.note_drift(message)
+@hear.register
+def _(message: messages.Joined, live: GangRuntime, member: Member) -> None:
+    if message.generation == live.gang.formation.round and member.state is State.FORMING:
+        member.state = State.TRAINING
+        member.steps = live.gang.steps = message.steps
+        if live.told_steps is not None:  # from a checkpoint, steps are made again
+            live.told_steps = min(live.told_steps, message.steps)
+        training_progress.begin_group(live, message.generation)
+        member.has_state = True
+        member.whole_round = message.generation
+        member.heartbeat = None  # what it waited for is over
 
-    @hear.register
-    def _(self, message: messages.CheckpointSaved, member: Member) -> None:
-        if self.formation.speaks_for_gang(member):
-            self.saving.note_saved(message)
 
-    @hear.register
-    def _(self, message: messages.CheckpointDamaged, member: Member) -> None:
-        self.saving.note_damaged(message)
+@hear.register(messages.JoinFailed)
+@hear.register(messages.Broken)
+def _(message: messages.JoinFailed | messages.Broken, live: GangRuntime, member: Member) -> None:
+    recovery.note_failed(live, message, member)
+    departures.note_break(live)
 
-    @hear.register
-    def _(self, message: messages.SaveFailed, member: Member) -> None:
-        if self.formation.speaks_for_gang(member):
-            self.saving.note_failed(message)
 
-    # ------------------------------------------------------------ leaving
-    @hear.register
-    def _(self, message: messages.Left, member: Member) -> None:
-        self.departures.note_left(message, member)
+# ---------------------------------------------------------------- training
+@hear.register
+def _(message: messages.Progress, live: GangRuntime, member: Member) -> None:
+    member.steps = message.steps
+    if not formation.speaks_for_gang(live, member):
+        return
+    live.gang.steps = message.steps
+    live.hang_detector.step_s = message.step_s or live.hang_detector.step_s
+    formation.note_told(live, message.curves)
+    training_progress.note_steps(live, message)
 
-    @hear.register
-    def _(self, message: messages.Finished, member: Member) -> None:
-        self.departures.note_finished(member, message)
 
-    @hear.register
-    def _(self, message: messages.Failed, member: Member) -> None:
-        self.departures.note_failed(message, member)
+@hear.register
+def _(message: messages.Reported, live: GangRuntime, member: Member) -> None:
+    """Its shares are of each worker, all else of the gang."""
+    if not formation.speaks_for_gang(live, member):
+        message = msgspec.structs.replace(message, values={}, curves={})
+    formation.note_told(live, message.curves)
+    training_progress.note_values(live, message, member.number)
 
-    @hear.register
-    def _(self, message: messages.OutOfMemory, member: Member) -> None:
-        """No fault of the script's: it dies like one that was killed, and comes again with smaller passes."""
-        before, bound = self.pass_limit.max_local_batch, self.pass_limit.lower(message.num_samples)
-        member.failure = told_of_lack(member.number, message.num_samples, bound, message.message)
-        member.left_s = self.dialogue.now_s
-        if bound != before:
-            self.dialogue.warn(member.failure)
+
+@hear.register
+def _(message: messages.Drifted, live: GangRuntime, member: Member) -> None:
+    training_progress.note_drift(live, message)
+
+
+@hear.register
+def _(message: messages.CheckpointSaved, live: GangRuntime, member: Member) -> None:
+    if formation.speaks_for_gang(live, member):
+        saving.note_saved(live, message)
+
+
+@hear.register
+def _(message: messages.CheckpointDamaged, live: GangRuntime, member: Member) -> None:
+    saving.note_damaged(live, message)
+
+
+@hear.register
+def _(message: messages.SaveFailed, live: GangRuntime, member: Member) -> None:
+    if formation.speaks_for_gang(live, member):
+        saving.note_failed(live, message)
+
+
+# ---------------------------------------------------------------- leaving
+@hear.register
+def _(message: messages.Left, live: GangRuntime, member: Member) -> None:
+    departures.note_left(live, message, member)
+
+
+@hear.register
+def _(message: messages.Finished, live: GangRuntime, member: Member) -> None:
+    departures.note_finished(live, member, message)
+
+
+@hear.register
+def _(message: messages.Failed, live: GangRuntime, member: Member) -> None:
+    departures.note_failed(live, message, member)
+
+
+@hear.register
+def _(message: messages.OutOfMemory, live: GangRuntime, member: Member) -> None:
+    """No fault of the script's: it dies like one that was killed, and comes again with smaller passes."""
+    before = live.gang.max_local_batch
+    live.gang.max_local_batch = bound = half(message.num_samples, before)
+    member.failure = told_of_lack(member.number, message.num_samples, bound, message.message)
+    member.left_s = live.now_s
+    if bound != before:
+        live.replies.warn(member.failure)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swell.executors.gang.formation import IN_STEP
-from swell.executors.gang.member import Member, Roster, State
+from swell.executors.gang.member import IN_STEP, Member, Roster, State
 
 #: Who takes long over each step is given the time of so many.
 SLOW_STEPS = 4.0
@@ -26,8 +25,8 @@ class HangDetector:
     num_strikes: int = 0
     steps: int = 0  #: at the latest strike
 
-    def limit_s(self, patience_s: float) -> float:
-        return max(patience_s, SLOW_STEPS * self.step_s)
+    def limit_s(self, least_s: float) -> float:
+        return max(least_s, SLOW_STEPS * self.step_s)
 
     def strike(self, steps: int) -> bool:
         """Somebody was stuck after so many steps. True if that is the script's own doing."""

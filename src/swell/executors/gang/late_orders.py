@@ -6,74 +6,56 @@ newcomers are sent away, and members that were to leave are killed. A suspend ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from swell.executors.gang.formation import Formation
-from swell.executors.gang.hang_detection import HangDetector, busy, describe, not_come
-from swell.executors.gang.member import Member, Roster, State
-from swell.executors.gang.membership import Membership
-from swell.executors.gang.replies import CommandReplies
-from swell.executors.gang.setback import Setback
-from swell.executors.gang.suspension import Suspension
-from swell.executors.gang.timeouts import Timeouts
-from swell.executors.gang.workers import Workers
+from swell.executors.gang import workers
+from swell.executors.gang.hang_detection import busy, describe, not_come
+from swell.executors.gang.member import Member, State
+from swell.executors.gang.runtime import GangRuntime
 
 
-@dataclass(slots=True)
-class LateOrders:
-    patience: Timeouts
-    dialogue: CommandReplies
-    roster: Roster
-    membership: Membership
-    setback: Setback
-    suspension: Suspension
-    hang_detector: HangDetector
-    formation: Formation
-    workers: Workers
+def hurry(live: GangRuntime) -> None:
+    """Handle an order that is late: warn, and go on without the members that delay it.
 
-    def check(self) -> None:
-        """Handle an order that is late: warn, and go on without the members that delay it.
+    To be called several times a second.
+    """
+    limit_s = live.hang_detector.limit_s(live.timeouts.boundary_s)
+    late = _late(live, limit_s) if _is_due(live, limit_s) else []
+    if not late:
+        return
+    who = describe(late, live.gang.formation.group)
+    if live.gang.suspension.is_out:
+        outcome = "it is saved when the step has ended"
+    else:
+        outcome = _do_without(live, f"{who}, and came to no step boundary within {limit_s:g} s")
+    if not live.is_lateness_told:
+        live.is_lateness_told = True
+        live.replies.warn(f"a change of the gang has waited for {limit_s:g} s: {who}; {outcome}")
 
-        To be called several times a second.
-        """
-        limit_s = self.hang_detector.limit_s(self.patience.boundary_s)
-        if not self._is_due(limit_s):
-            return
-        late = self._late(limit_s)
-        if not late:
-            return
-        who = describe(late, self.roster.group)
-        if self.suspension.is_out:
-            outcome = "it is saved when the step has ended"
-        else:
-            outcome = self._do_without(f"{who}, and came to no step boundary within {limit_s:g} s")
-        if not self.formation.is_warned:
-            self.formation.is_warned = True
-            self.dialogue.warn(f"a change of the gang has waited for {limit_s:g} s: {who}; {outcome}")
 
-    def _is_due(self, limit_s: float) -> bool:
-        is_changing = self.membership.is_settled and self.membership.change is not None
-        is_late = self.dialogue.now_s - self.formation.ordered_s >= limit_s
-        return is_changing and not self.setback.is_open and is_late
+def _is_due(live: GangRuntime, limit_s: float) -> bool:
+    gang = live.gang
+    is_changing = gang.membership.is_settled and gang.membership.change is not None
+    return is_changing and not gang.setback.is_open and live.now_s - gang.formation.ordered_s >= limit_s
 
-    def _late(self, limit_s: float) -> list[Member]:
-        if self.suspension.is_out:
-            return busy(self.roster, limit_s)
-        return not_come(self.roster, self.formation.round, limit_s)
 
-    def _do_without(self, why: str) -> str:
-        """Newcomers go, or else members that were to leave, if one with the state stays.
+def _late(live: GangRuntime, limit_s: float) -> list[Member]:
+    if live.gang.suspension.is_out:
+        return busy(live.roster, limit_s)
+    return not_come(live.roster, live.gang.formation.round, limit_s)
 
-        Returns:
-            What was done, for the job's owner.
-        """
-        members = [member for member in self.roster.members.values() if not member.is_killed]
-        newcomers = [m for m in members if not m.has_state and m.state is not State.LEFT]
-        leavers = [m for m in members if m.state is State.LEAVING]
-        if newcomers:
-            self.workers.kill(newcomers, why)
-            return "it keeps its size"
-        if leavers and any(m.has_state and m.state is not State.LEAVING for m in members):
-            self.workers.kill(leavers, why)
-            return "those who were to leave were killed, and the others go on"
-        return "it waits"
+
+def _do_without(live: GangRuntime, why: str) -> str:
+    """Newcomers go, or else members that were to leave, if one with the state stays.
+
+    Returns:
+        What was done, for the job's owner.
+    """
+    members = [member for member in live.members.values() if not member.is_killed]
+    newcomers = [m for m in members if not m.has_state and m.state is not State.LEFT]
+    leavers = [m for m in members if m.state is State.LEAVING]
+    if newcomers:
+        workers.kill(live, newcomers, why)
+        return "it keeps its size"
+    if leavers and any(m.has_state and m.state is not State.LEAVING for m in members):
+        workers.kill(live, leavers, why)
+        return "those who were to leave were killed, and the others go on"
+    return "it waits"

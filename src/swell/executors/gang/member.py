@@ -21,6 +21,10 @@ class State(Enum):
     LEFT = auto()  #: out of every group; exits
 
 
+#: States in which a member takes part in the steps of the group that it is in.
+IN_STEP = (State.TRAINING, State.LEAVING)
+
+
 @dataclass(slots=True)
 class Member:
     """A worker from its spawn to its exit."""
@@ -57,11 +61,6 @@ class Roster:
 
     members: dict[int, Member] = field(default_factory=dict)
     group: list[int] = field(default_factory=list)  #: worker numbers by rank; some may have died since
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Process ids of all workers that live: the group in rank order, then the others."""
-        return tuple(member.pid for member in by_rank(self) if member.pid is not None)
 
     def in_group(self) -> list[Member]:
         """Live members of the latest group, in rank order, and those it told to leave."""

@@ -7,11 +7,11 @@ killed, and only then is anything told, because the head takes a device for free
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from enum import Enum, auto
+from enum import StrEnum
+
+import msgspec
 
 from swell.executors.gang.member import Member, Roster, Slot, State, flatten
-from swell.executors.gang.records import ChangeRecord, MembershipRecord
 from swell.executors.gang.replies import CommandReplies
 from swell.model.event import (
     AnyEvent,
@@ -21,28 +21,29 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
+from swell.model.target import PLAIN_CONFIGURATION, Configuration
 
 
-class ChangeAim(Enum):
-    LAUNCH = auto()
-    RESIZE = auto()
-    SUSPEND = auto()
+class ChangeAim(StrEnum):
+    LAUNCH = "LAUNCH"
+    RESIZE = "RESIZE"
+    SUSPEND = "SUSPEND"
 
 
-@dataclass(slots=True)
-class PendingChange:
+class PendingChange(msgspec.Struct, kw_only=True):
     """A command whose answer is still out."""
 
     aim: ChangeAim
-    since_s: float
+    since_s: float = 0.0
     failure: str = ""  #: why it is being undone
     lost: tuple[Slot, ...] = ()  #: settled slots that are gone all the same
 
 
-@dataclass(slots=True)
-class Membership:
+class Membership(msgspec.Struct, kw_only=True):
+    """The gang as the head knows it. A part of its record."""
+
     slots: tuple[Slot, ...] = ()  #: the settled gang: empty until it has started
-    batch: int | None = None  #: samples of a step of the settled gang; None: the job's own batch
+    configuration: Configuration = PLAIN_CONFIGURATION  #: of the settled gang
     generation: int = 0  #: that the settled gang trains as
     change: PendingChange | None = None
     is_unheard: bool = False  #: a loss was told, and nothing shows yet that the head has heard of it
@@ -79,9 +80,9 @@ class Membership:
         return [member for member in roster.members.values() if not self.knows(member)]
 
     def staying(self, roster: Roster, is_broken: bool) -> tuple[Slot, ...]:
-        """The settled slots on which somebody stands who stays.
+        """The settled slots on which a worker stands that stays.
 
-        Of a broken group those stay, too, who were told to leave it and had not yet.
+        Of a broken group those stay, too, that were told to leave it and had not yet.
         """
         going = (State.LEFT,) if is_broken else (State.LEAVING, State.LEFT)
         taken = {member.slot for member in roster.members.values() if member.state not in going}
@@ -98,40 +99,21 @@ class Membership:
             self.is_unheard = True
             if not self.is_suspending:
                 self.change = None
-            return PendingChange(ChangeAim.RESIZE, 0.0, why, lost)
+            return PendingChange(aim=ChangeAim.RESIZE, failure=why, lost=lost)
         is_of_same = set(target) == set(self.slots)
         if change is None or change.aim is not ChangeAim.RESIZE or (is_of_same and not change.failure):
             return None
         self.change = None
-        return PendingChange(ChangeAim.RESIZE, 0.0, change.failure or why)
+        return PendingChange(aim=ChangeAim.RESIZE, failure=change.failure or why)
 
-    def settle(self, slots: tuple[Slot, ...], batch: int | None) -> PendingChange | None:
-        """The gang is what it should be: this; returns the change that somebody waits to hear of."""
-        lost, self.batch = self._become(slots), batch
+    def settle(self, slots: tuple[Slot, ...], configuration: Configuration) -> PendingChange | None:
+        """The gang is what it should be: this. Return the change whose answer is due."""
+        lost, self.configuration = self._become(slots), configuration
         change, self.change = self.change, None
         if change is not None and change.failure:
             change.lost = lost
             self.is_unheard |= bool(lost)
         return change
-
-    def record(self) -> MembershipRecord:
-        """Return the state for `restore` of the next controller's membership."""
-        change = self.change
-        return MembershipRecord(
-            slots=self.slots,
-            batch=self.batch,
-            generation=self.generation,
-            change=None
-            if change is None
-            else ChangeRecord(aim=change.aim.name, failure=change.failure, lost=change.lost),
-            is_unheard=self.is_unheard,
-        )
-
-    def restore(self, record: MembershipRecord, now_s: float) -> None:
-        self.slots, self.batch, self.generation = record.slots, record.batch, record.generation
-        self.is_unheard, change = record.is_unheard, record.change
-        if change is not None:
-            self.change = PendingChange(ChangeAim[change.aim], now_s, change.failure, change.lost)
 
     def _become(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         """The settled gang is this; returns what it no longer has."""
@@ -141,10 +123,10 @@ class Membership:
 
 
 def answer(
-    change: PendingChange, dialogue: CommandReplies, steps: int = 0, pids: tuple[int, ...] = ()
+    change: PendingChange, replies: CommandReplies, steps: int = 0, pids: tuple[int, ...] = ()
 ) -> AnyEvent:
     """What the head is told of a change that has ended."""
-    facts = dialogue.facts()
+    facts = replies.facts()
     if change.lost:
         return WorkersLost(**facts, devices=flatten(change.lost), message=change.failure)
     if change.failure and change.aim is ChangeAim.SUSPEND:

@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(slots=True)
-class PassLimit:
-    max_local_batch: int | None  #: samples of a pass, as far as is known now
-
-    def lower(self, num_samples: int) -> int:
-        """Memory ran out with so many samples. Returns the limit from now on."""
-        self.max_local_batch = bound = half(num_samples, self.max_local_batch)
-        return bound
-
 
 def half(num_samples: int, bound: int | None) -> int:
     """The new bound on a pass, after memory ran out with so many samples; never above the one there was.

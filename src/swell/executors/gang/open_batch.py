@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swell.model.job import Elasticity, JobSpec
 from swell.model.target import Configuration
 
 
-def batch_of(configuration: Configuration, spec: JobSpec) -> int | None:
-    """Samples of a step; None: the job's own batch, however it was said."""
-    return _unless_own(configuration.global_batch, spec)
+def configuration_of_group(num_workers: int, told: Configuration, spec: JobSpec) -> Configuration:
+    """Return how a group of so many workers runs that was told to run like this.
 
-
-def batch_of_group(num_workers: int, told: int | None, spec: JobSpec) -> int | None:
-    """The same for a group of so many workers, of whom the job was told this batch.
-
-    Where each worker has a batch of its own the group's follows from their number, also after a loss that the
-    head has not heard of yet.
+    The job's own batch is None, however it was said. Where each worker has a batch of its own the group's
+    follows from their number, also after a loss that the head has not heard of yet.
     """
-    if spec.batch_per_worker is None:
+    batch = told.global_batch if spec.batch_per_worker is None else spec.batch_per_worker * num_workers
+    if batch == told.global_batch != spec.global_batch:
         return told
-    return _unless_own(spec.batch_per_worker * num_workers, spec)
-
-
-def _unless_own(batch: int | None, spec: JobSpec) -> int | None:
-    return None if batch == spec.global_batch else batch
+    batch = None if batch == spec.global_batch else batch
+    return msgspec.structs.replace(told, global_batch=batch)
 
 
 def refusal(configuration: Configuration, spec: JobSpec) -> str:
     """Why the job cannot train like this; empty if it can."""
-    batch = batch_of(configuration, spec)
-    if batch is None:
+    batch = configuration.global_batch
+    if batch in (None, spec.global_batch):
         return ""
     if spec.elasticity is Elasticity.RESTART:
         return f"its script knows nothing of Swell, so its batch cannot become {batch}; use swell.train in it"

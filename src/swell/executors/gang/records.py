@@ -1,116 +1,79 @@
-"""What a gang's controller has in mind, as the gang's hosts keep it for the controller that comes after.
+"""Records of gangs: the text in which hosts keep what a controller knows, for the next one.
 
-What workers do is not in it: that is told by what they have said; see `kept_worker`. No time is in it: a new
-controller has another clock, and each limit begins anew.
+Hosts read nothing of it but how the gang ended.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from swell.executors.gang.member import Slot
-from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
-from swell.wire.messages import Regroup
+from swell.executors.gang.gang_protocol import GangRecord
+from swell.model.coding import decoder, encode
+from swell.model.event import GangEnded, GangSuspended
+
+_decoder: msgspec.json.Decoder[GangRecord] = decoder(GangRecord)
+Fields = dict[str, Any]
 
 
-class RecordPart(msgspec.Struct, frozen=True, kw_only=True):
-    pass
+class _KeptEnd(msgspec.Struct, frozen=True):
+    end: GangEnded | GangSuspended | None = None
 
 
-class CommandRepliesRecord(RecordPart, frozen=True, kw_only=True):
-    """See `replies.CommandReplies`."""
-
-    generation: int
-    asked: tuple[str, int] | None  #: the name of the latest command's kind, and its generation
-    answer: AnyEvent | None
-    end: GangEnded | GangSuspended | None
-    warnings: dict[str, str]
-    losses: tuple[WorkersLost, ...]
+class _EndOfGang(msgspec.Struct, frozen=True):
+    replies: _KeptEnd = _KeptEnd()
 
 
-class ChangeRecord(RecordPart, frozen=True, kw_only=True):
-    """See `membership.PendingChange`."""
-
-    aim: str
-    failure: str
-    lost: tuple[Slot, ...]
+_end_decoder: msgspec.json.Decoder[_EndOfGang] = decoder(_EndOfGang)
 
 
-class MembershipRecord(RecordPart, frozen=True, kw_only=True):
-    """See `membership.Membership`."""
-
-    slots: tuple[Slot, ...]
-    batch: int | None
-    generation: int
-    change: ChangeRecord | None
-    is_unheard: bool
+def write_record(gang: GangRecord) -> msgspec.Raw:
+    """Return the record of a gang as it is now."""
+    return msgspec.Raw(encode(gang))
 
 
-class SetbackRecord(RecordPart, frozen=True, kw_only=True):
-    """See `setback.Setback`; there is one while it is open."""
-
-    why: str
-    has_lost: bool
-    is_of_death: bool
-    is_cut_back: bool
-    is_over_memory: bool = False
+def end_in(record: msgspec.Raw) -> GangEnded | GangSuspended | None:
+    """Return how the gang of a record ended; None: it has not. Raises msgspec.MsgspecError."""
+    return _end_decoder.decode(record).replies.end
 
 
-class SuspensionRecord(RecordPart, frozen=True, kw_only=True):
-    """See `suspension.Suspension`."""
-
-    round: int | None
-    is_void: bool
-    is_saved: bool
-    has_left: bool
-
-
-class EndingRecord(RecordPart, frozen=True, kw_only=True):
-    """See `ending.Ending`."""
-
-    outcome: Outcome
-    message: str
-    is_over_memory: bool = False  #: a worker was killed for its job's memory limit
+def read_record(record: msgspec.Raw) -> GangRecord:
+    """Return the gang of a record. Raises msgspec.MsgspecError."""
+    fields: Fields = msgspec.json.decode(record)
+    if "dialogue" not in fields:
+        return _decoder.decode(record)
+    # An earlier version's.
+    renewed = _elastic(fields) if fields["type"] == "ElasticRecord" else _restart(fields)
+    gang: GangRecord = msgspec.convert(renewed, GangRecord, strict=False)
+    return gang
 
 
-class ElasticRecord(RecordPart, frozen=True, kw_only=True, tag=True):
-    """Record of a gang whose processes live through its changes."""
-
-    dialogue: CommandRepliesRecord
-    membership: MembershipRecord
-    target: tuple[Slot, ...]
-    batch: int | None
-    setback: SetbackRecord | None
-    num_failed_rounds: int
-    suspension: SuspensionRecord
-    ending: EndingRecord | None
-    round: int
-    round_batch: int | None
-    group: tuple[int, ...]
-    orders: dict[int, Regroup]  #: of the latest round, by worker
-    members: dict[int, Slot]
-    next_worker: int
-    has_started: bool
-    max_local_batch: int | None
-    steps: int
-    saved_steps: int
-
-
-class RestartRecord(RecordPart, frozen=True, kw_only=True, tag=True):
-    """Record of a gang whose processes are stopped and started at each change."""
-
-    dialogue: CommandRepliesRecord
-    running: int
-    target: tuple[Slot, ...]
-    members: dict[int, Slot]  #: in rank order
-    aim: str
-    ending: EndingRecord
-    num_starts: int
-    next_worker: int
-    steps: int
-    steps_before: int  #: the gang of now began with so many
-    is_new: bool  #: it has made none
-    votes: dict[int, int] = {}  #: in which step to stop, by worker
+def _elastic(old: Fields) -> Fields:
+    """The batch stood for the configuration, and parts of the formation and the setback were fields."""
+    setback = old["setback"]
+    setback = {} if setback is None else {**setback, "since_s": 0.0}
+    ending = old["ending"]
+    if ending is not None and ending.pop("is_over_memory", False):
+        setback["is_over_memory"] = True
+    membership = old["membership"]
+    return {
+        **old,
+        "type": "ElasticGang",
+        "replies": old["dialogue"],
+        "membership": {**membership, "configuration": {"global_batch": membership["batch"]}},
+        "configuration": {"global_batch": old["batch"]},
+        "setback": {**setback, "num_failed_rounds": old["num_failed_rounds"]},
+        "formation": {
+            "round": old["round"],
+            "configuration": {"global_batch": old["round_batch"]},
+            "group": old["group"],
+            "orders": old["orders"],
+        },
+    }
 
 
-GangRecord = ElasticRecord | RestartRecord
+def _restart(old: Fields) -> Fields:
+    """The tally of steps and the ending were written otherwise."""
+    tally = {"steps": old["steps"], "begun_with": old["steps_before"], "is_new": old["is_new"]}
+    return {**old, **old["ending"], "type": "RestartGang", "replies": old["dialogue"], "tally": tally}

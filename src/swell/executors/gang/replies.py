@@ -5,116 +5,90 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.effects import Effect, GangEventFields, Report
-from swell.executors.gang.records import CommandRepliesRecord
-from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobWarned, WorkersLost
 
-_KINDS: dict[str, type[GangCommand]] = {
-    kind.__name__: kind for kind in (LaunchGang, Reconfigure, SuspendGang, StopGang)
-}
+
+class Replies(msgspec.Struct, kw_only=True):
+    """What a gang was asked and has answered. A part of its record."""
+
+    generation: int = 0  #: of the latest command
+    asked: tuple[str, int] | None = None  #: the name of the latest command's kind, and its generation
+    answer: AnyEvent | None = None  #: to the latest command
+    end: GangEnded | GangSuspended | None = None
+    warnings: dict[str, str] = {}  #: topic -> what was said last
+    losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
+
+    def is_asked(self, kind: type[GangCommand]) -> bool:
+        """Whether the latest command is of this kind."""
+        return self.asked is not None and self.asked[0] == kind.__name__
+
+    def is_warned(self, about: str, message: str) -> bool:
+        """Whether this warning stands."""
+        return self.warnings.get(about, "") == message
 
 
 class CommandReplies:
-    """A gang's side of it. Reports go to `effects`, whose owner hands them on."""
+    """A gang's side of the conversation. Reports go to `effects`, whose owner hands them on."""
 
-    def __init__(self, job_id: str, effects: list[Effect]) -> None:
-        self.generation = 0  #: of the latest command
+    def __init__(self, job_id: str, effects: list[Effect], kept: Replies) -> None:
         self.now_s = 0.0
-        self.end: GangEnded | GangSuspended | None = None
+        self.kept = kept
         self._job_id = job_id
         self._effects = effects
-        self._asked: tuple[type[GangCommand], int] | None = None
-        self._answer: AnyEvent | None = None
-        self._warnings: dict[str, str] = {}  #: topic -> what was said last
-        self._losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
 
     @property
     def is_over(self) -> bool:
         """The end was told: all that follows is answered with it."""
-        return self.end is not None
-
-    @property
-    def is_answered(self) -> bool:
-        return self._answer is not None
-
-    def is_asked(self, kind: type[GangCommand]) -> bool:
-        """Whether the latest command is of this kind."""
-        return self._asked is not None and self._asked[0] is kind
+        return self.kept.end is not None
 
     def hear(self, command: GangCommand, is_ending: bool) -> bool:
         """Whether the command is to be obeyed: it is news, and no later one came before it.
 
         `is_ending`: nothing but the end, in a moment, answers what was asked before.
         """
-        if self.end is not None:
-            self.report(msgspec.structs.replace(self.end, generation=command.generation, at_s=self.now_s))
-        elif self._asked == (type(command), command.generation):
-            if self._answer is not None and not is_ending:
-                self.report(msgspec.structs.replace(self._answer, at_s=self.now_s))
-        elif command.generation >= self.generation:
-            self.generation = command.generation
-            self._asked, self._answer = (type(command), command.generation), None
+        kept, asked = self.kept, (type(command).__name__, command.generation)
+        if kept.end is not None:
+            self.report(msgspec.structs.replace(kept.end, generation=command.generation, at_s=self.now_s))
+        elif kept.asked == asked:
+            if kept.answer is not None and not is_ending:
+                self.report(msgspec.structs.replace(kept.answer, at_s=self.now_s))
+        elif command.generation >= kept.generation:
+            kept.generation, kept.asked, kept.answer = command.generation, asked, None
             return True
         return False
 
-    def forget(self) -> None:
-        """The same command again is no repetition, but another try."""
-        self._asked = None
-
-    # ------------------------------------------------------------ telling
     def facts(self) -> GangEventFields:
-        return {"job_id": self._job_id, "generation": self.generation, "at_s": self.now_s}
+        return {"job_id": self._job_id, "generation": self.kept.generation, "at_s": self.now_s}
 
     def reply(self, event: AnyEvent) -> None:
-        self._answer = event
+        """Answer the latest command."""
+        self.kept.answer = event
         if isinstance(event, WorkersLost):
-            self._losses.append(event)
+            self.kept.losses.append(event)
         self.report(event)
-
-    def note_heard(self) -> None:
-        """The head knows of every loss."""
-        self._losses.clear()
 
     def close(self, event: GangEnded | GangSuspended) -> None:
         """Every process is gone."""
         self.reply(event)
-        self.end = event
-
-    def is_warned(self, about: str, message: str) -> bool:
-        """Whether this stands."""
-        return self._warnings.get(about, "") == message
+        self.kept.end = event
 
     def warn(self, message: str, about: str = "") -> None:
         """See `JobWarned`: one with a topic is ended by an empty message. What stands is not said again."""
         if about:
-            if self.is_warned(about, message):
+            if self.kept.is_warned(about, message):
                 return
-            self._warnings[about] = message
+            self.kept.warnings[about] = message
         self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
 
     def report(self, event: AnyEvent) -> None:
         self._effects.append(Report(event))
 
-    # ------------------------------------------------------------ from one controller to the next
-    def record(self) -> CommandRepliesRecord:
-        """Return the state for `restore` of the next controller's dialogue."""
-        return CommandRepliesRecord(
-            generation=self.generation,
-            asked=None if self._asked is None else (self._asked[0].__name__, self._asked[1]),
-            answer=self._answer,
-            end=self.end,
-            warnings=dict(self._warnings),
-            losses=tuple(self._losses),
-        )
-
-    def restore(self, record: CommandRepliesRecord) -> None:
-        """Restore a former controller's state. Reports that still matter are sent again: they may be lost."""
-        self.generation, self._warnings = record.generation, dict(record.warnings)
-        self._asked = None if record.asked is None else (_KINDS[record.asked[0]], record.asked[1])
-        self._answer, self.end, self._losses = record.answer, record.end, list(record.losses)
-        for about, message in self._warnings.items():
+    def report_again(self) -> None:
+        """What still matters of a former controller's reports: they may be lost."""
+        for about, message in self.kept.warnings.items():
             if message:
                 self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
-        answers = () if self._answer is None or self._answer in self._losses else (self._answer,)
-        for event in (*self._losses, *answers):
+        answer, losses = self.kept.answer, self.kept.losses
+        for event in (*losses, *(() if answer is None or answer in losses else (answer,))):
             self.report(msgspec.structs.replace(event, at_s=self.now_s))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
+import msgspec
+
 from swell.executors.gang.member import Member, Roster, State
-from swell.executors.gang.records import SetbackRecord
 
 #: A group that fails to form so often in a row, with all its members alive, never will.
 MAX_FAILED_ROUNDS = 3
@@ -22,9 +22,8 @@ class Move(Enum):
     FORM = auto()  #: the next group may form
 
 
-@dataclass(slots=True)
-class Setback:
-    """Open from the first word of a break until the next group is told to form."""
+class Setback(msgspec.Struct, kw_only=True):
+    """The latest break of a gang's group: open from its first word until the next group is told to form."""
 
     why: str = ""
     since_s: float | None = None  #: None: the group is whole
@@ -54,10 +53,10 @@ class Setback:
             self.why, self.is_of_death = why, True
         self.has_lost, self.is_cut_back = True, False
 
-    def is_hopeless(self) -> bool:
-        """Whether too many groups in a row have broken without the loss of a member.
+    def count_failed_round(self) -> bool:
+        """Count the group that has broken, if no member was lost. Return whether it is one too many in a row.
 
-        Each call counts one: call it once for each group that is to follow a broken one.
+        Call it once for each group that is to follow a broken one.
         """
         if self.is_open and not self.has_lost:
             self.num_failed_rounds += 1
@@ -67,23 +66,6 @@ class Setback:
     def close(self) -> None:
         """The next group is told to form."""
         self.since_s, self.has_lost, self.is_of_death = None, False, False
-
-    def record(self) -> SetbackRecord | None:
-        """Return the state for `restore` of the next controller's setback; None: the group is whole."""
-        if not self.is_open:
-            return None
-        return SetbackRecord(
-            why=self.why,
-            has_lost=self.has_lost,
-            is_of_death=self.is_of_death,
-            is_cut_back=self.is_cut_back,
-            is_over_memory=self.is_over_memory,
-        )
-
-    def restore(self, record: SetbackRecord, now_s: float) -> None:
-        self.since_s, self.why = now_s, record.why
-        self.has_lost, self.is_of_death = record.has_lost, record.is_of_death
-        self.is_cut_back, self.is_over_memory = record.is_cut_back, record.is_over_memory
 
     def unaware(self, roster: Roster) -> list[Member]:
         """Members that still take the group for whole: their collective has yet to fail."""

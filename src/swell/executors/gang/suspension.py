@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from swell.executors.gang.records import SuspensionRecord
+import msgspec
 
 
-@dataclass(slots=True)
-class Suspension:
+class Suspension(msgspec.Struct, kw_only=True):
+    """How far the latest order to suspend is."""
+
     round: int | None = None  #: the group that it was sent to; None: it is yet to be sent
     is_void: bool = False  #: that group broke
     is_saved: bool = False  #: since it was sent
@@ -41,13 +40,3 @@ class Suspension:
         is_meant = generation == self.round
         self.has_left |= is_meant
         return is_meant
-
-    def record(self) -> SuspensionRecord:
-        """Return the state for `restore` of the next controller's suspension."""
-        return SuspensionRecord(
-            round=self.round, is_void=self.is_void, is_saved=self.is_saved, has_left=self.has_left
-        )
-
-    def restore(self, record: SuspensionRecord) -> None:
-        self.round, self.is_void = record.round, record.is_void
-        self.is_saved, self.has_left = record.is_saved, record.has_left

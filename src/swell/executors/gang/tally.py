@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from swell.wire.messages import Stepped
 
 
-@dataclass(slots=True)
-class StepTally:
+class StepTally(msgspec.Struct, kw_only=True):
     """Steps of a gang through its restarts, by what rank 0's optimizer did.
 
     An optimizer that counts its own steps (Adam and its kin) finds its count in the script's checkpoint. Of
@@ -18,16 +17,12 @@ class StepTally:
     steps: int = 0
     begun_with: int = 0  #: what `steps` was when the gang of now began
     is_new: bool = True  #: the gang of now has not made a step
-    _heard_s: float | None = None
-    _step_s: float = 0.0
+    heard_s: float | None = None  #: when the latest step was told; None: not to this controller
+    step_s: float = 0.0
 
     def restart(self) -> None:
         """A new gang starts."""
         self.is_new = True
-
-    def restore(self, steps: int, begun_with: int, is_new: bool) -> None:
-        """Restore a former tally of the same gang. The time of its last step is not known."""
-        self.steps, self.begun_with, self.is_new = steps, begun_with, is_new
 
     def note(self, message: Stepped, now_s: float) -> tuple[float | None, str]:
         """What a gang's first step tells of the change before it: seconds taken from training, and a warning.
@@ -36,16 +31,16 @@ class StepTally:
         steps that have to be done again. None and '' for any later step, and for the very first gang.
         """
         pause_s, warning = None, ""
-        if self.is_new and self._heard_s is not None:
+        if self.is_new and self.heard_s is not None:
             again = 0 if message.own_steps is None else max(0, self.steps - _found(message))
-            pause_s = max(0.0, now_s - self._heard_s - self._step_s) + again * self._step_s
+            pause_s = max(0.0, now_s - self.heard_s - self.step_s) + again * self.step_s
             if message.own_steps is not None and _found(message) == 0:
                 warning = _began_anew(self.steps)
         if self.is_new:
             self.begun_with, self.is_new = self.steps, False
         self.steps = self.begun_with + message.steps if message.own_steps is None else message.own_steps
-        self._heard_s = now_s
-        self._step_s = message.step_s or self._step_s
+        self.heard_s = now_s
+        self.step_s = message.step_s or self.step_s
         return pause_s, warning
 
 

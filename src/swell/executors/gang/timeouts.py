@@ -40,42 +40,42 @@ class KillReason:
 
 
 def overdue(
-    member: Member, script: str, now_s: float, patience: Timeouts, is_stopped: Callable[[int], bool]
+    member: Member, script: str, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]
 ) -> KillReason | None:
     """Whether a worker's time is up."""
-    if stands_still(member, now_s, patience, is_stopped):
+    if stands_still(member, now_s, timeouts, is_stopped):
         return KillReason(stopped(member), False)
-    if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, patience):
-        return KillReason(never_called(script, patience.ready_s), True)
-    if is_silent(member, now_s, patience):
-        return KillReason(silent(member, patience), False)
-    if member.left_s is not None and now_s - member.left_s > patience.leave_s:
+    if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, timeouts):
+        return KillReason(never_called(script, timeouts.ready_s), True)
+    if is_silent(member, now_s, timeouts):
+        return KillReason(silent(member, timeouts), False)
+    if member.left_s is not None and now_s - member.left_s > timeouts.leave_s:
         return KillReason(
-            f"worker {member.number} did not exit within {patience.leave_s:g} s and was killed", False
+            f"worker {member.number} did not exit within {timeouts.leave_s:g} s and was killed", False
         )
     return None
 
 
-def _ready_s(member: Member, patience: Timeouts) -> float:
+def _ready_s(member: Member, timeouts: Timeouts) -> float:
     """A worker that has called it, and reads a stream up to where the others are, is given more time."""
     is_reading = member.heartbeat is not None and member.heartbeat.awaits == "data"
-    return patience.ready_s * (READING_SHARE if is_reading else 1.0)
+    return timeouts.ready_s * (READING_SHARE if is_reading else 1.0)
 
 
-def stands_still(member: Member, now_s: float, patience: Timeouts, is_stopped: Callable[[int], bool]) -> bool:
+def stands_still(member: Member, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]) -> bool:
     """Whether it has said nothing for a while, and will not before somebody wakes its process."""
     since_s = member.since_s if member.heard_s is None else member.heard_s
-    if member.pid is None or now_s - since_s <= patience.standstill_s:
+    if member.pid is None or now_s - since_s <= timeouts.standstill_s:
         return False
     return is_stopped(member.number)
 
 
-def is_silent(member: Member, now_s: float, patience: Timeouts) -> bool:
-    return member.heard_s is not None and now_s - member.heard_s > patience.silence_s
+def is_silent(member: Member, now_s: float, timeouts: Timeouts) -> bool:
+    return member.heard_s is not None and now_s - member.heard_s > timeouts.silence_s
 
 
-def silent(member: Member, patience: Timeouts) -> str:
-    return f"worker {member.number} gave no sign of life for {patience.silence_s:g} s and was killed"
+def silent(member: Member, timeouts: Timeouts) -> str:
+    return f"worker {member.number} gave no sign of life for {timeouts.silence_s:g} s and was killed"
 
 
 def stopped(member: Member) -> str:

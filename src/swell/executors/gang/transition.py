@@ -2,121 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from swell.executors.gang.member import Roster, Slot, State, by_rank, cut_slots
-from swell.executors.gang.membership import ChangeAim, Membership, PendingChange, answer
-from swell.executors.gang.open_batch import batch_of, batch_of_group, refusal
-from swell.executors.gang.replies import CommandReplies
-from swell.executors.gang.setback import Setback
-from swell.executors.gang.shutdown import Shutdown
-from swell.executors.gang.suspension import Suspension
-from swell.executors.gang.training_progress import TrainingProgress
+from swell.executors.gang import shutdown, training_progress
+from swell.executors.gang.member import State, by_rank, cut_slots
+from swell.executors.gang.membership import ChangeAim, PendingChange, answer
+from swell.executors.gang.open_batch import configuration_of_group, refusal
+from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome, ResizeFailed
-from swell.model.job import JobSpec
+from swell.model.target import Configuration
 
 
-@dataclass(slots=True)
-class Transition:
-    spec: JobSpec
-    dialogue: CommandReplies
-    roster: Roster
-    membership: Membership
-    setback: Setback
-    suspension: Suspension
-    progress: TrainingProgress
-    shutdown: Shutdown
-    target: tuple[Slot, ...] = ()  #: the devices of the workers there should be
-    batch: int | None = None  #: samples of a step that they should have; None: the job's own batch
+def configuration_of(live: GangRuntime, num_workers: int) -> Configuration:
+    """How so many workers of the gang should run."""
+    return configuration_of_group(num_workers, live.gang.configuration, live.job.spec)
 
-    @property
-    def is_safe(self) -> bool:
-        """The gang is being suspended, and its state is saved."""
-        return self.membership.is_suspending and self.suspension.is_safe
 
-    def batch_of_group(self, num_workers: int) -> int | None:
-        """Samples of a step that so many workers should have; None: the job's own batch."""
-        return batch_of_group(num_workers, self.batch, self.spec)
+# ------------------------------------------------------------ it begins
+def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
+    gang, spec, target = live.gang, live.job.spec, command.target
+    if not gang.membership.is_informed(target.devices):
+        why = "workers had been lost when this was asked for"
+        live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
+        return
+    gang.replies.losses.clear()  # the head knows of each of them
+    aim = ChangeAim.RESIZE
+    if isinstance(command, LaunchGang):
+        aim, gang.membership.configuration = ChangeAim.LAUNCH, target.configuration
+    gang.membership.change = PendingChange(aim=aim, since_s=live.now_s)
+    gang.suspension.clear()
+    kept = [member.slot for member in by_rank(live.roster) if member.state is not State.LEFT]
+    if obstacle := refusal(target.configuration, spec):
+        fail(live, obstacle, Outcome.FAILED)
+        return
+    try:
+        gang.target = cut_slots(target.devices, spec.devices_per_worker, kept)
+    except ValueError as error:
+        fail(live, str(error), Outcome.FAILED)
+    else:
+        gang.configuration = target.configuration
 
-    # ------------------------------------------------------------ it begins
-    def resize(self, command: LaunchGang | Reconfigure) -> None:
-        devices = command.target.devices
-        if not self.membership.is_informed(devices):
-            why = "workers had been lost when this was asked for"
-            self.dialogue.reply(ResizeFailed(**self.dialogue.facts(), message=why))
-            return
-        self.dialogue.note_heard()
-        aim = ChangeAim.LAUNCH if isinstance(command, LaunchGang) else ChangeAim.RESIZE
-        self.membership.change = PendingChange(aim, self.dialogue.now_s)
-        self.suspension.clear()
-        kept = [member.slot for member in by_rank(self.roster) if member.state is not State.LEFT]
-        if obstacle := refusal(command.target.configuration, self.spec):
-            self.fail(obstacle, Outcome.FAILED)
-            return
-        try:
-            self.target = cut_slots(devices, self.spec.devices_per_worker, kept)
-            self.batch = batch_of(command.target.configuration, self.spec)
-        except ValueError as error:
-            self.fail(str(error), Outcome.FAILED)
 
-    def suspend(self) -> None:
-        if not self.membership.is_settled:  # the checkpoint that it was to begin from is all there is
-            self.shutdown.end(Outcome.STOPPED, "")
-            return
-        is_asked_again = self.membership.is_suspending
-        self.membership.change = PendingChange(ChangeAim.SUSPEND, self.dialogue.now_s)
-        self.membership.is_unheard = False  # while it is being suspended the head names no devices
-        self.dialogue.note_heard()
-        if not is_asked_again:
-            self.suspension.clear()
-            members = self.roster.in_group()
-            self.target = tuple(m.slot for m in members if m.state is not State.LEAVING)
-            self.batch = self.membership.batch
+def suspend(live: GangRuntime) -> None:
+    gang, membership = live.gang, live.gang.membership
+    if not membership.is_settled:  # the checkpoint that it was to begin from is all there is
+        shutdown.end(live, Outcome.STOPPED, "")
+        return
+    is_asked_again = membership.is_suspending
+    membership.change = PendingChange(aim=ChangeAim.SUSPEND, since_s=live.now_s)
+    membership.is_unheard = False  # while it is being suspended the head names no devices
+    gang.replies.losses.clear()
+    if not is_asked_again:
+        gang.suspension.clear()
+        members = live.roster.in_group()
+        gang.target = tuple(m.slot for m in members if m.state is not State.LEAVING)
+        gang.configuration = membership.configuration
 
-    # ------------------------------------------------------------ it fails
-    def fail(self, why: str, outcome: Outcome) -> None:
-        """Undo the change; a gang that has not started yet ends with this outcome."""
-        if self.membership.is_settled:
-            self.undo(why)
-        else:
-            self.shutdown.end(outcome, why)
 
-    def undo(self, why: str) -> None:
-        """Back to what the head believes the gang to be, once."""
-        change = self.membership.change
-        if change is not None and not change.failure:
-            change.failure = why
-            self.target = self.membership.staying(self.roster, self.setback.is_open)
-            self.batch = self.membership.batch
-            if not self.target:
-                self.shutdown.end(Outcome.LOST, why)
+# ------------------------------------------------------------ it fails
+def fail(live: GangRuntime, why: str, outcome: Outcome) -> None:
+    """Undo the change; a gang that has not started yet ends with this outcome."""
+    if live.gang.membership.is_settled:
+        undo(live, why)
+    else:
+        shutdown.end(live, outcome, why)
 
-    def cut_back(self, why: str) -> None:
-        """The group broke, and of its workers only those are left that the head knows."""
-        change = self.membership.cut_back(why, self.roster, self.target)
-        if change is not None:
-            self.dialogue.reply(answer(change, self.dialogue))
-        self.target = self.membership.slots
-        if not self.membership.is_growing:  # else the same members are still to have another batch
-            self.batch = self.membership.batch
 
-    # ------------------------------------------------------------ it is done
-    def settle(self) -> None:
-        """The gang is what it should be: answer the head, if it waits."""
-        change = self.membership.settle(self.target, self.batch_of_group(len(self.target)))
-        self.setback.num_failed_rounds = 0
-        if change is None:
-            return
-        if change.aim is ChangeAim.RESIZE:
-            # what the first step took is told under the old number: now or never
-            self.progress.flush()
-        if not change.failure:
-            self.membership.generation = self.dialogue.generation
-        self.dialogue.reply(answer(change, self.dialogue, self.progress.steps, self.roster.pids))
+def undo(live: GangRuntime, why: str) -> None:
+    """Back to what the head believes the gang to be, once."""
+    gang, membership = live.gang, live.gang.membership
+    change = membership.change
+    if change is not None and not change.failure:
+        change.failure = why
+        gang.target = membership.staying(live.roster, gang.setback.is_open)
+        gang.configuration = membership.configuration
+        if not gang.target:
+            shutdown.end(live, Outcome.LOST, why)
 
-    def settle_launch(self) -> None:
-        """A member has finished. It was in the group, so all were."""
-        change = self.membership.change
-        if change is not None and change.aim is ChangeAim.LAUNCH and not self.membership.is_settled:
-            self.settle()
+
+def cut_back(live: GangRuntime, why: str) -> None:
+    """The group broke, and of its workers only those are left that the head knows."""
+    gang, membership = live.gang, live.gang.membership
+    change = membership.cut_back(why, live.roster, gang.target)
+    if change is not None:
+        live.replies.reply(answer(change, live.replies))
+    gang.target = membership.slots
+    if not membership.is_growing:  # else the same members are still to run in another way
+        gang.configuration = membership.configuration
+
+
+# ------------------------------------------------------------ it is done
+def settle(live: GangRuntime) -> None:
+    """The gang is what it should be: answer the head, if it waits."""
+    gang, membership = live.gang, live.gang.membership
+    change = membership.settle(gang.target, configuration_of(live, len(gang.target)))
+    gang.setback.num_failed_rounds = 0
+    if change is None:
+        return
+    if change.aim is ChangeAim.RESIZE:
+        # what the first step took is told under the old number: now or never
+        training_progress.flush(live)
+    if not change.failure:
+        membership.generation = gang.replies.generation
+    live.replies.reply(answer(change, live.replies, gang.steps, live.pids))
+
+
+def settle_launch(live: GangRuntime) -> None:
+    """A member has finished. It was in the group, so all were."""
+    membership = live.gang.membership
+    change = membership.change
+    if change is not None and change.aim is ChangeAim.LAUNCH and not membership.is_settled:
+        settle(live)

@@ -86,12 +86,12 @@ class Trial:
 
     def __init__(
         self,
-        stage: JobContext,
+        job: JobContext,
         command: ProfileJob,
         first_worker: int,
         num_devices: int,
         table: dict[int, GroupTimes],
-        conduct: GangSettings,
+        settings: GangSettings,
         is_stopped: Callable[[int], bool],
         crossing: dict[int, dict[int, float]] | None = None,
         num_hosts: int = 1,
@@ -99,7 +99,7 @@ class Trial:
         """`num_devices`: of the kind, on its host; `num_hosts`: with such devices; `is_stopped`: whether
         the process of a worker was.
         """
-        self._conduct = conduct
+        self._settings = settings
         self._is_stopped = is_stopped
         self.table = table
         self.crossing: dict[int, dict[int, float]] = {} if crossing is None else crossing
@@ -108,7 +108,7 @@ class Trial:
         self.is_over = False
         self.failed_crossing = ""  #: why a group on several hosts could not be measured
         self.is_crossing_unformed = False  #: because its workers did not find each other
-        self._stage = stage
+        self._job = job
         self._command = command
         self._next_worker = first_worker
         self._sizes = sizes_to_measure(command.sizes, num_devices)
@@ -159,7 +159,7 @@ class Trial:
 
     def num_devices(self, size: int | None) -> int:
         """That the part needs: a calibration of so many workers, or (None) the script's own run."""
-        return size or self._stage.spec.devices_per_worker
+        return size or self._job.spec.devices_per_worker
 
     # ------------------------------------------------------------ what happens
     def begin_part(self, size: int | None, devices: Sequence[str], now_s: float) -> list[Effect]:
@@ -249,7 +249,7 @@ class Trial:
         if status == UNFIT:
             return describe_exit(member, status, log_tail)
         told = left_loop if member.state is State.READY else ended_early
-        text = told(self._stage.spec.entry, status)
+        text = told(self._job.spec.entry, status)
         return f"{text}; its log ends:\n{log_tail}" if log_tail else text
 
     def tick(self, now_s: float) -> list[Effect]:
@@ -264,14 +264,14 @@ class Trial:
                 self._between_s = MOST_BETWEEN_S
                 self._give_up(part, "the time between epochs is long")
             return
-        patience = self._conduct.patience
+        timeouts = self._settings.timeouts
         for member in part.members.values():
-            if stands_still(member, self._now_s, patience, self._is_stopped):
+            if stands_still(member, self._now_s, timeouts, self._is_stopped):
                 self._give_up(part, stopped(member))
-            elif is_silent(member, self._now_s, patience):
-                self._give_up(part, silent(member, patience))
+            elif is_silent(member, self._now_s, timeouts):
+                self._give_up(part, silent(member, timeouts))
         begun_s = max((member.since_s for member in part.members.values()), default=self._now_s)
-        if self._now_s - begun_s > self._conduct.trial_s:
+        if self._now_s - begun_s > self._settings.trial_s:
             is_started = all(member.pid is not None for member in part.members.values())
             part.is_unformed |= part.is_grouped and part.joined_s is None and not part.failure
             self._give_up(part, self._too_long(part, is_started), is_fault=is_started)
@@ -284,10 +284,10 @@ class Trial:
     @_hear.register
     def _(self, message: messages.Hello, member: Member, part: TrialPart) -> None:
         if part.size is None:
-            batches = local_batches(self._stage.spec, self._command.sizes, self._max_local_batch)
-            welcome = self._stage.welcome(member.slot, "profile", batches, self._max_local_batch)
+            batches = local_batches(self._job.spec, self._command.sizes, self._max_local_batch)
+            welcome = self._job.welcome(member.slot, "profile", batches, self._max_local_batch)
         else:
-            welcome = self._stage.welcome(member.slot, "calibrate")
+            welcome = self._job.welcome(member.slot, "calibrate")
         self._effects.append(Send(member.number, welcome))
 
     @_hear.register
@@ -323,7 +323,7 @@ class Trial:
     @_hear.register
     def _(self, message: messages.Profiled, member: Member, part: TrialPart) -> None:
         if not _is_sound(message.compute_s):
-            part.fail(unmeasured(self._stage.spec.entry), is_fault=True)
+            part.fail(unmeasured(self._job.spec.entry), is_fault=True)
             return
         fewest = min(self._command.sizes)
         if message.num_shards is not None and message.num_shards < fewest:
@@ -410,7 +410,7 @@ class Trial:
 
     def _between(self, measured: messages.Profiled) -> BetweenSteps | None:
         """None for a job in which no epoch ends, or whose script does not say how long one is."""
-        spec = self._stage.spec
+        spec = self._job.spec
         num_steps = spec.steps_to_epoch_end(measured.samples_per_epoch)
         if num_steps is None:
             return None
@@ -441,15 +441,15 @@ class Trial:
                 self._effects.append(Kill(member.number, signal.SIGKILL))
 
     def _too_long(self, part: TrialPart, is_started: bool) -> str:
-        limit_s = self._conduct.trial_s
+        limit_s = self._settings.trial_s
         if not is_started:
             return f"no process for a worker was there within {limit_s:g} s; see `zygote.log`"
         if part.size is not None:
             return f"it took longer than {limit_s:g} s"
         if self._start_s is None:
-            return never_called(self._stage.spec.entry, limit_s)
+            return never_called(self._job.spec.entry, limit_s)
         return (
-            f"the trial run of {self._stage.spec.entry} took longer than {limit_s:g} s; a step at "
+            f"the trial run of {self._job.spec.entry} took longer than {limit_s:g} s; a step at "
             "the full global batch must take seconds at most: raise the smallest number of workers, or lower "
             "the batch"
         )

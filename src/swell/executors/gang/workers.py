@@ -4,37 +4,36 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from swell.executors.gang.effects import Effect, Kill, Spawn
-from swell.executors.gang.member import Member, Roster, Slot
+from swell.executors.gang.effects import Kill, Spawn
+from swell.executors.gang.member import Member, Slot
+from swell.executors.gang.runtime import GangRuntime
 
 #: To a worker, and to all that it has started.
 KILL = int(signal.SIGKILL)
 
 
-@dataclass(slots=True)
-class Workers:
-    """Spawns and kills go to `effects`, whose owner hands them on."""
+def start(live: GangRuntime, slot: Slot) -> None:
+    gang = live.gang
+    number, gang.next_worker, gang.has_started = gang.next_worker, gang.next_worker + 1, True
+    live.members[number] = Member(number, slot, since_s=live.now_s)
+    gang.members[number] = slot
+    live.effects.append(Spawn(number, slot))
 
-    roster: Roster
-    effects: list[Effect]
-    next_number: int
-    has_started: bool = False  #: a worker was started
 
-    def start(self, slot: Slot, now_s: float) -> None:
-        member = Member(self.next_number, slot, since_s=now_s)
-        self.next_number += 1
-        self.has_started = True
-        self.roster.members[member.number] = member
-        self.effects.append(Spawn(member.number, slot))
+def kill(live: GangRuntime, members: Iterable[Member], why: str = "") -> None:
+    for member in members:
+        if not member.is_killed:
+            member.is_killed = True
+            member.failure = member.failure or why
+            live.effects.append(Kill(member.number, signal.SIGKILL))
 
-    def kill(self, members: Iterable[Member], why: str = "") -> None:
-        for member in members:
-            if not member.is_killed:
-                member.is_killed = True
-                member.failure = member.failure or why
-                self.effects.append(Kill(member.number, signal.SIGKILL))
 
-    def terminate(self, members: Iterable[Member]) -> None:
-        self.effects += [Kill(member.number, signal.SIGTERM) for member in members]
+def terminate(live: GangRuntime, members: Iterable[Member]) -> None:
+    live.effects += [Kill(member.number, signal.SIGTERM) for member in members]
+
+
+def forget(live: GangRuntime, number: int) -> Member | None:
+    """Take a worker that has ended out of the gang; None: it was not in it."""
+    live.gang.members.pop(number, None)
+    return live.members.pop(number, None)

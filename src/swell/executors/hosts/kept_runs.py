@@ -15,6 +15,7 @@ from functools import reduce
 import msgspec
 
 from swell.executors.gang.kept_worker import KeptExit, KeptWorker
+from swell.executors.gang.records import end_in
 from swell.executors.hosts.messages import (
     CloseRun,
     EndKept,
@@ -190,7 +191,7 @@ class KeptRuns:
     def _close(self, key: str, run: _Run) -> None:
         del self._runs[key]
         kept = run.kept_record
-        end = None if kept is None else kept.record.gang.dialogue.end
+        end = None if kept is None else end_in(kept.record.gang)
         if kept is not None and end is not None:
             self._ends[key] = EndKept(end=end, seal=kept.end_seal)
         for oldest in list(self._ends)[:-MAX_ENDS]:

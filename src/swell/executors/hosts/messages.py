@@ -31,7 +31,6 @@ import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.gang.records import GangRecord
 from swell.executors.hosts.file_messages import (
     CheckpointOffered,
     CheckpointsHeld,
@@ -122,9 +121,7 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]  #: on which the run is open
     workers: dict[int, str]  #: host of each one that has not ended
     total_steps: int | None
-    share: float  #: that the head knows it to have
-    asked_share: tuple[int, float] | None  #: generation of a command that is not answered, and its share
-    gang: GangRecord
+    gang: msgspec.Raw  #: see `gang.records`
 
 
 class KeepRecord(HostMessage, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Protocol
 
 from swell.executors.exit_status import NOT_LEASED
+from swell.executors.gang.records import read_record
 from swell.executors.hosts.messages import (
     DevicesOffered,
     FromHost,
@@ -146,7 +147,7 @@ class LeasingOwner:
 
     def _adopt(self, host: _Host, kept: RunKept) -> None:
         """Workers that an earlier controller has started."""
-        members = {} if kept.record is None else kept.record.gang.members
+        members = {} if kept.record is None else read_record(kept.record.gang).members
         for worker in kept.workers:
             if worker.exit is None:  # one of a trial run is not on record: it may be on any
                 devices = members.get(worker.number, tuple(host.leases.held))

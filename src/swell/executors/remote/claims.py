@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from swell.executors.gang.records import end_in
 from swell.executors.hosts.file_messages import FilesKept, names_folder
 from swell.executors.hosts.messages import EndKept, KeepRecord, OpenRun, RunKept, RunSnapshot, ToHost
 from swell.model.coding import decoder, encode
@@ -60,7 +61,7 @@ class Claims:
                 self._note(host, message.job_id)
                 return msgspec.structs.replace(message, seal=self._of_order(host, message))
             case KeepRecord(run=run, record=record):
-                end = record.gang.dialogue.end
+                end = end_in(record.gang)
                 return msgspec.structs.replace(
                     message,
                     seal=self._of_record(host, run, record),

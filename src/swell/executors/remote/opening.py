@@ -10,7 +10,7 @@ import msgspec
 from swell.executors.local.agent.options import PlatformSettings
 
 #: Raised when a host and a controller of two versions would not understand each other.
-JOIN_PROTOCOL = 1
+JOIN_PROTOCOL = 2
 
 
 class OpeningMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -15,8 +15,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NoReturn
 
+import torch
+
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
+from swell.train.data.random_streams import begin_script
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import (
     edited_since,
@@ -55,6 +58,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     status = 0
     try:
         _wait_for_no_names()
+        if link is not None:
+            begin_script(torch.device(link.welcome.device), link.welcome.seed)
         _run(entry, args)
         if check is not None:
             check.ended()

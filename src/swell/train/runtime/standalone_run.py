@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from swell.tally import Reduction
+from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Share
@@ -17,11 +18,9 @@ from swell.train.runtime.not_finite import LossNotFinite, keep, not_finite, say
 from swell.train.state.checkpoint import Checkpoints, SaveError
 
 
-class Alone:
+class StandaloneWorker:
     """`python train.py`."""
 
-    rank = 0
-    num_workers = 1
     edition = 0
 
     def __init__(
@@ -35,7 +34,19 @@ class Alone:
         self.seed = seed
         self.max_local_batch = max_local_batch
         self._checkpoints = checkpoints
-        self.members = Group(device)  # of one, never formed
+        self._group = Group(device)  # of one, never formed
+
+    @property
+    def rank(self) -> int:
+        return self._group.rank
+
+    @property
+    def num_workers(self) -> int:
+        return self._group.num_workers
+
+    @property
+    def members(self) -> Members:
+        return self._group
 
     def global_batch(self, own: int) -> int:
         return own
@@ -44,7 +55,11 @@ class Alone:
         return course
 
     def total_steps(self, own: int | None) -> int:
-        return steps_of_script(own)
+        if own is None:
+            raise ValueError(
+                "elastic() needs epochs=..., passes over the data, or steps=..., outside of a Swell job"
+            )
+        return own
 
     def stops_on_nan(self, own: bool) -> bool:
         return own
@@ -59,10 +74,10 @@ class Alone:
         """Nothing changes here."""
 
     def share(self, step: int) -> Share:
-        return self._task.course.share(step, 0, 1, self.max_local_batch)
+        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self.members)
+        return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
 
     def finish_step(self, tally: StepTotals) -> None:
         save_if_due(self._checkpoints, self._task)
@@ -79,14 +94,6 @@ class Alone:
 
     def finish(self) -> None:
         self._task.state.losses.read()
-
-
-def steps_of_script(own: int | None) -> int:
-    if own is None:
-        raise ValueError(
-            "elastic() needs epochs=..., passes over the data, or steps=..., outside of a Swell job"
-        )
-    return own
 
 
 def keep_if_asked(checkpoints: Checkpoints | None, task: Task) -> tuple[Path | None, int | None]:

@@ -19,7 +19,6 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
-from swell.executors.gang.dropped_output import DroppedOutput
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
 from swell.executors.hosts.file_messages import FileMessage
@@ -44,6 +43,7 @@ from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.forwarded_log import ForwardedLog
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
+from swell.executors.local.logs.dropped_output import DroppedOutput
 from swell.executors.local.logs.files import TRIAL, WORKER, read_tail
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.client import REAP_S, Callbacks
@@ -175,7 +175,7 @@ class LocalHost:
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""
         is_quiet = run.spec.elasticity is Elasticity.RESTART
-        limit_s = SILENT_SHARE * self._options.conduct.patience.standstill_s
+        limit_s = SILENT_SHARE * self._options.conduct.timeouts.standstill_s
         for worker, pid in list(run.pids.items()):
             is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
             is_halted = is_silent and is_stopped(pid)

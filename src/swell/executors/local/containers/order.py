@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from swell.executors.local.containers.engine import Engine
 from swell.executors.local.containers.mounts import Mount
-from swell.executors.local.zygote.place import HEAP_VARIABLES, TORCH_VARIABLES
+from swell.executors.local.zygote.place import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 
 #: Processes and threads of a gang, those of its loaders included.
@@ -16,7 +16,7 @@ MAX_PIDS = 4096
 PYTHON = "python3"
 #: Of every process; the job's own are added to each worker's.
 ENVIRON = {
-    **HEAP_VARIABLES,
+    **DEFAULT_VARIABLES,
     **dict.fromkeys(THREAD_VARIABLES, "1"),
     **TORCH_VARIABLES,
     "HOME": "/tmp",  # noqa: S108 - the container's own

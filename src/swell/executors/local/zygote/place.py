@@ -23,11 +23,14 @@ TORCH_VARIABLES = {
     "TORCH_CPP_LOG_LEVEL": "ERROR",  # a group that loses a worker is an event, not a page in the job's log
 }
 
+#: Where the platform's own environment does not say otherwise.
 #: The heap keeps what is freed: a step that gives its gradients back would have them cleared anew each time.
 #: That of Arrow, which pandas and scikit-learn import where they find it, would start a thread.
-HEAP_VARIABLES = {
+#: A set of texts has one order in all workers, and when the job goes on later.
+DEFAULT_VARIABLES = {
     **dict.fromkeys(("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"), str(2**32)),
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "PYTHONHASHSEED": "0",
 }
 
 log = logging.getLogger("swell.agent")
@@ -106,7 +109,7 @@ class BesideAgent:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         command = [self.python, "-P", "-m", "swell.executors.local.zygote.process", str(theirs.fileno())]
-        environ = HEAP_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
+        environ = DEFAULT_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
         environ[MARK] = mark_of(self.log_path.parent, zygote_id).text()
         with theirs, _open_log(self.log_path) as file:
             process = subprocess.Popen(

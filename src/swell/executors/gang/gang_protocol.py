@@ -1,0 +1,82 @@
+"""What every controller of a gang offers, and the values in which gangs go from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from swell.executors.gang.effects import Effect, WorkerExit
+from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.kept_worker import KeptWorker
+from swell.executors.gang.restart_gang import RestartGang
+from swell.model.command import GangCommand
+from swell.wire.messages import Alive, FromWorker
+
+GangRecord = ElasticGang | RestartGang
+
+
+class GangProtocol(Protocol):
+    """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
+
+    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered from
+    the number given at construction, and none is used twice.
+    """
+
+    @property
+    def gang(self) -> GangRecord:
+        """What is known of it: with that another controller can take it over."""
+
+    @property
+    def generation(self) -> int:
+        """Generation of the latest command."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of every process that lives, or is about to be started."""
+
+    @property
+    def wanted_devices(self) -> tuple[str, ...]:
+        """Devices of the workers that the gang is to have once the change under way is done."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of all that live: the group in rank order, then the others."""
+
+    @property
+    def steps(self) -> int:
+        """Finished, as far as is known."""
+
+    @property
+    def is_over(self) -> bool:
+        """Every process is gone and that was reported."""
+
+    def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]: ...
+
+    def number_from(self, first_worker: int) -> None:
+        """A host that joins has seen all lower numbers: no later worker has one of them."""
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
+
+    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
+        """Record heartbeats, by worker. The next tick acts on them."""
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        """One worker is gone; see `WorkerExit`."""
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
+        """Several are gone at once, as when their host is: that is one loss."""
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        """Time has passed. To be called several times a second."""
+
+    def take_over(
+        self, kept: Mapping[int, KeptWorker], lost: Collection[int], now_s: float
+    ) -> Sequence[Effect]:
+        """Go on with a former controller's gang. Call it before any other method.
+
+        Args:
+            kept: what hosts tell of workers. One that is missing was never started.
+            lost: workers whose hosts are gone.
+        """

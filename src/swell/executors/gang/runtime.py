@@ -1,0 +1,75 @@
+"""An elastic gang in the process that controls it: its record, its workers, and the input of the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from swell.executors.gang.divergence import Divergence
+from swell.executors.gang.drift import DriftCount
+from swell.executors.gang.effects import Effect
+from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.hang_detection import HangDetector
+from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.member import Member, Roster, by_rank
+from swell.executors.gang.progress import Marks, Pacer
+from swell.executors.gang.reductions import Reductions
+from swell.executors.gang.replies import CommandReplies
+from swell.executors.gang.timeouts import Timeouts
+from swell.wire import messages
+from swell.wire.metric_names import MetricNames
+
+
+@dataclass(slots=True)
+class Reporting:
+    """What the head and the job's owner have been told of the training, and what waits to be told."""
+
+    divergence: Divergence
+    pacer: Pacer = field(default_factory=Pacer)
+    marks: Marks = field(default_factory=Marks)
+    names: MetricNames = field(default_factory=MetricNames)
+    reductions: Reductions = field(default_factory=Reductions)
+    drift: DriftCount = field(default_factory=DriftCount)
+    final: messages.Finished | None = None  #: the last word of a job that met its end condition
+
+
+@dataclass(slots=True)
+class GangRuntime:
+    """What the functions of each phase work on: they change it, and add to `effects`.
+
+    `is_stopped` tells whether the process of a worker, by its number, was stopped. Only `gang` outlives the
+    process.
+    """
+
+    job: JobContext
+    timeouts: Timeouts
+    is_stopped: Callable[[int], bool]
+    gang: ElasticGang
+    members: dict[int, Member] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+    replies: CommandReplies = field(init=False)
+    reporting: Reporting = field(init=False)
+    hang_detector: HangDetector = field(default_factory=HangDetector)
+    hosts: dict[int, str] = field(default_factory=dict)  #: of members, by the latest order of each
+    former_host: str = ""  #: of the leader of the group before the latest
+    told_steps: int | None = None  #: losses up to this step have been heard
+    is_lateness_told: bool = False  #: of the latest order
+    #: Members that have come to their end where another host speaks for the gang, and what each said of that.
+    finished: dict[int, tuple[Member, messages.Finished | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.replies = CommandReplies(self.job.job_id, self.effects, self.gang.replies)
+        self.reporting = Reporting(Divergence(self.job.spec.stop_on_nan))
+
+    @property
+    def now_s(self) -> float:
+        return self.replies.now_s
+
+    @property
+    def roster(self) -> Roster:
+        return Roster(self.members, self.gang.formation.group)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of all workers that live: the group in rank order, then the others."""
+        return tuple(member.pid for member in by_rank(self.roster) if member.pid is not None)
