@@ -10,8 +10,12 @@ import shutil
 import stat
 from collections.abc import Mapping
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
@@ -56,6 +60,7 @@ class InvalidField(InvalidJob):
 
 
 Count = TypeVar("Count", int, float)
+Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
@@ -439,6 +444,61 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
             "class", f"{given} jobs need a deadline; give one, such as now+10m, or choose best_effort"
         )
     return given
+
+
+def parsed(value: Any, kind: type[Fields], what: str) -> Fields:
+    """The struct that a mapping of fields describes.
+
+    Args:
+        what: name of such a struct, with its article.
+
+    Raises:
+        InvalidField: a key is unknown or missing, or a value has the wrong type.
+    """
+    if not isinstance(value, dict):
+        raise InvalidField(
+            "", f"{what} must be a mapping of fields, not {shown(value)}; write `name: value` for each field"
+        )
+    names = kind.__struct_encode_fields__
+    for key in value:
+        if key not in names:
+            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
+            raise InvalidField(name, f"no such field; choose from {', '.join(names)}")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise wrong_type(error, value, kind) from error
+
+
+def wrong_type(
+    error: msgspec.ValidationError, value: object, kind: type[msgspec.Struct] | None = None
+) -> InvalidField:
+    """msgspec's message (`Expected int, got str - at $.steps`) in our words; `kind`: what was expected."""
+    text, _, path = str(error).partition(" - at `$")
+    text = text.replace(" | null", "")  # to leave it out is to leave it out
+    field = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
+    if kind is not None and (choices := _choices(kind, field)):
+        text = f"choose from {', '.join(choices)}"
+    given = value.get(field) if isinstance(value, dict) and field else value
+    return InvalidField(field, f"{shown(given)} does not fit ({text[0].lower()}{text[1:]}); correct it")
+
+
+def _choices(kind: type[msgspec.Struct], field: str) -> tuple[Any, ...]:
+    """The words of a field that takes one of a few; empty: it takes others too."""
+    hints = get_type_hints(kind)
+    names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    for one in alternatives(hints[names[field]]) if field in names else ():
+        if get_origin(one) is Literal:
+            return get_args(one)
+        if isinstance(one, type) and issubclass(one, Enum):
+            return tuple(one)
+    return ()
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of which a value may be one; None is left out."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(kind for kind in kinds if kind is not NoneType)
 
 
 def shown(value: object) -> str:

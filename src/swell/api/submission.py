@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -453,30 +451,7 @@ def parse(value: Any) -> Submission:
     Raises:
         InvalidField: a key is unknown or missing, or a value has the wrong type.
     """
-    if not isinstance(value, dict):
-        raise InvalidField(
-            "", f"a job must be a mapping of fields, not {shown(value)}; write `name: ...` lines"
-        )
-    for key in value:
-        if key not in FIELD_NAMES:
-            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
-            raise InvalidField(name, f"no such field; choose from {', '.join(FIELD_NAMES)}")
-    try:
-        return msgspec.convert(value, Submission)
-    except msgspec.ValidationError as error:
-        raise _wrong_type(error, value) from error
-
-
-def _wrong_type(error: msgspec.ValidationError, value: dict[str, Any]) -> InvalidField:
-    """msgspec's message (`Expected int, got str - at $.steps`) in our words."""
-    text, _, path = str(error).partition(" - at `$")
-    text = text.replace(" | null", "")  # to leave it out is to leave it out
-    word = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
-    if choices := next((field.choices for field in declared().values() if field.word == word), ()):
-        text = f"choose from {', '.join(choices)}"
-    return InvalidField(
-        word, f"{shown(value.get(word))} does not fit ({text[0].lower()}{text[1:]}); correct it"
-    )
+    return fields.parsed(value, Submission, "a job")
 
 
 def request_key(key: str | None) -> str:
@@ -509,7 +484,7 @@ def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) ->
 
 
 #: As written in a job file, in its order.
-FIELD_NAMES = tuple(field.encode_name for field in msgspec.structs.fields(Submission))
+FIELD_NAMES = Submission.__struct_encode_fields__
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,14 +496,6 @@ class DeclaredField:
     meta: Meta
     default: Any
 
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words of a field that takes one of a few; empty: it takes others too."""
-        (kind, *_) = self.kinds
-        if get_origin(kind) is Literal:
-            return get_args(kind)
-        return tuple(kind) if isinstance(kind, type) and issubclass(kind, Enum) else ()
-
 
 @cache
 def declared() -> dict[str, DeclaredField]:
@@ -537,14 +504,9 @@ def declared() -> dict[str, DeclaredField]:
     return {
         field.name: DeclaredField(
             word=field.encode_name,
-            kinds=_alternatives(hints[field.name].__origin__),
+            kinds=fields.alternatives(hints[field.name].__origin__),
             meta=hints[field.name].__metadata__[0],
             default=field.default,
         )
         for field in msgspec.structs.fields(Submission)
     }
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return tuple(kind for kind in kinds if kind is not NoneType)
