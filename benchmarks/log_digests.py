@@ -23,9 +23,9 @@ from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.scheduler import new_core
 from swell.settings import make_settings
+from swell.sim.conditions import SETTINGS
 from swell.sim.metrics import metrics_of
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.stage import SETTINGS
 
 #: Commands of which there is a digest each.
 BLOCK = 100

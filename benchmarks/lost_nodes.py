@@ -31,11 +31,11 @@ from swell.repro.promise_inputs import DAY_S, PromiseInput
 from swell.repro.tables import markdown
 from swell.scheduler import new_core
 from swell.settings import Settings, make_settings
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.faults import node_failures
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.stage import SETTINGS, Conditions, set_up
 
 OURS, PER_RACK = "elasticflow", 8
 INPUTS = {log.name: log for log in LOGS}

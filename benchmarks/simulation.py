@@ -30,11 +30,11 @@ from rich.table import Table
 from swell.model.cluster import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.stage import SETTINGS, Conditions, set_up
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import Rules

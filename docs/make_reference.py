@@ -1,32 +1,37 @@
-"""Writes what can be read off the program: the pages and documents of docs/reference.
+"""Writes what can be read off the program: docs/reference, and marked sections of other pages.
 
 python docs/make_reference.py
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import math
+import re
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 import typer
 
 from swell.api.openapi import document
 from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
-from swell.api.submission import Submission
+from swell.api.submission import DeclaredField, declared
 from swell.cli.commands import load_all
+from swell.cli.demo_program import demo_app
 from swell.cli.main import app
-from swell.cli.stage import demo_app
 from swell.live.measures import Measures
 from swell.live.operator_tally import OperatorTally
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
+from swell.sim.traces.formats.registry import FORMATS
 
-REFERENCE = Path(__file__).parent / "reference"
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src/swell"
+REFERENCE = ROOT / "docs/reference"
 NOTICE = "<!-- Written by docs/make_reference.py; change the program, not this page. -->"
 
 EXAMPLE = """\
@@ -87,7 +92,6 @@ def _text(text: str | None) -> str:
 
 def job_file_page() -> str:
     """Every field of a job file, with its type, default and meaning."""
-    hints = get_type_hints(Submission, include_extras=True)
     lines = [
         f"# Job file\n\n{NOTICE}\n",
         "A job as `swell submit FILE.yaml` takes it. `swell submit` has an option of the same name for each "
@@ -97,16 +101,14 @@ def job_file_page() -> str:
         "| field | meaning | default |",
         "|---|---|---|",
     ]
-    for field in msgspec.structs.fields(Submission):
-        meaning = hints[field.name].__metadata__[0].description
-        lines.append(f"| `{field.encode_name}` | {meaning.replace('|', chr(92) + '|')} | {_default(field)} |")
+    for field in declared().values():
+        meaning = (field.meta.description or "").replace("|", "\\|")
+        lines.append(f"| `{field.word}` | {meaning} | {_default(field)} |")
     return "\n".join(lines) + "\n"
 
 
-def _default(field: Any) -> str:
-    if field.required:
-        return "required"
-    return "" if field.default in (None, ()) else f"`{field.default}`"
+def _default(field: DeclaredField) -> str:
+    return "" if field.default in (None, (), msgspec.NODEFAULT) else f"`{field.default}`"
 
 
 def settings_page() -> str:
@@ -211,7 +213,36 @@ PAGES = {
 }
 
 
+def where_to_change() -> str:
+    """A line for each package, and for modules that connect them: the first of its docstring."""
+    packages = [file.parent for depth in ("*", "*/*") for file in SOURCES.glob(f"{depth}/__init__.py")]
+    modules = [SOURCES / name for name in ("assemble.py", "scheduler.py", "settings.py")]
+    lines = ["", "| to change | start in |", "|---|---|"]
+    for path in sorted((*packages, *modules)):
+        file = path if path.is_file() else path / "__init__.py"
+        text = (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0]
+        lines.append(f"| {text} | `{path.relative_to(SOURCES)}{'' if path.is_file() else '/'}` |")
+    return "\n".join([*lines, ""])
+
+
+#: What stands between `<!-- NAME -->` and `<!-- end -->`: file, NAME, and what makes it.
+SECTIONS = (
+    ("docs/explanation/architecture.md", "where to change", where_to_change),
+    ("README.md", "formats", lambda: str(len(FORMATS))),
+)
+
+
+def with_section(text: str, name: str, content: str) -> str:
+    """The page with this content between the marks of the section."""
+    begin, end = f"<!-- {name} -->", "<!-- end -->"
+    pattern = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
+    return pattern.sub(lambda _: content, text, count=1)
+
+
 def main() -> None:
+    for file, name, content in SECTIONS:
+        page = ROOT / file
+        page.write_text(with_section(page.read_text("utf-8"), name, content()), "utf-8")
     REFERENCE.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(page(), "utf-8")

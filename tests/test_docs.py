@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from swell.cli.commands import load_all
-from swell.cli.stage import demo_app
+from swell.cli.demo_program import demo_app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -1,4 +1,4 @@
-"""A platform from its parts: the only file that knows every concrete class but those of `scheduler`."""
+"""A platform put together: its head, store and world, and the start after a crash."""
 
 from __future__ import annotations
 

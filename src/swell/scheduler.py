@@ -1,4 +1,4 @@
-"""A scheduler: the head, the policies, the placer and the belief, put together."""
+"""A head put together: which policies, placer and belief a scheduler has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may change about a platform with `swell up --set NAME=VALUE`."""
+"""The settings of `swell up --set`: time limits, checkpoints and logs that are kept, with bounds."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from swell.api import fields
-from swell.cli import job_options
+from swell.api.submission import MOMENT
 from swell.cli.commands import load
 
 #: Commands about one job's deadline, and their options that take one.
@@ -26,7 +26,7 @@ def test_an_option_that_takes_a_deadline_says_how_one_is_written(command: str, n
     (option,) = [one for one in load(command).params if one.name == name]
     assert option.metavar == "TIME"
     assert not option.show_default
-    found = re.search(rf"(now\+\S+) or ({job_options.MOMENT})\.", option.help)
+    found = re.search(rf"(now\+\S+) or ({MOMENT})\.", option.help)
     assert found is not None
     now_s = fields.deadline(found[2], 0.0)
     assert now_s is not None

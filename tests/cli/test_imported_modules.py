@@ -41,7 +41,7 @@ def test_help_imports_neither_a_client_nor_what_validates_options(words: tuple[s
 
 def test_help_of_all_commands_imports_none_of_them() -> None:
     modules = {f"swell.cli.{source.place.split(':')[0]}" for source in SOURCES.values()}
-    assert imported("--help") & modules == {"swell.cli.stage"}
+    assert imported("--help") & modules == {"swell.cli.demo_program"}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from swell.api.job_file import load
+from swell.api.submission import declared
+from swell.cli.commands import load as load_command
 from swell.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -24,6 +28,16 @@ def test_the_reference_says_what_the_program_does(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(("file", "name", "content"), make_reference.SECTIONS)
+def test_a_generated_section_says_what_the_program_does(
+    file: str, name: str, content: Callable[[], str]
+) -> None:
+    written = (DOCS.parent / file).read_text("utf-8")
+    assert f"<!-- {name} -->{content()}<!-- end -->" in written, (
+        "run `python docs/make_reference.py` and commit the result"
+    )
+
+
 def test_every_command_and_field_is_there() -> None:
     assert make_reference.cli_page().count("\n## swell ") == 49
     assert make_reference.job_file_page().count("\n| `") == 35
@@ -38,3 +52,14 @@ def test_the_example_is_a_job(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(text)
     (job,) = load(tmp_path / "job.yaml")
     assert job.to_spec(0.0).max_workers == 8
+
+
+def test_each_field_of_a_job_is_an_option_that_says_what_the_reference_says() -> None:
+    options = {option.name: option for option in load_command("submit").params}
+    for name, field in declared().items():
+        if name == "args":
+            continue
+        assert options[name].opts == [f"--{field.word.replace('_', '-')}"]
+        said = re.sub(r"--([a-z-]+)", lambda word: word[1].replace("-", "_"), options[name].help)
+        said = said.removesuffix(" May be repeated.")
+        assert (field.meta.description or "").replace("`", "").startswith(said.replace("`", "")), name

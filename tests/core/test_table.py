@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
-from swell.core.admission import Admission
+from swell.core.admission_state import Admission
 from swell.core.cost_table import STATE_BYTES_PER_S
 from swell.core.costs import ChangeCosts
 from swell.core.hold_time import HoldTime

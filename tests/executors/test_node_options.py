@@ -9,6 +9,7 @@ import pytest
 
 from swell.api.errors import InvalidOption
 from swell.cli.remembered import Choice, choose
+from swell.cli.up_options import UpOptions
 from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
 from swell.store.folder import StateFolder
@@ -52,7 +53,7 @@ def test_the_head_may_name_the_address_of_its_own_workers(tmp_path: Path) -> Non
     folder = StateFolder(tmp_path / "state")
 
     def chosen(advertise: str | None) -> Choice:
-        return choose(folder, "cpu:1", "fifo", (), (), listen="head:7070", advertise=advertise)
+        return choose(folder, UpOptions(devices="cpu:1", listen="head:7070", advertise=advertise))
 
     assert chosen("10.9.0.1").advertise == "10.9.0.1" and chosen(None).advertise == ""
     assert "--advertise 10.9.0.1" in " ".join(chosen("10.9.0.1").words)

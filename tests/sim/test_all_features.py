@@ -14,12 +14,12 @@ from swell.model.quota import Quota
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import make_settings
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.injected_faults import FaultRates
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.simulate import simulate
-from swell.sim.stage import SETTINGS, Conditions, set_up
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.rules import Rules

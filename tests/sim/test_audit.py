@@ -19,6 +19,7 @@ from tests.sim.worlds import head
 from swell.cli import main
 from swell.model.share_mode import ShareMode
 from swell.sim.audit.run import Audit, audit
+from swell.sim.conditions import Conditions, set_up, truth_of
 from swell.sim.contention import RULES
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
@@ -29,7 +30,6 @@ from swell.sim.run_files import JOBS, SEGMENTS, read_run, write_run
 from swell.sim.segments import SegmentLog
 from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import simulate
-from swell.sim.stage import Conditions, set_up, truth_of
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate

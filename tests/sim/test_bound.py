@@ -14,12 +14,12 @@ from tests.sim.worlds import RATES, head, job, run
 
 from swell.arrays import FloatArray
 from swell.sim.bound import LEAST_MOMENTS, most_deadlines, most_done
+from swell.sim.conditions import Conditions, set_up
 from swell.sim.least_device_time import least_device_s
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.load import load
 from swell.sim.profiles.statistics import GradientStatistics, Validation
 from swell.sim.simulate import simulate
-from swell.sim.stage import Conditions, set_up
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate

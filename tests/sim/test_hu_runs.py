@@ -23,10 +23,10 @@ from swell.policies.policy import Policy
 from swell.policies.unaware import without_costs
 from swell.repro.hu_workload import Disturbed, workload
 from swell.settings import make_settings
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
-from swell.sim.stage import SETTINGS, Conditions, set_up
 from swell.throughput.belief import FittedBelief
 
 #: The first jobs of the log.

@@ -13,11 +13,11 @@ from swell.model.job import Phase
 from swell.repro.saxena_workload import Pattern, workload
 from swell.scheduler import new_core
 from swell.settings import make_settings
+from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.saxena import saxena
 from swell.sim.simulate import simulate
-from swell.sim.stage import Conditions, set_up
 
 BURSTY = Pattern(name="bursty", minutes=120.0, high=1.5, low=0.2, phase_minutes=30.0)
 

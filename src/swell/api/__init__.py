@@ -1,1 +1,1 @@
-"""The control API: what can be asked of a running platform over its Unix socket, and the client for it."""
+"""The control API and its Python client: operations, fields of a job, rights of users, Prometheus metrics."""

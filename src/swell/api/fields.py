@@ -10,14 +10,16 @@ import shutil
 import stat
 from collections.abc import Mapping
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, CodeSource, DriftAction, Elasticity, JobClass, MetricTarget
+from swell.model.job import LOSS, JobClass, MetricTarget
 from swell.model.kind import RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
@@ -33,15 +35,6 @@ TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<val
 METRIC = re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII)
 
 SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
-
-#: Fields that take one of a few words.
-CHOICES = {
-    "class": tuple(JobClass),
-    "elasticity": tuple(Elasticity),
-    "code": tuple(CodeSource),
-    "on_drift": tuple(DriftAction),
-    "metric_goes": ("down", "up"),
-}
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
@@ -67,6 +60,7 @@ class InvalidField(InvalidJob):
 
 
 Count = TypeVar("Count", int, float)
+Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
@@ -173,6 +167,13 @@ def anchored(field: str, value: str, base_dir: Path) -> str:
         raise InvalidField(field, f"{shown(value)} names a user that does not exist; correct it") from error
 
 
+def _formed(field: str, text: str | None, form: re.Pattern[str], rule: str) -> str:
+    """The text, empty for none. Raises InvalidField with the rule if it has not the form."""
+    if text is not None and not form.fullmatch(text):
+        raise InvalidField(field, f"{shown(text)} {rule}")
+    return text or ""
+
+
 def _plain(field: str, text: str) -> str:
     """Text that can be written as UTF-8 and handed to a process."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
@@ -185,26 +186,20 @@ def job_name(name: str | None, entry: str) -> str:
     if name is None:
         own = entry.rpartition(":")[2] if ENTRY.fullmatch(entry) else Path(entry).stem
         return re.sub(r"[^A-Za-z0-9._-]+", "-", own, flags=re.ASCII).strip("._-")[:63] or "job"
-    if not NAME.fullmatch(name):
-        raise InvalidField(
-            "name",
-            f"{shown(name)} is not a valid job name; use at most 63 letters, digits, dots, "
-            "dashes and underscores, a letter or digit first",
-        )
-    return name
+    rule = (
+        "is not a valid job name; use at most 63 letters, digits, dots, dashes and underscores, a letter or "
+        "digit first"
+    )
+    return _formed("name", name, NAME, rule)
 
 
 def tenant(name: str | None) -> str:
     """The name as given; empty for none."""
-    if name is None:
-        return ""
-    if not TENANT.fullmatch(name):
-        raise InvalidField(
-            "tenant",
-            f"{shown(name)} is not a valid tenant name; use at most 63 letters, digits and . "
-            "_ @ / -, a letter or digit first, or leave it out",
-        )
-    return name
+    rule = (
+        "is not a valid tenant name; use at most 63 letters, digits and . _ @ / -, a letter or digit first, "
+        "or leave it out"
+    )
+    return _formed("tenant", name, TENANT, rule)
 
 
 def kind(name: str | None) -> str:
@@ -294,13 +289,10 @@ def interpreter(python: str | None) -> str:
 
 def image(image: str | None, python: str | None) -> str:
     """Name of an image of containers; empty for none."""
-    if image is None:
-        return ""
-    if not IMAGE.fullmatch(image):
-        raise InvalidField("image", f"{shown(image)} is not the name of an image; write `python:3.11-slim`")
-    if python is not None:
+    name = _formed("image", image, IMAGE, "is not the name of an image; write `python:3.11-slim`")
+    if name and python is not None:
         raise InvalidField("python", "the interpreter of a container is the python3 of its image; remove it")
-    return image
+    return name
 
 
 def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -347,15 +339,11 @@ def target(until: str | None) -> MetricTarget | None:
 
 def metric(name: str | None) -> str:
     """The name of a job's evaluation function as given, or `loss`."""
-    if name is None:
-        return LOSS
-    if not METRIC.fullmatch(name):
-        raise InvalidField(
-            "metric",
-            f"{shown(name)} is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a "
-            "letter or _ first, such as accuracy",
-        )
-    return name
+    rule = (
+        "is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a letter or _ first, "
+        "such as accuracy"
+    )
+    return _formed("metric", name, METRIC, rule) or LOSS
 
 
 def metric_rises(goes: str | None, name: str | None, until: MetricTarget | None) -> bool:
@@ -458,15 +446,59 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
     return given
 
 
-def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
-    """msgspec's message (`Expected int, got str - at $.steps`) in our words."""
+def parsed(value: Any, kind: type[Fields], what: str) -> Fields:
+    """The struct that a mapping of fields describes.
+
+    Args:
+        what: name of such a struct, with its article.
+
+    Raises:
+        InvalidField: a key is unknown or missing, or a value has the wrong type.
+    """
+    if not isinstance(value, dict):
+        raise InvalidField(
+            "", f"{what} must be a mapping of fields, not {shown(value)}; write `name: value` for each field"
+        )
+    names = kind.__struct_encode_fields__
+    for key in value:
+        if key not in names:
+            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
+            raise InvalidField(name, f"no such field; choose from {', '.join(names)}")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise wrong_type(error, value, kind) from error
+
+
+def wrong_type(
+    error: msgspec.ValidationError, value: object, kind: type[msgspec.Struct] | None = None
+) -> InvalidField:
+    """msgspec's message (`Expected int, got str - at $.steps`) in our words; `kind`: what was expected."""
     text, _, path = str(error).partition(" - at `$")
     text = text.replace(" | null", "")  # to leave it out is to leave it out
     field = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
-    if field in CHOICES:
-        text = f"choose from {', '.join(CHOICES[field])}"
-    given = value.get(field) if isinstance(value, dict) else None
+    if kind is not None and (choices := _choices(kind, field)):
+        text = f"choose from {', '.join(choices)}"
+    given = value.get(field) if isinstance(value, dict) and field else value
     return InvalidField(field, f"{shown(given)} does not fit ({text[0].lower()}{text[1:]}); correct it")
+
+
+def _choices(kind: type[msgspec.Struct], field: str) -> tuple[Any, ...]:
+    """The words of a field that takes one of a few; empty: it takes others too."""
+    hints = get_type_hints(kind)
+    names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+    for one in alternatives(hints[names[field]]) if field in names else ():
+        if get_origin(one) is Literal:
+            return get_args(one)
+        if isinstance(one, type) and issubclass(one, Enum):
+            return tuple(one)
+    return ()
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of which a value may be one; None is left out."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(kind for kind in kinds if kind is not NoneType)
 
 
 def shown(value: object) -> str:

@@ -5,25 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField
-from swell.api.submission import Number
+from swell.api.submission import Number, declared
 from swell.model.job import JobClass
 
 
 class PromiseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A deadline that is to be promised, earlier or later than the one before, or the job's first."""
 
-    deadline: Annotated[
-        str | Number,
-        Meta(description="`now+3m`, a time such as `2030-01-31T18:00:00`, or seconds since 1970."),
-    ]
-    accept_until: Annotated[
-        str | Number | None,
-        Meta(description="Take the counter-offer if it is no later than this time. Written likewise."),
-    ] = None
+    deadline: Annotated[str | Number, declared()["deadline"].meta]
+    accept_until: Annotated[str | Number | None, declared()["accept_until"].meta] = None
 
     def times(self, now_s: float) -> tuple[float, float | None]:
         """The deadline, and until when a counter-offer is taken. Raises InvalidField."""

@@ -1,11 +1,17 @@
-"""A request as users write it, in YAML, in Python or on the command line."""
+"""A request as users write it, in YAML, in Python or on the command line.
+
+A field is declared here once: its option of `swell submit`, its line in the reference of job files and its
+part of the API's schema are made of the declaration.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -29,213 +35,281 @@ Number = int | float
 
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
+#: How a moment is written, in each text that says so.
+MOMENT = "2030-01-31T18:00:00"
+#: Steps, epochs or samples that a job may have.
+MOST_COUNTED = 10**12
+
+
+def _option(metavar: str, help_text: str, more: str = "", bounds: tuple[float, float] | None = None) -> Meta:
+    """A field that is an option too.
+
+    Args:
+        help_text: all that its option says of it.
+        more: what the reference says besides.
+        bounds: the least and the most that it may be.
+    """
+    limits = {} if bounds is None else dict(zip(("minimum", "maximum"), bounds, strict=True))
+    return Meta(
+        description=f"{help_text} {more}".rstrip(),
+        extra_json_schema=limits,
+        extra={"metavar": metavar, "help": help_text},
+    )
+
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a job is to be. `to_spec` checks it and makes it complete."""
 
     global_batch: Annotated[
         int | None,
-        Meta(
-            description="Samples in one optimizer step, over all workers together. It never "
-            "changes, unless `batch` or `batch_per_worker` is given: then it is the "
-            "batch that the learning rate was chosen for, and in which `steps` are "
-            "counted. Required for `live` jobs without these two; the script of a "
-            "`restart` job divides its batches itself."
+        _option(
+            "SAMPLES",
+            "Samples in one optimizer step, over all workers. Not needed for `restart` jobs.",
+            "It never changes, unless `batch` or `batch_per_worker` is given: then it is the batch that the "
+            "learning rate was chosen for, and in which `steps` are counted. Required for `live` jobs "
+            "without these two; the script of a `restart` job divides its batches itself.",
         ),
     ] = None
     batch: Annotated[
         str | int | None,
-        Meta(
-            description="`MIN:MAX`, such as `32:512`: policies that choose batches (`pollux`, "
-            "`saxena`) may change the samples of a step within this range while "
-            "the job runs. Others keep `global_batch`. Default of `global_batch`: MIN."
+        _option(
+            "MIN:MAX",
+            "Range of the samples in one step, such as `32:512`: policies that choose batches (`pollux`, "
+            "`saxena`) may change them while the job runs.",
+            "Others keep `global_batch`. Default of `global_batch`: MIN.",
         ),
     ] = None
     batch_per_worker: Annotated[
         int | None,
-        Meta(
-            description="Samples in one optimizer step for each worker: the batch grows and "
-            "shrinks with the workers, under every policy. Default of "
-            "`global_batch`: that of the smallest number of workers."
+        _option(
+            "SAMPLES",
+            "Samples in one step for each worker, whatever their number.",
+            "The batch grows and shrinks with the workers, under every policy. Default of `global_batch`: "
+            "that of the smallest number of workers.",
         ),
     ] = None
     name: Annotated[
         str | None,
-        Meta(description="Letters, digits, `.`, `_`, `-`; at most 63. Default: the script's or function's."),
+        _option(
+            "NAME",
+            "Name of the job. Default: that of the script or function.",
+            "Letters, digits, `.`, `_`, `-`; at most 63.",
+        ),
     ] = None
-    script: Annotated[str | None, Meta(description="Path of a Python script. This or `entry`, not both.")] = (
-        None
-    )
-    entry: Annotated[str | None, Meta(description="`package.module:function`, called without arguments.")] = (
-        None
-    )
+    script: Annotated[
+        str | None, _option("PATH", "Path of a Python script.", "This or `entry`, not both.")
+    ] = None
+    entry: Annotated[
+        str | None,
+        _option(
+            "PACKAGE.MODULE:FUNCTION",
+            "A function, called without arguments.",
+            "Written `package.module:function`.",
+        ),
+    ] = None
     args: Annotated[tuple[str | Number, ...], Meta(description="Arguments of the script (`sys.argv`).")] = ()
     workdir: Annotated[
         str | None,
-        Meta(description="Folder the script runs in. Default: the job file's folder, else the current one."),
+        _option("FOLDER", "Folder the script runs in. Default: the job file's folder, else the current one."),
     ] = None
     code: Annotated[
         CodeSource,
-        Meta(
-            description="`snapshot`: all workers run the code as it was submitted: the "
-            "script, its folder and the workdir, limited to files that are "
-            "tracked by git or small. `live`: each worker runs the files as they "
-            "are when it starts."
+        _option(
+            "KIND",
+            "`snapshot` (default): all workers run the code as it was submitted; `live`: each worker runs it "
+            "as it is when the worker starts.",
+            "A snapshot has the script, its folder and the workdir, limited to files that are tracked by git "
+            "or small.",
         ),
     ] = CodeSource.SNAPSHOT
     env: Annotated[
         dict[str, str | Number | None],
-        Meta(
-            description="Environment variables of the workers, in addition to those of "
-            "`swell up`. A name without a value takes its value from the "
-            "submitter's environment."
+        _option(
+            "NAME[=VALUE]",
+            "Environment variables of the workers, in addition to those of `swell up`; one without a value "
+            "has that of the submitter.",
         ),
     ] = {}
     python: Annotated[
         str | None,
-        Meta(
-            description="Interpreter of the workers, such as `~/env/bin/python`; "
-            "`swell[torch]` must be installed for it. Default: the platform's."
+        _option(
+            "PATH",
+            "Interpreter of the workers. Default: the platform's.",
+            "A path such as `~/env/bin/python`; `swell[torch]` must be installed for it.",
         ),
     ] = None
     image: Annotated[
         str | None,
-        Meta(
-            description="Run the workers in a container of this image, which must be on the machine "
-            "already. Its `python3` is their interpreter. Default: no container."
+        _option(
+            "NAME",
+            "Run the workers in a container of this image (Docker or Podman).",
+            "The image must be on the machine already. Its `python3` is their interpreter. Default: no "
+            "container.",
         ),
     ] = None
     needs: Annotated[
         tuple[str, ...],
-        Meta(
-            description="Paths, such as that of a data set, that a host must have to run workers of the job. "
-            "Each host looks for them itself."
+        _option(
+            "PATH",
+            "Paths that a host must have to run the workers, such as that of a data set.",
+            "Each host looks for them itself.",
         ),
     ] = ()
-    steps: Annotated[int | None, Meta(description="End after this many optimizer steps.")] = None
-    epochs: Annotated[
-        Number | None, Meta(description="End after this many passes over the data. May be a fraction.")
+    steps: Annotated[
+        int | None, _option("N", "End after this many optimizer steps.", bounds=(1, MOST_COUNTED))
     ] = None
-    samples: Annotated[int | None, Meta(description="End after this many samples.")] = None
+    epochs: Annotated[
+        Number | None,
+        _option(
+            "N",
+            "End after this many passes over the data.",
+            "May be a fraction.",
+            bounds=(1e-6, MOST_COUNTED),
+        ),
+    ] = None
+    samples: Annotated[int | None, _option("N", "End after this many samples.", bounds=(1, MOST_COUNTED))] = (
+        None
+    )
     until: Annotated[
-        str | None, Meta(description="End earlier, once a reported metric reaches a value: `accuracy>=0.97`.")
+        str | None,
+        _option("TARGET", "End earlier, once a reported metric reaches a value, such as `'accuracy>=0.97'`."),
     ] = None
     metric: Annotated[
         str | None,
-        Meta(
-            description="Name of the job's evaluation function: `loss`, or a metric that the script reports, "
-            "such as `accuracy`. Policies that divide the cores of a node (`flowcon`) tell by its change how "
-            "much the job still learns. `until` does not set it. Default: `loss`."
+        _option(
+            "NAME",
+            "Evaluation function by which policies tell how much the job still learns, such as `accuracy`. "
+            "Default: `loss`.",
+            "It is `loss`, or a metric that the script reports. Policies that divide the cores of a node "
+            "(`flowcon`) go by its change. `until` does not set it.",
         ),
     ] = None
     metric_goes: Annotated[
         Literal["down", "up"] | None,
-        Meta(
-            description="Where learning takes the metric: `down` (a loss) or `up` (an accuracy). "
-            "Default: `up` if `until` names the same metric with `>=`, else `down`."
+        _option(
+            "WHERE",
+            "Where learning takes the metric: `down` (a loss) or `up` (an accuracy). Default: `up` if "
+            "`until` names the same metric with `>=`, else `down`.",
         ),
     ] = None
     deadline: Annotated[
         str | Number | None,
-        Meta(
-            description="When the job must have ended: `now+3m`, a time such as "
-            "`2030-01-31T18:00:00` (local, or with a zone: `...+00:00`), or "
-            "seconds since 1970."
+        _option(
+            "TIME",
+            f"When the job must have ended: `now+3m` or `{MOMENT}`.",
+            "The time is local, or has a zone (`...+00:00`), or is in seconds since 1970.",
         ),
     ] = None
     or_soft: Annotated[
         bool,
-        Meta(
-            description="`true`: if the deadline of a strict job is refused, it runs as a soft job with that "
-            "deadline, without a promise. Default: a refused job ends."
+        _option(
+            "",
+            "If the deadline is refused, run as a soft job with it: not promised, but tried.",
+            "Default: a refused job ends.",
         ),
     ] = False
     accept_until: Annotated[
         str | Number | None,
-        Meta(
-            description="If the deadline of a strict job is refused, the earliest one that can be promised "
-            "is taken at once, provided that it is no later than this time. Written as `deadline` is."
+        _option(
+            "TIME",
+            "If the deadline is refused, take the earliest one that can be promised, if it is no later than "
+            f"TIME: `now+10m` or `{MOMENT}`.",
+            "Written as `deadline` is.",
         ),
     ] = None
     job_class: Annotated[
         JobClass | None,
-        Meta(
-            description="`strict`: the deadline is promised or the job is refused. `soft`: finishing late "
-            "still counts. `best_effort`: no deadline. Default: strict with a deadline, best_effort without."
+        _option(
+            "CLASS",
+            "`strict` (default with a deadline), `soft` or `best_effort` (default without one).",
+            "`strict`: the deadline is promised or the job is refused. `soft`: finishing late still counts.",
         ),
     ] = msgspec.field(name="class", default=None)
     workers: Annotated[
         str | int | None,
-        Meta(
-            description="`MIN:MAX`, `MIN:` for no upper limit, or `N` for exactly N. Gangs have 1, 2, 4, 8, "
-            "... workers. Default: `1:`."
+        _option(
+            "MIN:MAX",
+            "Number of workers; `MIN:` for no upper limit (default: `1:`), or `N` for exactly N.",
+            "Gangs have 1, 2, 4, 8, ... workers.",
         ),
     ] = None
-    devices_per_worker: Annotated[int, Meta(description="Devices of each worker: 1, 2, 4, 8, ...")] = 1
+    devices_per_worker: Annotated[int, _option("N", "Devices of each worker: 1, 2, 4, 8, ...")] = 1
     kind: Annotated[
         str | None,
-        Meta(
-            description="Kind of the devices that the job runs on, as `swell nodes` lists it, such as "
-            "`cuda:NVIDIA H200`. Required where the platform has several kinds. Default: the only one."
+        _option(
+            "KIND",
+            "Kind of the devices that the job runs on, as `swell nodes` lists it. Default: the only one.",
+            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`.",
         ),
     ] = None
     memory: Annotated[
         str | int | None,
-        Meta(
-            description="Limit of the memory of all workers of the job on one node together, such as "
-            "`500MB` or `4GiB`, or in bytes. Default: none."
+        _option(
+            "SIZE",
+            "Memory limit of all workers on a node together, such as `500MB` or `4GiB`.",
+            "A number is bytes. Default: none.",
         ),
     ] = None
     elasticity: Annotated[
         Elasticity,
-        Meta(
-            description="`live`: the script uses `swell.train`, and the job is resized "
-            "inside its running processes. `restart`: the script does not use "
-            "it, and is stopped and started from its own checkpoint."
+        _option(
+            "KIND",
+            "`live` (default): the script uses `swell.train`; `restart`: it is stopped and started from its "
+            "own checkpoints.",
+            "A live job is resized inside its running processes.",
         ),
     ] = Elasticity.LIVE
     estimate: Annotated[
         str | Number | None,
-        Meta(description="For `restart` jobs: expected time on one worker, such as `10m`, or in seconds."),
+        _option(
+            "DURATION",
+            "For `restart` jobs: expected time on one worker, such as `10m`.",
+            "A number is seconds.",
+        ),
     ] = None
-    seed: Annotated[int, Meta(description="Random seed of the sample order.")] = 0
+    seed: Annotated[int, _option("N", "Random seed of the sample order.", bounds=(0, 2**63 - 1))] = 0
     tenant: Annotated[
         str | None,
-        Meta(
-            description="Team, project or user that the job belongs to, on a shared cluster. "
-            "Fair-share policies divide the cluster between tenants. Jobs "
-            "without a tenant share a default one."
+        _option(
+            "NAME",
+            "Team, project or user that the job belongs to, on a shared cluster.",
+            "Fair-share policies divide the cluster between tenants. Jobs without a tenant share a default "
+            "one.",
         ),
     ] = None
     webhook: Annotated[
         str | None,
-        Meta(
-            description="Address (`https://...`) that is told of the job by signed POST requests. Default: "
-            "only those that the platform has for all jobs."
+        _option(
+            "URL",
+            "Address (`https://...`) that is told of the job by signed POST requests.",
+            "Default: only those that the platform has for all jobs.",
         ),
     ] = None
     on: Annotated[
         str | tuple[str, ...],
-        Meta(
-            description="What the address is told: `finished` (the job ended, in whichever way), `at_risk` "
-            "(it is expected to end after its deadline), `missed` (the deadline is over). Default: all three."
+        _option(
+            "EVENT,...",
+            "What the address of `webhook` is told: `finished`, `at_risk`, `missed`. Default: all.",
+            "`finished`: the job ended, in whichever way. `at_risk`: it is expected to end after its "
+            "deadline. `missed`: the deadline is over.",
         ),
     ] = ()
     stop_on_nan: Annotated[
         bool,
-        Meta(
-            description="`true`: the job fails at the first loss that is NaN or infinite. "
-            "The update of that step is not applied, and the state before it is "
-            "saved. Default: only a warning."
+        _option(
+            "",
+            "Fail at the first loss that is NaN or infinite, before the model is updated with it.",
+            "The state before that step is saved. Default: only a warning.",
         ),
     ] = False
     on_drift: Annotated[
         DriftAction | None,
-        Meta(
-            description="What to do when parameters, optimizer state or hyperparameters "
-            "differ between workers. `heal`: all workers take those of rank 0, "
-            "with a warning. `warn`: only the warning. `fail`: the job fails. "
-            "Default: the script's `elastic(on_drift=...)`, else `heal`."
+        _option(
+            "WHAT",
+            "What to do when the workers' replicas differ: `heal` (default), `warn` or `fail`.",
+            "Compared are parameters, optimizer state and hyperparameters. `heal`: all workers take those of "
+            "rank 0, with a warning. `warn`: only the warning. `fail`: the job fails. Default: the script's "
+            "`elastic(on_drift=...)`, else `heal`.",
         ),
     ] = None
 
@@ -278,6 +352,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         job_class = fields.job_class(self.job_class, deadline_s)
         if self.or_soft:
             fields.check_strict("or_soft", job_class)
+        if self.elasticity is Elasticity.RESTART:
+            self._check_restart()
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
@@ -297,9 +373,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             devices_per_worker=fields.power_of_two("devices_per_worker", self.devices_per_worker),
             elasticity=self.elasticity,
             estimate_s=self._estimate_s(deadline_s),
-            seed=fields.bounded("seed", self.seed, 0, 2**63 - 1),
+            seed=self._bounded("seed"),
             tenant=fields.tenant(self.tenant),
-            stop_on_nan=self._stop_on_nan(),
+            stop_on_nan=self.stop_on_nan,
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
             image=fields.image(self.image, self.python),
@@ -309,7 +385,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             memory_bytes=fields.memory(self.memory),
             kind=fields.kind(self.kind),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
-            on_drift=self._on_drift(),
+            on_drift=self.on_drift,
             webhook=fields.webhook(self.webhook, self.on),
         )
 
@@ -328,8 +404,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"{' and '.join(given) or 'no end condition'} given; "
                 "give exactly one of steps, epochs and samples",
             )
-        for name in given:
-            fields.bounded(name, getattr(self, name), 1 if name != "epochs" else 1e-6, 10**12)
+        self._bounded(given[0])
         return EndCondition(
             steps=self.steps,
             epochs=None if self.epochs is None else float(self.epochs),
@@ -337,20 +412,22 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             target=fields.target(self.until),
         )
 
-    def _stop_on_nan(self) -> bool:
-        if self.stop_on_nan and self.elasticity is Elasticity.RESTART:
+    def _bounded(self, name: str) -> Any:
+        """The value of a number that is within the bounds that its field declares."""
+        limits = declared()[name].meta.extra_json_schema or {}
+        return fields.bounded(name, getattr(self, name), limits["minimum"], limits["maximum"])
+
+    def _check_restart(self) -> None:
+        """Raises InvalidField for what only a script that uses `swell.train` can have."""
+        if self.stop_on_nan:
             raise InvalidField(
                 "stop_on_nan", "a restart job updates its model itself; remove it, and stop in the script"
             )
-        return self.stop_on_nan
-
-    def _on_drift(self) -> DriftAction | None:
-        if self.on_drift is not None and self.elasticity is Elasticity.RESTART:
+        if self.on_drift is not None:
             raise InvalidField(
                 "on_drift",
                 "Swell does not compare the workers of a restart job; remove it, or use elasticity live",
             )
-        return self.on_drift
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.elasticity is Elasticity.LIVE:
@@ -374,18 +451,7 @@ def parse(value: Any) -> Submission:
     Raises:
         InvalidField: a key is unknown or missing, or a value has the wrong type.
     """
-    if not isinstance(value, dict):
-        raise InvalidField(
-            "", f"a job must be a mapping of fields, not {shown(value)}; write `name: ...` lines"
-        )
-    for key in value:
-        if key not in FIELD_NAMES:
-            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
-            raise InvalidField(name, f"no such field; choose from {', '.join(FIELD_NAMES)}")
-    try:
-        return msgspec.convert(value, Submission)
-    except msgspec.ValidationError as error:
-        raise fields.wrong_type(error, value) from error
+    return fields.parsed(value, Submission, "a job")
 
 
 def request_key(key: str | None) -> str:
@@ -418,4 +484,29 @@ def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) ->
 
 
 #: As written in a job file, in its order.
-FIELD_NAMES = tuple(field.encode_name for field in msgspec.structs.fields(Submission))
+FIELD_NAMES = Submission.__struct_encode_fields__
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredField:
+    """What `Submission` says of one of its fields."""
+
+    word: str  #: its name in a job file
+    kinds: tuple[Any, ...]  #: types that its value may have; None is left out
+    meta: Meta
+    default: Any
+
+
+@cache
+def declared() -> dict[str, DeclaredField]:
+    """All fields by the names of their attributes."""
+    hints = get_type_hints(Submission, include_extras=True)
+    return {
+        field.name: DeclaredField(
+            word=field.encode_name,
+            kinds=fields.alternatives(hints[field.name].__origin__),
+            meta=hints[field.name].__metadata__[0],
+            default=field.default,
+        )
+        for field in msgspec.structs.fields(Submission)
+    }

@@ -1,1 +1,1 @@
-"""The command line: one file for each group of commands."""
+"""The command line: the file of each command (listed in `commands.py`), its options, and what it prints."""

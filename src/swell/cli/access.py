@@ -19,9 +19,7 @@ SHOWN = 50
 
 
 def access(
-    user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only what this user did.", show_default=False)
-    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only what this user did.")] = None,
     refused: Annotated[bool, typer.Option("--refused", help="Only what was refused.")] = False,
     since: Annotated[
         str | None,

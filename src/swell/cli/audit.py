@@ -21,15 +21,13 @@ NUM_SHOWN = 20
 def audit(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `swell simulate --stories` wrote.")],
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Only these policies of the run.", show_default=False),
+        str | None, typer.Option(metavar="NAME,...", help="Only these policies of the run.")
     ] = None,
     profiles: Annotated[
         str | None,
         typer.Option(
             metavar="FOLDER|NAME",
             help="Also compare rates with these throughput tables, with which the run was simulated.",
-            show_default=False,
         ),
     ] = None,
     json: Json = False,

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from swell.cli import stage
+from swell.cli import demo_program
 from swell.cli.plain_values import use_plain_values
 
 
@@ -90,7 +90,9 @@ SOURCES: Mapping[str, CommandSource] = {
         "access:access",
         "Show who changed what, and what was refused, on a platform with users besides its owner.",
     ),
-    "demo": CommandSource("stage:demo", "Train real jobs under deadlines, and show the promises kept."),
+    "demo": CommandSource(
+        "demo_program:demo", "Train real jobs under deadlines, and show the promises kept."
+    ),
     "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that hold them."),
     "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
     "users": CommandSource("users:app", "List the users besides the owner, with role and tenant."),
@@ -132,7 +134,7 @@ def load_all() -> dict[str, Any]:
 def _of_function(name: str, function: Any) -> typer.Typer:
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     if name == "demo":
-        program.command(name, add_help_option=False, context_settings=stage.PASS_ALL)(function)
+        program.command(name, add_help_option=False, context_settings=demo_program.PASS_ALL)(function)
     else:
         program.command(name)(function)
     return program

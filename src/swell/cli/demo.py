@@ -42,8 +42,7 @@ SCRIPTS = Path(swell.demo.__file__).parent
 
 def demo(
     json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON."),
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the picture.")] = Path("demo-out"),
     devices: Annotated[
@@ -64,7 +63,6 @@ def demo(
             metavar="FOLDER",
             help="State folder of a platform that is up and has no open jobs: run the jobs there, on all "
             "machines that have joined it, instead of on a platform of their own.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -37,28 +37,22 @@ def doctor(
         typer.Option(
             metavar="HEAD[:PORT]",
             help="Say whether this machine could join the platform there. Changes nothing there either.",
-            show_default=False,
         ),
     ] = None,
     token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --join, as for `swell node`.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="With --join, as for `swell node`.")
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="With --join, as for `swell node`.", show_default=False),
+        str | None, typer.Option(metavar="NAME", help="With --join, as for `swell node`.")
     ] = None,
     devices: Annotated[
-        str | None,
-        typer.Option(metavar="DEVICES", help="With --join, as for `swell node`.", show_default=False),
+        str | None, typer.Option(metavar="DEVICES", help="With --join, as for `swell node`.")
     ] = None,
     kind: Annotated[
-        str | None,
-        typer.Option(metavar="KIND", help="With --join, as for `swell node`.", show_default=False),
+        str | None, typer.Option(metavar="KIND", help="With --join, as for `swell node`.")
     ] = None,
     advertise: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="With --join, as for `swell node`.", show_default=False),
+        str | None, typer.Option(metavar="ADDRESS", help="With --join, as for `swell node`.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
+import msgspec
 import typer
 
 from swell.model.errors import InvalidInput
@@ -13,12 +15,7 @@ if TYPE_CHECKING:
 
 Format = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        help="Format of the trace. Default: detected from its content.",
-        show_default=False,
-    ),
+    typer.Option("--format", metavar="NAME", help="Format of the trace. Default: detected from its content."),
 ]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse a trace that has malformed lines instead of skipping them.")
@@ -29,76 +26,70 @@ Profiles = Annotated[
         metavar="FOLDER|NAME",
         help="Throughput profiles: a folder of tables MODEL.csv, or bftrainer, hu, law, "
         "law:EXPONENT. Missing fields are filled from them.",
-        show_default=False,
-    ),
-]
-FillSeed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
-Deadlines = Annotated[
-    str, typer.Option(metavar="WHICH", help="Which deadlines to draw at random: missing, all or none.")
-]
-Tightness = Annotated[
-    str,
-    typer.Option(
-        metavar="LOW:HIGH",
-        help="Range of a drawn deadline: submission plus this many times the job's duration.",
-    ),
-]
-BestEffort = Annotated[
-    float,
-    typer.Option(
-        "--best-effort",
-        metavar="SHARE",
-        help="Share of the jobs without a deadline that stay without one (best_effort).",
-    ),
-]
-Soft = Annotated[float, typer.Option("--soft", metavar="SHARE", help="Share of the deadlines that are soft.")]
-Unknown = Annotated[
-    str,
-    typer.Option(
-        metavar="WHAT",
-        help="Jobs whose model has no profile: refuse the trace, "
-        "draw another model, or drop the job: refuse, draw, "
-        "drop.",
     ),
 ]
 
-DrawLosses = Annotated[
-    bool,
-    typer.Option("--draw-losses", help="Draw a loss curve for each job of which the trace has none."),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class FillOptions:
+    """Rules by which missing values of a trace are filled in."""
+
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0
+    deadlines: Annotated[
+        str, typer.Option(metavar="WHICH", help="Which deadlines to draw at random: missing, all or none.")
+    ] = "missing"
+    tightness: Annotated[
+        str,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Range of a drawn deadline: submission plus this many times the job's duration.",
+        ),
+    ] = "0.5:1.5"
+    best_effort: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Share of the jobs without a deadline that stay without one (best_effort)."
+        ),
+    ] = 0.0
+    soft: Annotated[float, typer.Option(metavar="SHARE", help="Share of the deadlines that are soft.")] = 0.0
+    draw_losses: Annotated[
+        bool,
+        typer.Option("--draw-losses", help="Draw a loss curve for each job of which the trace has none."),
+    ] = False
+
+    def rules(self) -> Rules:
+        """Raises InvalidInput for an option that cannot be."""
+        from swell.sim.traces.rules import Rules
+
+        return Rules(
+            seed=self.seed,
+            deadlines=_choice("deadlines", self.deadlines),
+            tightness=_range(self.tightness),
+            best_effort_share=self.best_effort,
+            soft_share=self.soft,
+            losses="drawn" if self.draw_losses else "given",
+        )
 
 
-def rules_of(
-    seed: int,
-    deadlines: str,
-    tightness: str,
-    best_effort: float,
-    soft: float,
-    unknown: str,
-    draw_losses: bool = False,
-) -> Rules:
-    """Raises InvalidInput for an option that cannot be."""
-    from swell.sim.traces.rules import Rules
+@dataclass(frozen=True, kw_only=True)
+class LogFillOptions(FillOptions):
+    """Those rules, and one for a log whose jobs name models."""
 
-    return Rules(
-        seed=seed,
-        deadlines=_choice("deadlines", deadlines),  # type: ignore[arg-type]
-        tightness=_range(tightness),
-        best_effort_share=share("best-effort", best_effort),
-        soft_share=share("soft", soft),
-        unknown=_choice("unknown", unknown),  # type: ignore[arg-type]
-        losses="drawn" if draw_losses else "given",
-    )
+    unknown: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="Jobs whose model has no profile: refuse the trace, "
+            "draw another model, or drop the job: refuse, draw, "
+            "drop.",
+        ),
+    ] = "refuse"
+
+    def rules(self) -> Rules:
+        return msgspec.structs.replace(super().rules(), unknown=_choice("unknown", self.unknown))
 
 
-def share(option: str, value: float, most: float = 1.0) -> float:
-    """Raises InvalidInput."""
-    if not 0.0 <= value <= most:
-        raise InvalidInput(f"--{option} is {value:g}; it must be between 0 and {most:g}")
-    return value
-
-
-def _choice(field: str, word: str) -> str:
+def _choice(field: str, word: str) -> Any:
     from swell.sim.traces.rules import Rules
 
     choices = get_args(get_type_hints(Rules)[field])

@@ -23,7 +23,6 @@ Html = Annotated[
         "--html",
         metavar="REPORT.html",
         help="Also write a report that a browser opens: one file, from all findings in --out.",
-        show_default=False,
     ),
 ]
 

@@ -38,9 +38,7 @@ def list_jobs(
             "four.",
         ),
     ] = None,
-    tenant: Annotated[
-        str | None, typer.Option(metavar="TENANT", help="Only jobs of this tenant.", show_default=False)
-    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="TENANT", help="Only jobs of this tenant.")] = None,
     since: Annotated[
         str | None,
         typer.Option(

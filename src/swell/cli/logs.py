@@ -39,8 +39,7 @@ def logs(
     is_raw: Annotated[
         bool,
         typer.Option(
-            "--raw",
-            help="As the job wrote it: with its colours, and all else that a terminal obeys.",
+            "--raw", help="As the job wrote it: with its colours, and all else that a terminal obeys."
         ),
     ] = False,
     state: State = None,

@@ -12,7 +12,7 @@ import typer
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform
 from swell.api.token_file import VARIABLE
-from swell.cli import stage
+from swell.cli import demo_program
 from swell.cli.commands import CommandGroup
 from swell.cli.printable import printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
@@ -38,7 +38,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings=stage.HELP,
+    context_settings=demo_program.HELP,
 )
 
 
@@ -61,7 +61,6 @@ def begin(
             metavar="FILE",
             help="Use the platform of another owner as the user whose token is in this file; before the "
             "command. Default: $SWELL_TOKEN_FILE, else you are the owner.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -53,15 +53,13 @@ def metrics(
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a picture: .png, .svg or .pdf.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
     ] = None,
     tensorboard: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
             help="Write TensorBoard's event files, a folder for each job. Needs swell[tensorboard].",
-            show_default=False,
         ),
     ] = None,
     state: State = None,

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from swell.api.durations import parse_duration
+from swell.model.errors import InvalidInput
+
 State = Annotated[
     Path | None,
     typer.Option(
-        "--state",
-        metavar="FOLDER",
-        help="State folder. Default: $SWELL_STATE, else ~/.local/state/swell.",
-        show_default=False,
+        "--state", metavar="FOLDER", help="State folder. Default: $SWELL_STATE, else ~/.local/state/swell."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -35,3 +35,11 @@ RunPolicy = Annotated[
     str | None,
     typer.Option("--policy", metavar="NAME", help="With --run: the policy, if the run has several."),
 ]
+
+
+def seconds(option: str, text: str) -> float:
+    """The length of a duration. Raises InvalidInput, which names the option."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InvalidInput(f"--{option}: {error}") from error

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from swell.api.durations import parse_duration
+import typer
+
+from swell.cli.options import seconds
 from swell.cli.output import warn
 from swell.model.errors import InvalidInput
 
@@ -15,34 +17,59 @@ if TYPE_CHECKING:
     from swell.sim.pool import Pool
 
 
-def read_pool_options(
-    file: Path | None, nodes: Path | None, window: str | None, warning: str | None = None
-) -> Pool | None:
-    """The pool, or None without `--pool`. Raises InvalidInput."""
-    if file is None:
-        for option, value in (("--pool-nodes", nodes), ("--pool-window", window)):
-            if value is not None:
-                raise InvalidInput(
-                    f"{option} chooses a part of a pool; give the log of idle nodes with --pool"
-                )
-        if warning is not None:
-            raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
-        return None
-    from swell.sim.pool_file import read_pool
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """Which borrowed nodes there are, and when."""
 
-    pool = read_pool(file)
-    if nodes is not None:
-        pool = _of_nodes(pool, nodes)
-    if window is not None:
-        pool = _within(pool, window)
-    return pool if warning is None else replace(pool, warning_s=_warning_s(warning))
+    pool: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="INTERVALS.csv",
+            help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
+        ),
+    ] = None
+    pool_nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Only these nodes of the pool; one name a line.")
+    ] = None
+    pool_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM:UNTIL",
+            help="Only this part of the pool's log, in its seconds. The first job is submitted at FROM, "
+            "and all nodes leave at UNTIL. Default: from its beginning, without an end.",
+        ),
+    ] = None
+    pool_warning: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Say so long before a node of the pool leaves that it will: its jobs move in time. "
+            "Default: there is no warning.",
+        ),
+    ] = None
 
+    def read(self) -> Pool | None:
+        """The pool, or None without `--pool`. Raises InvalidInput."""
+        if self.pool is None:
+            for option, value in (("--pool-nodes", self.pool_nodes), ("--pool-window", self.pool_window)):
+                if value is not None:
+                    raise InvalidInput(
+                        f"{option} chooses a part of a pool; give the log of idle nodes with --pool"
+                    )
+            if self.pool_warning is not None:
+                raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
+            return None
+        from swell.sim.pool_file import read_pool
 
-def _warning_s(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InvalidInput(f"--pool-warning: {error}") from error
+        pool = read_pool(self.pool)
+        if self.pool_nodes is not None:
+            pool = _of_nodes(pool, self.pool_nodes)
+        if self.pool_window is not None:
+            pool = _within(pool, self.pool_window)
+        if self.pool_warning is not None:
+            pool = replace(pool, warning_s=seconds("pool-warning", self.pool_warning))
+        return pool
 
 
 def _of_nodes(pool: Pool, file: Path) -> Pool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
 from swell.api.errors import InvalidOption
+from swell.cli.up_options import UpOptions
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import NONE
 from swell.executors.local.limits.limiter import CoreSharing
@@ -30,46 +32,10 @@ NAMED_WHOLE = (
 ENGINES = ("local", "ray")
 
 
-@dataclass(frozen=True, slots=True)
-class EngineWords:
-    """What was said of what brings machines; None: nothing."""
-
-    engine: str | None = None
-    address: str | None = None
-    device_resource: str | None = None
-    borrowed: bool | None = None
-
-    def over(self, last: LastOptions) -> LastOptions:
-        """Those of last time, as far as nothing else was said."""
-        return structs.replace(
-            last,
-            engine=last.engine if self.engine is None else self.engine,
-            ray_address=last.ray_address if self.address is None else self.address,
-            device_resource=last.device_resource if self.device_resource is None else self.device_resource,
-            is_borrowed=last.is_borrowed if self.borrowed is None else self.borrowed,
-        )
-
-    def check(self, engine: str) -> None:
-        """Raises InvalidOption: what was said is of another engine than this one."""
-        said = {
-            "--address": self.address,
-            "--device-resource": self.device_resource,
-            "--borrowed": self.borrowed,
-        }
-        idle = [name for name, value in said.items() if value not in (None, False)]
-        if engine == "local" and idle:
-            raise InvalidOption(f"{idle[0]} is about `--engine ray`: add that, or leave {idle[0]} out")
-
-    def unsaid(self, last: LastOptions) -> list[str]:
-        """What is as last time, and not by default."""
-        if self.over(last).engine != "ray":
-            return []
-        unsaid = ["--engine ray"] if self.engine is None else []
-        unsaid += [f"--address {last.ray_address}"] if self.address is None and last.ray_address else []
-        if self.device_resource is None and last.device_resource:
-            unsaid.append(f"--device-resource {last.device_resource}")
-        return [*unsaid, *(["--borrowed"] if self.borrowed is None and last.is_borrowed else [])]
-
+#: What is remembered of an engine other than `local`.
+OF_RAY = ("ray_address", "device_resource", "is_borrowed")
+#: What is remembered, apart from settings.
+NAMES = tuple(name for name in LastOptions.__struct_fields__ if name != "settings")
 
 DEFAULTS = LastOptions(devices="auto", policy=DEFAULT_POLICY, preload=())
 
@@ -84,22 +50,8 @@ class Choice:
     @property
     def words(self) -> list[str]:
         """All of them, for a command line that is to remember nothing."""
-        modules = self.options.preload or ("",)
-        preload = [word for module in modules for word in ("--preload", module)]
-        settings = [word for said in ("", *_spelled(self.options)) for word in ("--set", said)]
-        names = ["--devices", self.options.devices, "--policy", self.options.policy]
-        containers = ["--containers", self.containers.value]
-        listen = ["--listen", self.options.listen, "--advertise", self.options.advertise]
-        listen += ["--share", self.options.share, "--copy-to", self.options.copy_to]
-        return [*names, *self.sharing.words, *containers, *listen, *self._engine_words, *preload, *settings]
-
-    @property
-    def _engine_words(self) -> list[str]:
-        ray = self.ray
-        if ray is None:
-            return ["--engine", self.options.engine]
-        words = ["--engine", "ray", "--address", ray.address, "--device-resource", str(ray.resource)]
-        return [*words, "--borrowed" if ray.is_borrowed else "--owned"]
+        said = [word for pair in _words(self.options, _names(self.options.engine)) for word in pair]
+        return [*said, *(word for text in ("", *_spelled(self.options)) for word in ("--set", text))]
 
     @property
     def ray(self) -> RayOptions | None:
@@ -143,29 +95,24 @@ class Choice:
     @property
     def listen(self) -> str:
         """ADDRESS:PORT at which hosts join; empty: none can. Raises InvalidOption: it is none."""
-        said = self.options.listen
-        try:
-            return str(parse_address(said)) if said else ""
-        except InvalidAddress as error:
-            raise InvalidOption(f"--listen {said}: {error}") from error
+        return self._address("listen", parse_address)
 
     @property
     def copy_to(self) -> str:
         """ADDRESS:PORT of the standby; empty: there is none. Raises InvalidOption: it is none."""
-        said = self.options.copy_to
-        try:
-            return str(parse_address(said)) if said else ""
-        except InvalidAddress as error:
-            raise InvalidOption(f"--copy-to {said}: {error}") from error
+        return self._address("copy_to", parse_address)
 
     @property
     def advertise(self) -> str:
         """IP address for workers of hosts; empty: that of `listen`. Raises InvalidOption: it is none."""
-        said = self.options.advertise
+        return self._address("advertise", check_address)
+
+    def _address(self, name: str, parse: Callable[[str], object]) -> str:
+        said = getattr(self.options, name)
         try:
-            return check_address(said) if said else ""
+            return str(parse(said)) if said else ""
         except InvalidAddress as error:
-            raise InvalidOption(f"--advertise {said}: {error}") from error
+            raise InvalidOption(f"{_option(name)} {said}: {error}") from error
 
     def settings(self) -> Settings:
         """Raises InvalidOption: they were remembered from another version, or do not fit together."""
@@ -191,86 +138,72 @@ class Choice:
 
 
 def _is_about(error: str, said: str) -> bool:
-    option, value = said.split(" ", 1)
+    option, _, value = said.partition(" ")
     if option in NAMED_WHOLE:
         return said in error
     name, sign, _ = value.partition("=")
     names = (name, name.rpartition(".")[2])  # of a setting, or a policy's parameter, that there is none of
-    return value in error or (bool(sign) and any(repr(one) in error for one in names))
+    return (bool(value) and value in error) or (bool(sign) and any(repr(one) in error for one in names))
 
 
-def choose(
-    folder: StateFolder,
-    devices: str | None,
-    policy: str | None,
-    preload: Sequence[str] | None,
-    settings: Sequence[str] | None,
-    cores: float | None = None,
-    cpu_shares: str | None = None,
-    containers: str | None = None,
-    listen: str | None = None,
-    advertise: str | None = None,
-    engine: EngineWords = EngineWords(),
-    share: str | None = None,
-    copy_to: str | None = None,
-) -> Choice:
-    """None: was not given. An empty setting forgets those of last time; no cores are all of them.
+def choose(folder: StateFolder, said: UpOptions) -> Choice:
+    """What was not said is as last time. An empty setting forgets those of last time.
 
     Raises:
-        InvalidOption: a setting is none.
+        InvalidOption: a setting is none, or what was said is of another engine.
     """
-    settings, chosen = settings or (), _chosen(settings or ())
-    given = (devices, policy, preload, cores, cpu_shares, containers, listen, advertise, share, copy_to)
-    is_complete = None not in given and "" in settings
+    settings, chosen = said.set_ or (), _chosen(said.set_ or ())
+    given = {name: _value(name, value) for name in NAMES if (value := _said(said, name)) is not None}
+    is_complete = "" in settings and given.keys() >= {*NAMES} - {"engine", *OF_RAY}
     last = DEFAULTS if is_complete else _last(folder)
-    of_engine = engine.over(last)
-    engine.check(of_engine.engine)
-    if of_engine.engine == "ray" and devices is None and last.devices == DEFAULTS.devices:
-        devices = NONE  # the head of a cluster need not be a machine that trains
-    options = LastOptions(
-        devices=last.devices if devices is None else devices,
-        policy=last.policy if policy is None else policy,
-        preload=last.preload if preload is None else tuple(module for module in preload if module),
-        settings=chosen if "" in settings else {**last.settings, **chosen},
-        cores=last.cores if cores is None else cores or None,
-        cpu_shares=last.cpu_shares if cpu_shares is None else cpu_shares,
-        containers=last.containers if containers is None else containers,
-        listen=last.listen if listen is None else listen,
-        advertise=last.advertise if advertise is None else advertise,
-        share=last.share if share is None else _absolute(share),
-        copy_to=last.copy_to if copy_to is None else copy_to,
-        engine=of_engine.engine,
-        ray_address=of_engine.ray_address,
-        device_resource=of_engine.device_resource,
-        is_borrowed=of_engine.is_borrowed,
-    )
-    remembered = engine.unsaid(last)
-    if devices is None and last.devices != DEFAULTS.devices:
-        remembered.append(f"--devices {last.devices}")
-    if policy is None and last.policy != DEFAULTS.policy:
-        remembered.append(f"--policy {last.policy}")
-    if cores is None and last.cores is not None:
-        remembered.append(f"--cores {last.cores:g}")
-    if cpu_shares is None and last.cpu_shares != DEFAULTS.cpu_shares:
-        remembered.append(f"--cpu-shares {last.cpu_shares}")
-    if containers is None and last.containers != DEFAULTS.containers:
-        remembered.append(f"--containers {last.containers}")
-    if listen is None and last.listen:
-        remembered.append(f"--listen {last.listen}")
-    if advertise is None and last.advertise:
-        remembered.append(f"--advertise {last.advertise}")
-    if share is None and last.share:
-        remembered.append(f"--share {last.share}")
-    if copy_to is None and last.copy_to:
-        remembered.append(f"--copy-to {last.copy_to}")
-    if preload is None:
-        remembered += [f"--preload {module}" for module in last.preload]
-    remembered += [f"--set {said}" for said in _spelled(options) if said.split("=")[0] not in chosen]
+    engine = given.get("engine", last.engine)
+    if engine == "local" and (idle := [_option(name) for name in OF_RAY if given.get(name, False)]):
+        raise InvalidOption(f"{idle[0]} is about `--engine ray`: add that, or leave {idle[0]} out")
+    if engine == "ray" and last.devices == DEFAULTS.devices:
+        given.setdefault("devices", NONE)  # the head of a cluster need not be a machine that trains
+    kept = {} if "" in settings else last.settings
+    options = structs.replace(last, **given, settings={**kept, **chosen})
+    unsaid = [name for name in _names(engine) if name not in given]
+    changed = [name for name in unsaid if getattr(last, name) != getattr(DEFAULTS, name)]
+    remembered = [" ".join(words) for words in _words(last, changed)]
+    remembered += [f"--set {text}" for text in _spelled(options) if text.split("=")[0] not in chosen]
     return Choice(options, tuple(remembered))
 
 
-def _absolute(share: str) -> str:
-    return str(Path(share).expanduser().absolute()) if share else ""
+def _said(said: UpOptions, name: str) -> Any:
+    return getattr(said, _option(name).removeprefix("--").replace("-", "_"))
+
+
+def _option(name: str) -> str:
+    """The option by which something remembered is said."""
+    return f"--{name.removeprefix('ray_').removeprefix('is_').replace('_', '-')}"
+
+
+def _value(name: str, said: Any) -> Any:
+    """What is remembered of a value that was said."""
+    if name == "preload":
+        return tuple(module for module in said if module)
+    if name == "share" and said:
+        return str(Path(said).expanduser().absolute())
+    return (said or None) if name == "cores" else said
+
+
+def _names(engine: str) -> list[str]:
+    """What is said of a platform with this engine."""
+    return [name for name in NAMES if engine == "ray" or name not in OF_RAY]
+
+
+def _words(options: LastOptions, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """How values are said on a command line."""
+    for name in names:
+        value = getattr(options, name)
+        if name == "is_borrowed":
+            yield ("--borrowed" if value else "--owned",)
+        elif name == "cores":
+            yield "--cores", repr(value or 0.0).removesuffix(".0")
+        else:
+            values = (value or ("",)) if isinstance(value, tuple) else (value,)
+            yield from ((_option(name), one) for one in values)
 
 
 def _chosen(settings: Sequence[str]) -> dict[str, int | float]:

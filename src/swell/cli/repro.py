@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli import fidelity, margins, promises
+from swell.cli import repro_fidelity, repro_margins, repro_promises
 from swell.cli.command_line import command_line
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
@@ -34,9 +34,7 @@ Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 Docs = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER",
-        help="Also write results/PAPER.md to this folder, from all findings in --out.",
-        show_default=False,
+        metavar="FOLDER", help="Also write results/PAPER.md to this folder, from all findings in --out."
     ),
 ]
 Policies = Annotated[
@@ -45,7 +43,6 @@ Policies = Annotated[
         "--policy",
         metavar="NAME,...",
         help="Run only these policies; the others show published figures only.",
-        show_default=False,
     ),
 ]
 State = Annotated[
@@ -53,7 +50,6 @@ State = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="State folder of a running platform, whose measured trial runs and resizes are used.",
-        show_default=False,
     ),
 ]
 
@@ -75,9 +71,9 @@ def begin(context: typer.Context) -> None:
     require(["matplotlib", "scipy"], f"swell repro {context.invoked_subcommand}", "repro")
 
 
-app.command()(fidelity.fidelity)
-app.command()(promises.promises)
-app.command()(margins.margins)
+app.command()(repro_fidelity.fidelity)
+app.command()(repro_promises.promises)
+app.command()(repro_margins.margins)
 
 
 @app.command()
@@ -196,7 +192,6 @@ def flowcon(
         typer.Option(
             metavar="FOLDER",
             help="Tell again of the runs in the --out folder of an earlier call, whole repetitions only.",
-            show_default=False,
         ),
     ] = None,
     docs: Docs = None,
@@ -236,9 +231,7 @@ def reclaim(
     live: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
-            help="Repeat only the simulation, from the --out folder of an earlier live run.",
-            show_default=False,
+            metavar="FOLDER", help="Repeat only the simulation, from the --out folder of an earlier live run."
         ),
     ] = None,
     docs: Docs = None,

@@ -4,79 +4,79 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from swell.cli import core_options
-from swell.cli import fill_options as fill
-from swell.cli import simulate_options as option
 from swell.cli.command_line import command_line
 from swell.cli.destinations import writing
+from swell.cli.fill_options import Format, LogFillOptions, Strict
+from swell.cli.option_groups import with_groups
 from swell.cli.output import note, print_json, warn
-from swell.cli.pool_options import read_pool_options
-from swell.cli.simulate_conditions import read_conditions
+from swell.cli.pool_options import PoolOptions
+from swell.cli.simulate_conditions import ConditionOptions
 from swell.cli.simulate_files import SimulationFiles
 from swell.cli.simulate_table import print_results
 from swell.model.errors import InvalidInput
-from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from swell.settings import Settings
+    from swell.sim.conditions import Conditions
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
     from swell.sim.simulate import Scenario
-    from swell.sim.stage import Conditions
     from swell.sim.traces.log import Log
     from swell.sim.traces.rules import Rules
     from swell.sim.traces.workload import Workload
 
 
+Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")]
+Policy = Annotated[
+    str, typer.Option(metavar="NAME,...", help="Policies to compare, one row of the table each.")
+]
+Profiles = Annotated[
+    str, typer.Option(metavar="FOLDER|NAME", help="Folder of throughput tables MODEL.csv, or a built-in set.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; may be repeated.")
+]
+Buggy = Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that crash early.")]
+Cancelled = Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that their users cancel.")]
+Bound = Annotated[
+    bool,
+    typer.Option(
+        "--bound",
+        help="Also compute an upper bound: no schedule meets more "
+        "deadlines, even if it knows all jobs in advance.",
+    ),
+]
+Timing = Annotated[
+    bool,
+    typer.Option("--timing", help="Also show the time that decisions took, which differs from run to run."),
+]
+
+
+@with_groups
 def simulate(
     context: typer.Context,
-    trace: option.Trace,
-    cluster: option.Cluster = None,
-    policy: option.Policy = "elasticflow",
-    profiles: option.Profiles = "law",
-    resize_cost: option.ResizeCost = "changed",
-    noise: option.Noise = 0.0,
-    profile_error: option.ProfileError = 0.0,
-    between_steps: option.BetweenSteps = None,
-    cores: core_options.Cores = None,
-    cpu_shares: core_options.CpuSharesOption = "weight",
-    interference: core_options.Interference = 0.0,
-    report_every: core_options.ReportEvery = None,
-    node_mtbf: option.NodeMtbf = None,
-    node_mttr: option.NodeMttr = "1h",
-    pool: option.Pool = None,
-    pool_nodes: option.PoolNodes = None,
-    pool_window: option.PoolWindow = None,
-    pool_warning: option.PoolWarning = None,
-    fault_rates: option.FaultRates = "",
-    buggy: option.Buggy = 0.0,
-    cancelled: option.Cancelled = 0.0,
-    seed: fill.FillSeed = 0,
-    deadlines: fill.Deadlines = "missing",
-    tightness: fill.Tightness = "0.5:1.5",
-    best_effort: fill.BestEffort = 0.0,
-    soft: fill.Soft = 0.0,
-    unknown: fill.Unknown = "refuse",
-    draw_losses: fill.DrawLosses = False,
-    refused: option.Refused = AfterRefusal.END,
-    format: fill.Format = None,
-    strict: fill.Strict = False,
-    quota: option.Quota = None,
-    set_: option.Set = None,
-    json: option.Json = None,
-    jobs: option.Jobs = None,
-    plot: option.Plot = None,
-    html: option.Html = None,
-    stories: option.Stories = None,
-    bound: option.Bound = False,
-    timing: option.Timing = False,
+    trace: Trace,
+    *,
+    policy: Policy = "elasticflow",
+    profiles: Profiles = "law",
+    truth: ConditionOptions,
+    borrowed: PoolOptions,
+    filling: LogFillOptions,
+    buggy: Buggy = 0.0,
+    cancelled: Cancelled = 0.0,
+    format: Format = None,
+    strict: Strict = False,
+    set_: Set = None,
+    files: SimulationFiles,
+    bound: Bound = False,
+    timing: Timing = False,
 ) -> None:
     """Try policies on a log of jobs.
 
@@ -84,43 +84,23 @@ def simulate(
     results.
     """
     from swell.api.quotas import refuse_unkept
+    from swell.sim.conditions import truth_of
     from swell.sim.report_data import SimulatedLog
-    from swell.sim.stage import truth_of
 
     settings = _settings(set_ or [])
-    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown, draw_losses)
-    rules = msgspec.structs.replace(
-        rules, buggy_share=fill.share("buggy", buggy), cancelled_share=fill.share("cancelled", cancelled)
-    )
-    conditions = read_conditions(
-        cluster=cluster,
-        pool=read_pool_options(pool, pool_nodes, pool_window, pool_warning),
-        resize_cost=resize_cost,
-        noise=noise,
-        profile_error=profile_error,
-        between_steps=between_steps,
-        node_mtbf=node_mtbf,
-        node_mttr=node_mttr,
-        fault_rates=fault_rates,
-        seed=seed,
-        refused=refused,
-        cores=cores,
-        sharing=core_options.core_sharing(cpu_shares, interference),
-        report_every=report_every,
-        quota=quota or [],
-    )
+    rules = msgspec.structs.replace(filling.rules(), buggy_share=buggy, cancelled_share=cancelled)
+    conditions = truth.conditions(filling.seed, borrowed.read())
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
-    files = SimulationFiles(json=json, jobs=jobs, plot=plot, html=html, stories=stories)
-    files.check_files(file for file in (trace, pool, pool_nodes) if file is not None)
+    files.check_files(file for file in (trace, borrowed.pool, borrowed.pool_nodes) if file is not None)
     log = _read(trace, format, strict, len(names), files)
     workload, scenario = _set_up(log, profiles, rules, conditions, settings)
     files.check_folders()
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions)
-    truth = truth_of(workload, conditions, settings.changed, most)
+    simulated = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, files) for name in names}
-    results = _results(runs, truth, conditions, timing)
+    results = _results(runs, simulated, conditions, timing)
     if files.prints_json:
         print_json(results)
     else:
@@ -165,7 +145,7 @@ def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
 
 def _settings(texts: list[str]) -> Settings:
     from swell.settings import InvalidSetting, make_settings, parse_setting
-    from swell.sim.stage import SETTINGS
+    from swell.sim.conditions import SETTINGS
 
     try:
         return make_settings(SETTINGS | dict(parse_setting(text) for text in texts))
@@ -191,12 +171,12 @@ def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: S
 def _set_up(
     log: Log, profiles: str, rules: Rules, conditions: Conditions, settings: Settings
 ) -> tuple[Workload, Scenario]:
+    from swell.sim.conditions import set_up
     from swell.sim.profiles.load import load
-    from swell.sim.stage import set_up
-    from swell.sim.traces.fill import fill as fill_trace
+    from swell.sim.traces.fill import fill
 
     profile_set = load(profiles)
-    workload = fill_trace(log, profile_set, rules)
+    workload = fill(log, profile_set, rules)
     for line in workload.left_out():
         warn(f"left out: {line}")
     scenario = set_up(workload, profile_set, conditions)

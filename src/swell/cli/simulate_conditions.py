@@ -1,75 +1,159 @@
-"""The options of `swell simulate` that say what a simulated cluster is like."""
+"""The options of `swell simulate` that say what a simulated cluster is like, and its users."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from swell.api.durations import parse_duration
-from swell.cli import fill_options as fill
+import typer
+
+from swell.cli.options import seconds
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
-    from swell.model.quota import Quota
+    from swell.sim.conditions import Conditions
     from swell.sim.epoch_ends import EpochEnds
     from swell.sim.pool import Pool
     from swell.sim.shared_cores import CoreDivision
-    from swell.sim.stage import Conditions
 
 
-def read_conditions(
-    *,
-    cluster: str | None,
-    pool: Pool | None,
-    resize_cost: str,
-    noise: float,
-    profile_error: float,
-    between_steps: str | None,
-    node_mtbf: str | None,
-    node_mttr: str,
-    fault_rates: str,
-    seed: int,
-    refused: AfterRefusal,
-    cores: float | None,
-    sharing: CoreDivision,
-    report_every: str | None,
-    quota: Sequence[str],
-) -> Conditions:
-    """Raises InvalidInput."""
-    from swell.sim.injected_faults import parse_fault_rates
-    from swell.sim.stage import MAX_NOISE, Conditions
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionOptions:
+    """How the truth differs from what profiles say, which nodes there are, and what users do."""
 
-    if cluster is None and pool is None:
-        raise InvalidInput("there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both")
-    nodes, cross, devices = ("0", "x", "0") if cluster is None else cluster.partition("x")
-    if not (cross and nodes.isdecimal() and devices.isdecimal()):
-        raise InvalidInput(f"--cluster is {cluster!r}; write NODESxDEVICES, such as 16x8")
-    return Conditions(
-        nodes=int(nodes),
-        devices_per_node=int(devices),
-        pool=pool,
-        resize_cost=resize_cost,
-        noise_share=fill.share("noise", noise, most=MAX_NOISE),
-        profile_error_share=fill.share("profile-error", profile_error, most=MAX_NOISE),
-        epoch_ends=None if between_steps is None else _epoch_ends(between_steps),
-        node_mtbf_s=None if node_mtbf is None else _seconds("node-mtbf", node_mtbf),
-        node_mttr_s=_seconds("node-mttr", node_mttr),
-        fault_rates=parse_fault_rates(fault_rates),
-        seed=seed,
-        refused=refused,
-        cores=cores,
-        sharing=sharing,
-        report_s=None if report_every is None else _seconds("report-every", report_every),
-        quotas=_quotas(quota),
-    )
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NODESxDEVICES", help="Equal nodes: 16x8 means 128 devices. Not needed with --pool."
+        ),
+    ] = None
+    resize_cost: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), "
+            "everyone (all jobs pay at every event, as in its simulator), profile (as "
+            "measured live), delay:SECONDS (of starts and growths), none, or a number of seconds.",
+        ),
+    ] = "changed"
+    noise: Annotated[
+        float,
+        typer.Option(metavar="S", help="True rates differ from the profile by a factor exp(S x normal)."),
+    ] = 0.0
+    profile_error: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            help="Rates measured in trial runs differ from the true ones by a factor exp(S x normal).",
+        ),
+    ] = 0.0
+    between_steps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION/STEPS",
+            help="Each job makes no step for so long after every so many, as one that evaluates: 2s/500. "
+            "Default: never.",
+        ),
+    ] = None
+    cores: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Cores of each node of --cluster, which the jobs on it share. Default: each device has "
+            "its own.",
+        ),
+    ] = None
+    cpu_shares: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="What a job's CPU share means: weight (others get what a job does not use) or quota (it "
+            "gets no more than its share of all cores).",
+        ),
+    ] = "weight"
+    interference: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="Each halving of a job's part of the cores in use of a node also makes its steps longer "
+            "by this share.",
+        ),
+    ] = 0.0
+    report_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Time between two reports of a job. Default: 1s where jobs tell their losses; 5m where the "
+            "speed of jobs differs from their profiles; else never.",
+        ),
+    ] = None
+    node_mtbf: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Mean time between failures of a node. Default: nodes never fail."
+        ),
+    ] = None
+    node_mttr: Annotated[
+        str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
+    ] = "1h"
+    fault_rates: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT=SHARE,...",
+            help="Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions "
+            "(suspend) that fail, of resizes and suspensions that lose a worker (loss), and of starts that "
+            "give a warning (warning).",
+        ),
+    ] = ""
+    refused: Annotated[
+        AfterRefusal,
+        typer.Option(
+            help="What becomes of strict jobs that are refused: they end, or run as soft jobs with their "
+            "deadlines, as with `swell submit --or-soft`."
+        ),
+    ] = AfterRefusal.END
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TENANT=DEVICES|SHARE",
+            help="Most devices that jobs of a tenant hold together: ana=8, or ben=25% of those there are; "
+            "may be repeated. Default: any number.",
+        ),
+    ] = None
 
+    def conditions(self, seed: int, pool: Pool | None) -> Conditions:
+        """Raises InvalidInput."""
+        from swell.api.quotas import parse_quotas
+        from swell.sim.conditions import Conditions
+        from swell.sim.injected_faults import parse_fault_rates
 
-def _quotas(texts: Sequence[str]) -> dict[str, Quota]:
-    """Raises InvalidInput."""
-    from swell.api.quotas import parse_quotas
-
-    return {tenant: quota for tenant, quota in parse_quotas(texts).items() if quota is not None}
+        if self.cluster is None and pool is None:
+            raise InvalidInput(
+                "there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both"
+            )
+        nodes, cross, devices = ("0", "x", "0") if self.cluster is None else self.cluster.partition("x")
+        if not (cross and nodes.isdecimal() and devices.isdecimal()):
+            raise InvalidInput(f"--cluster is {self.cluster!r}; write NODESxDEVICES, such as 16x8")
+        quotas = parse_quotas(self.quota or [])
+        return Conditions(
+            nodes=int(nodes),
+            devices_per_node=int(devices),
+            pool=pool,
+            resize_cost=self.resize_cost,
+            noise_share=self.noise,
+            profile_error_share=self.profile_error,
+            epoch_ends=None if self.between_steps is None else _epoch_ends(self.between_steps),
+            node_mtbf_s=None if self.node_mtbf is None else seconds("node-mtbf", self.node_mtbf),
+            node_mttr_s=seconds("node-mttr", self.node_mttr),
+            fault_rates=parse_fault_rates(self.fault_rates),
+            seed=seed,
+            refused=self.refused,
+            cores=self.cores,
+            sharing=_sharing(self.cpu_shares, self.interference),
+            report_s=None if self.report_every is None else seconds("report-every", self.report_every),
+            quotas={tenant: quota for tenant, quota in quotas.items() if quota is not None},
+        )
 
 
 def _epoch_ends(text: str) -> EpochEnds:
@@ -78,11 +162,15 @@ def _epoch_ends(text: str) -> EpochEnds:
     duration, slash, steps = text.partition("/")
     if not slash or not steps.isdecimal() or not int(steps):
         raise InvalidInput(f"--between-steps is {text!r}; write DURATION/STEPS, such as 2s/500")
-    return EpochEnds(_seconds("between-steps", duration), int(steps))
+    return EpochEnds(seconds("between-steps", duration), int(steps))
 
 
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InvalidInput(f"--{option}: {error}") from None
+def _sharing(cpu_shares: str, interference: float) -> CoreDivision:
+    """Raises InvalidInput for a mode that there is not."""
+    from swell.model.share_mode import ShareMode
+    from swell.sim.contention import RULES
+    from swell.sim.shared_cores import CoreDivision
+
+    if cpu_shares not in [*RULES]:
+        raise InvalidInput(f"--cpu-shares is {cpu_shares!r}; choose one of {', '.join(RULES)}")
+    return CoreDivision(cpu_shares=ShareMode(cpu_shares), interference_share=interference)

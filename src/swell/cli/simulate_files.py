@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from swell.cli.destinations import check_files, check_folder, writing
 from swell.cli.output import note, write_json
@@ -19,11 +21,33 @@ if TYPE_CHECKING:
 class SimulationFiles:
     """Output files, each named for its option; None: not asked for. Methods raise InvalidInput."""
 
-    json: Path | None  #: `-`: it is printed instead
-    jobs: Path | None
-    plot: Path | None  #: folder
-    html: Path | None
-    stories: Path | None  #: folder
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write the figures as JSON to this file; - prints them."),
+    ] = None
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.csv",
+            help="Write one line for each job: outcome, devices, starts, pauses; the offer if refused.",
+        ),
+    ] = None
+    plot: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write pictures to this folder.")] = None
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT.html",
+            help="Write a report that a browser opens: one file, with figures, charts and all jobs.",
+        ),
+    ] = None
+    stories: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the reasons of all decisions, for `swell explain --run`, and all that gangs did, for "
+            "`swell audit`.",
+        ),
+    ] = None
 
     @property
     def prints_json(self) -> bool:

@@ -23,7 +23,6 @@ State = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="Folder for the copy. Default: that of a platform with `-standby` behind its name.",
-        show_default=False,
     ),
 ]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli import job_options as job
+from swell.cli.job_options import JobFields, NoWait, option_name
+from swell.cli.option_groups import with_groups
 from swell.cli.options import Json, State
 from swell.cli.output import note, print_json
 from swell.cli.verdict import verdict
@@ -22,49 +23,27 @@ if TYPE_CHECKING:
 FAILED = 1
 REFUSED = 3
 
-#: Parameters of `submit` that are about the command; the others are fields of a job.
-NO_FIELDS = ("words", "key", "no_wait", "state", "json")
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE.yaml | -- ARGUMENT",
+        help="A job file; or, after --script or --entry, the arguments of the script.",
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY", help="Idempotency key: repeated submissions with the same key create one job."
+    ),
+]
 
 
+@with_groups
 def submit(
-    context: typer.Context,
-    words: job.Words = None,
-    script: job.Script = None,
-    entry: job.Entry = None,
-    name: job.Name = None,
-    global_batch: job.GlobalBatch = None,
-    batch: job.Batch = None,
-    batch_per_worker: job.BatchPerWorker = None,
-    steps: job.Steps = None,
-    epochs: job.Epochs = None,
-    samples: job.Samples = None,
-    until: job.Until = None,
-    metric: job.Metric = None,
-    metric_goes: job.MetricGoes = None,
-    deadline: job.Deadline = None,
-    or_soft: job.OrSoft = None,
-    accept_until: job.AcceptUntil = None,
-    job_class: job.Class = None,
-    workers: job.Workers = None,
-    devices_per_worker: job.DevicesPerWorker = None,
-    kind: job.Kind = None,
-    memory: job.Memory = None,
-    elasticity: job.Elasticity = None,
-    estimate: job.Estimate = None,
-    workdir: job.Workdir = None,
-    code: job.Code = None,
-    env: job.Env = None,
-    python: job.Python = None,
-    image: job.Image = None,
-    needs: job.Needs = None,
-    seed: job.Seed = None,
-    tenant: job.Tenant = None,
-    webhook: job.WebhookUrl = None,
-    on: job.On = None,
-    stop_on_nan: job.StopOnNan = None,
-    key: job.Key = None,
-    on_drift: job.OnDrift = None,
-    no_wait: job.NoWait = False,
+    fields: JobFields,
+    words: Words = None,
+    key: Key = None,
+    no_wait: NoWait = False,
     state: State = None,
     json: Json = False,
 ) -> None:
@@ -74,15 +53,14 @@ def submit(
     """
     from swell.api.client import connect
 
-    given = {name: value for name, value in context.params.items() if name not in NO_FIELDS}
-    fields = {name: value for name, value in given.items() if value not in (None, ())}
-    file = _job_file(words or [], fields)
+    given = {name: value for name, value in fields.items() if value not in (None, [])}
+    file = _job_file(words or [], given)
     with connect(state) as client:
         if file:
             ids = client.submit_file(file, key=key)
         else:
-            given_env = _variables(env or [])
-            ids = [client.submit(**{**fields, "env": given_env}, args=words or [], key=key)]
+            variables = _variables(given.pop("env", []))
+            ids = [client.submit(**given, env=variables, args=words or [], key=key)]
         tell_verdicts(client, ids, no_wait, json)
 
 
@@ -111,7 +89,7 @@ def _job_file(words: list[str], fields: dict[str, Any]) -> Path | None:
         raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE:FUNCTION")
     if fields:
         raise typer.BadParameter(
-            f"--{_option(min(fields))} and a job file exclude each other; write it into the file"
+            f"{option_name(min(fields))} and a job file exclude each other; write it into the file"
         )
     return Path(words[0])
 
@@ -127,9 +105,9 @@ def _as_script(words: list[str], fields: dict[str, Any]) -> str:
     script, *arguments = words
     ends = fields.keys() & {"steps", "epochs", "samples"}
     options = [
-        f"--{_option(name)}" if value is True else f"--{_option(name)} {shlex.quote(str(value))}"
+        option_name(name) if value is True else f"{option_name(name)} {shlex.quote(str(value))}"
         for name, given in fields.items()
-        for value in (given if isinstance(given, tuple) else [given])
+        for value in (given if isinstance(given, list) else [given])
     ]
     if fields.get("elasticity") != "restart":
         options += (
@@ -142,10 +120,6 @@ def _as_script(words: list[str], fields: dict[str, Any]) -> str:
         options.append(f"-- {shlex.join(arguments)}")
     line = " ".join(["swell submit --script", shlex.quote(script), *options])
     return f"{script} is a script, not a job file; submit it with `{line}`"
-
-
-def _option(field: str) -> str:
-    return "class" if field == "job_class" else field.replace("_", "-")
 
 
 def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:

@@ -52,9 +52,7 @@ def add(
     name: Name,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="File to write it to. Default: NAME.join-token.", show_default=False
-        ),
+        typer.Option("--out", metavar="FILE", help="File to write it to. Default: NAME.join-token."),
     ] = None,
     state: State = None,
 ) -> None:

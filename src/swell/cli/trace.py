@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.durations import parse_duration
-from swell.cli import fill_options as fill
 from swell.cli.destinations import check_files
-from swell.cli.options import Json
+from swell.cli.fill_options import FillOptions, Format, LogFillOptions, Profiles, Strict
+from swell.cli.option_groups import with_groups
+from swell.cli.options import Json, seconds
 from swell.cli.output import print_json, print_table, warn
 from swell.model.errors import InvalidInput
 
@@ -49,7 +49,6 @@ LowPerHour = Annotated[
         "--low-per-hour",
         metavar="JOBS",
         help="Low rate of bursty arrivals. Default: a quarter of --per-hour.",
-        show_default=False,
     ),
 ]
 Phase = Annotated[
@@ -70,7 +69,6 @@ Devices = Annotated[
         "--devices",
         metavar="N:WEIGHT,...",
         help="Weights of the numbers of devices that jobs request. Default: 1:70,2:10,4:8,8:8,16:4.",
-        show_default=False,
     ),
 ]
 Median = Annotated[str, typer.Option("--median", metavar="DURATION", help="Median duration of a job.")]
@@ -96,7 +94,7 @@ def begin(context: typer.Context) -> None:
 
 
 @app.command()
-def info(file: File, format: fill.Format = None, strict: fill.Strict = False, json: Json = False) -> None:
+def info(file: File, format: Format = None, strict: Strict = False, json: Json = False) -> None:
     """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines.
 
     The file is read once, with at most ten bytes of memory per job.
@@ -118,20 +116,16 @@ def info(file: File, format: fill.Format = None, strict: fill.Strict = False, js
 
 
 @app.command()
+@with_groups
 def convert(
     file: File,
     out: Out,
+    *,
     to: To = "plain",
-    profiles: fill.Profiles = None,
-    seed: fill.FillSeed = 0,
-    deadlines: fill.Deadlines = "missing",
-    tightness: fill.Tightness = "0.5:1.5",
-    best_effort: fill.BestEffort = 0.0,
-    soft: fill.Soft = 0.0,
-    unknown: fill.Unknown = "refuse",
-    draw_losses: fill.DrawLosses = False,
-    format: fill.Format = None,
-    strict: fill.Strict = False,
+    profiles: Profiles = None,
+    filling: LogFillOptions,
+    format: Format = None,
+    strict: Strict = False,
 ) -> None:
     """Convert a trace to another format; with --profiles, also fill in missing fields.
 
@@ -142,8 +136,8 @@ def convert(
     from swell.sim.traces.log import Log
     from swell.sim.traces.record import plural
 
-    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, unknown, draw_losses)
-    _check_losses(draw_losses, profiles)
+    rules = filling.rules()
+    _check_losses(filling.draw_losses, profiles)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     with reading(file) as watch:
@@ -156,8 +150,10 @@ def convert(
 
 
 @app.command()
+@with_groups
 def generate(
     out: Out,
+    *,
     jobs: Jobs = 1000,
     arrivals: Kind = "poisson",
     per_hour: PerHour = 60.0,
@@ -168,13 +164,8 @@ def generate(
     median: Median = "1h",
     spread: Spread = 1.5,
     to: To = "plain",
-    profiles: fill.Profiles = None,
-    seed: fill.FillSeed = 0,
-    deadlines: fill.Deadlines = "missing",
-    tightness: fill.Tightness = "0.5:1.5",
-    best_effort: fill.BestEffort = 0.0,
-    soft: fill.Soft = 0.0,
-    draw_losses: fill.DrawLosses = False,
+    profiles: Profiles = None,
+    filling: FillOptions,
 ) -> None:
     """Generate a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
 
@@ -182,12 +173,12 @@ def generate(
     """
     from swell.sim.traces.generate import generate as make
 
-    rules = fill.rules_of(seed, deadlines, tightness, best_effort, soft, "refuse", draw_losses)
-    _check_losses(draw_losses, profiles)
+    rules = filling.rules()
+    _check_losses(filling.draw_losses, profiles)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
-    trace = make(law, jobs, _demand(devices, median, spread), seed)
+    trace = make(law, jobs, _demand(devices, median, spread), filling.seed)
     _write(trace, out, to, writer, profiles, rules)
 
 
@@ -239,7 +230,7 @@ def _arrivals(law: str, per_hour: float, low_per_hour: float | None, phase: str,
         return Poisson(per_s)
     if law in ("bursty", "mmpp"):
         return Bursty(
-            high_per_s=per_s, low_per_s=low_per_s, phase_s=_seconds("phase", phase), is_random=law == "mmpp"
+            high_per_s=per_s, low_per_s=low_per_s, phase_s=seconds("phase", phase), is_random=law == "mmpp"
         )
     if law == "diurnal":
         return Diurnal(mean_per_s=per_s, swing_share=swing)
@@ -250,7 +241,7 @@ def _demand(devices: str | None, median: str, spread: float) -> Demand:
     from swell.sim.traces.generate import DEVICE_WEIGHTS, Demand
 
     weights = DEVICE_WEIGHTS if devices is None else _weights(devices)
-    return Demand(device_weights=weights, median_s=_seconds("median", median), spread=spread)
+    return Demand(device_weights=weights, median_s=seconds("median", median), spread=spread)
 
 
 def _weights(text: str) -> dict[int, float]:
@@ -261,10 +252,3 @@ def _weights(text: str) -> dict[int, float]:
         raise InvalidInput(
             f"--devices is {text!r}; write NUMBER:WEIGHT,..., such as 1:70,2:20,8:10"
         ) from None
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise InvalidInput(f"--{option}: {error}") from None

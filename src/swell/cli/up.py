@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from swell.api.errors import InvalidOption
-from swell.cli import up_options as option
+from swell.cli.option_groups import with_groups
 from swell.cli.options import State
+from swell.cli.up_options import Foreground, UpOptions
 
 if TYPE_CHECKING:
     from swell.cli.remembered import Choice
@@ -23,58 +24,24 @@ ABOUT_RAY = (
 )
 
 
-def up(
-    state: State = None,
-    devices: option.Devices = None,
-    policy: option.Policy = None,
-    port: option.Port = None,
-    metrics_port: option.MetricsPort = None,
-    preload: option.Preload = None,
-    cores: option.Cores = None,
-    cpu_shares: option.CpuShares = None,
-    containers: option.Containers = None,
-    listen: option.Listen = None,
-    advertise: option.Advertise = None,
-    share: option.Share = None,
-    copy_to: option.CopyTo = None,
-    engine: option.Engine = None,
-    address: option.Address = None,
-    device_resource: option.DeviceResource = None,
-    borrowed: option.Borrowed = None,
-    set_: option.Set = None,
-    foreground: option.Foreground = False,
-) -> None:
+@with_groups
+def up(options: UpOptions, state: State = None, foreground: Foreground = False) -> None:
     """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
-    from swell.cli.remembered import EngineWords, choose
+    from swell.cli.remembered import choose
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     folder.check_owner()
-    said = EngineWords(engine, address, device_resource, borrowed)
-    choice = choose(
-        folder,
-        devices,
-        policy,
-        preload,
-        set_,
-        cores,
-        cpu_shares,
-        containers,
-        listen,
-        advertise,
-        said,
-        share,
-        copy_to,
-    )
+    choice = choose(folder, options)
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
         _check_traces()
         _note_lacks()
         if foreground:
-            _serve(made_of, port, metrics_port)
+            _serve(made_of, options.port, options.metrics_port)
         else:
-            _start(folder, choice, {"--port": port, "--metrics-port": metrics_port})
+            _start(folder, choice, {"--port": options.port, "--metrics-port": options.metrics_port})
 
 
 def _check_modules(modules: Iterable[str]) -> None:

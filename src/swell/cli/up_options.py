@@ -2,149 +2,154 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-Devices = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DEVICES",
-        help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at "
-        "a fixed speed: paced:DEVICES@SAMPLES_PER_S, "
-        "paced:NODESxDEVICES@SAMPLES_PER_S; none: other machines bring all. Default: previous "
-        "value, else auto.",
-    ),
-]
-Policy = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else elasticflow."),
-]
-Port = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only "
-        "the Unix socket in the state folder.",
-        show_default=False,
-    ),
-]
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(
-        metavar="PORT",
-        help="Port on 127.0.0.1 for Prometheus: GET /metrics, with the token in `metrics-token` of the "
-        "state folder; 0 picks a free one. Default: none.",
-        show_default=False,
-    ),
-]
-Preload = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODULE",
-        help="Module to import once for all workers before they start; may be repeated. "
-        "Default: previous value; '': none.",
-    ),
-]
-Cores = Annotated[
-    float | None,
-    typer.Option(
-        metavar="N",
-        help="Cores of this machine that all workers share; with more devices than cores, by CPU share. "
-        "Default: previous value, else all; 0: all.",
-    ),
-]
-CpuShares = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODE",
-        help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
-        "limit) or off. Default: previous value, else weight.",
-    ),
-]
-Containers = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PROGRAM",
-        help="What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. "
-        "Default: previous value, else auto.",
-    ),
-]
-Listen = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS[:PORT]",
-        help="Let other machines join at this address of this one (`swell node`); default port 7070. "
-        "Default: previous value, else none can join; '': none.",
-    ),
-]
-Advertise = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="IP address of this machine at which workers of other nodes reach its own. Default: "
-        "previous value, else the address of --listen if that is one IP address; '': the default.",
-    ),
-]
-Share = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Serve other users of this machine (`swell users`) at a socket in this folder, which is for "
-        "members of the folder's group. Default: previous value, else none; '': none.",
-    ),
-]
-CopyTo = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS[:PORT]",
-        help="Keep a copy of the state at this standby (`swell standby`), whose token is in "
-        "`standby.join-token` of the state folder; default port 7070. Default: previous value, else none; "
-        "'': none.",
-    ),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ENGINE",
-        help="What brings machines: local (this one, and those that join) or ray (the nodes of a Ray "
-        "cluster). Default: previous value, else local.",
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="With --engine ray: the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379. "
-        "Default: previous value, else auto.",
-    ),
-]
-DeviceResource = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RESOURCE",
-        help="With --engine ray: resource of which one unit is one device: GPU, CPU, auto (GPU if there "
-        "is any, else CPU), or NAME=cpu, NAME=cuda, NAME=paced@RATE. Default: previous value, else auto.",
-    ),
-]
-Borrowed = Annotated[
-    bool | None,
-    typer.Option(
-        "--borrowed/--owned",
-        help="With --engine ray: whether nodes may be reclaimed at any second. Default: previous value, "
-        "else owned.",
-        show_default=False,
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Change a setting, such as ready_s=300 (see docs/reference/settings.md); "
-        "may be repeated. Other settings keep their previous values; '' resets all.",
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """What is said of a platform when it is started; None: nothing."""
+
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICES",
+            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at "
+            "a fixed speed: paced:DEVICES@SAMPLES_PER_S, "
+            "paced:NODESxDEVICES@SAMPLES_PER_S; none: other machines bring all. Default: previous "
+            "value, else auto.",
+        ),
+    ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else elasticflow."),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only "
+            "the Unix socket in the state folder.",
+        ),
+    ] = None
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help="Port on 127.0.0.1 for Prometheus: GET /metrics, with the token in `metrics-token` of the "
+            "state folder; 0 picks a free one. Default: none.",
+        ),
+    ] = None
+    preload: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="Module to import once for all workers before they start; may be repeated. "
+            "Default: previous value; '': none.",
+        ),
+    ] = None
+    cores: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Cores of this machine that all workers share; with more devices than cores, by CPU share. "
+            "Default: previous value, else all; 0: all.",
+        ),
+    ] = None
+    cpu_shares: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
+            "limit) or off. Default: previous value, else weight.",
+        ),
+    ] = None
+    containers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROGRAM",
+            help="What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. "
+            "Default: previous value, else auto.",
+        ),
+    ] = None
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS[:PORT]",
+            help="Let other machines join at this address of this one (`swell node`); default port 7070. "
+            "Default: previous value, else none can join; '': none.",
+        ),
+    ] = None
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="IP address of this machine at which workers of other nodes reach its own. Default: "
+            "previous value, else the address of --listen if that is one IP address; '': the default.",
+        ),
+    ] = None
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Serve other users of this machine (`swell users`) at a socket in this folder, which is for "
+            "members of the folder's group. Default: previous value, else none; '': none.",
+        ),
+    ] = None
+    copy_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS[:PORT]",
+            help="Keep a copy of the state at this standby (`swell standby`), whose token is in "
+            "`standby.join-token` of the state folder; default port 7070. Default: previous value, else "
+            "none; '': none.",
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            help="What brings machines: local (this one, and those that join) or ray (the nodes of a Ray "
+            "cluster). Default: previous value, else local.",
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="With --engine ray: the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379. "
+            "Default: previous value, else auto.",
+        ),
+    ] = None
+    device_resource: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RESOURCE",
+            help="With --engine ray: resource of which one unit is one device: GPU, CPU, auto (GPU if there "
+            "is any, else CPU), or NAME=cpu, NAME=cuda, NAME=paced@RATE. Default: previous value, else auto.",
+        ),
+    ] = None
+    borrowed: Annotated[
+        bool | None,
+        typer.Option(
+            "--borrowed/--owned",
+            help="With --engine ray: whether nodes may be reclaimed at any second. Default: previous value, "
+            "else owned.",
+        ),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting, such as ready_s=300 (see docs/reference/settings.md); "
+            "may be repeated. Other settings keep their previous values; '' resets all.",
+        ),
+    ] = None
+
+
 Foreground = Annotated[
     bool,
     typer.Option("--foreground", help="Run in the foreground until Ctrl-C instead of in the background."),

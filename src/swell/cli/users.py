@@ -75,15 +75,11 @@ def add(
         ),
     ],
     tenant: Annotated[
-        str | None, typer.Option(metavar="TENANT", help="With role submit: whose jobs.", show_default=False)
+        str | None, typer.Option(metavar="TENANT", help="With role submit: whose jobs.")
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="The token ends after this long, such as 30d. Default: never.",
-            show_default=False,
-        ),
+        typer.Option(metavar="TIME", help="The token ends after this long, such as 30d. Default: never."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -91,7 +87,6 @@ def add(
             "--out",
             metavar="FILE",
             help="Write the token to a new file that only you can read, instead of printing it.",
-            show_default=False,
         ),
     ] = None,
     state: State = None,

@@ -36,8 +36,7 @@ def what_if(
         ),
     ] = "",
     drain: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="Drain this node. May be given several times."),
+        list[str] | None, typer.Option(metavar="NODE", help="Drain this node. May be given several times.")
     ] = None,
     deadline: Annotated[
         list[str] | None,

@@ -1,1 +1,1 @@
-"""The head: events in, commands out. No clock, no I/O, no threads, no random state."""
+"""The scheduler's head: what events mean, when it plans, which changes pay, which commands follow."""

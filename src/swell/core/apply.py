@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from swell.core import leaving_nodes
-from swell.core.admission import AskedDeadline
+from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
 from swell.core.clock_steps import follow

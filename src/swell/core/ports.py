@@ -1,4 +1,4 @@
-"""What the head needs of others, as protocols. Only `assemble` knows who answers."""
+"""What the head needs of others, as protocols; `scheduler` and `assemble` say who answers."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from swell.core.admission import Admission
+from swell.core.admission_state import Admission
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import HoldTime

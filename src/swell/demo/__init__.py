@@ -1,1 +1,1 @@
-"""The main job: real models, real promises, a cluster on one machine. Scripts, cast, report, picture."""
+"""The main job, `swell demo`: scripts, schedule, report and picture."""

@@ -1,1 +1,1 @@
-"""Hands: who starts, changes and ends the processes of jobs. Commands in, events out."""
+"""What starts, changes and ends the processes of jobs: commands in, events out."""

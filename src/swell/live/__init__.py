@@ -1,1 +1,1 @@
-"""The world that is real: an inbox that executors, timers and users fill, and a clock on the wall."""
+"""A platform's world: inbox, clock, recovery, folding, pruning, counters, what users may ask of jobs."""

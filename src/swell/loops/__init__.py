@@ -1,1 +1,1 @@
-"""Machine code for inner loops, built once at installation: `python -m swell.loops`."""
+"""How inner loops become machine code, once at installation: `python -m swell.loops`."""

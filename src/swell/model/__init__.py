@@ -1,1 +1,1 @@
-"""The nouns: job, cluster, allocation, plan, event, command, snapshot. No I/O, no clock."""
+"""The nouns of all parts: job, event, command, cluster, snapshot, plan, view. No I/O, no clock."""

@@ -1,1 +1,1 @@
-"""Several machines on one, made of namespaces: for tests and for measurements with machines that die."""
+"""Several machines on one, made of namespaces: for tests and measurements with machines that die."""

@@ -1,1 +1,1 @@
-"""Which devices: how many of which node a job gets, and then which ones."""
+"""Which devices a job gets, once its size is decided."""

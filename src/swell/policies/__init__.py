@@ -1,1 +1,1 @@
-"""Who gets how much: one file for each paper, one for each baseline. Their names: `registry`."""
+"""The scheduling policies: who gets how much. One file each, listed in `registry.py`."""

@@ -1,1 +1,1 @@
-"""Each paper's evaluation as a command: its figures beside ours. What an experiment is: `experiment`."""
+"""Each paper's evaluation as a command, and its page in `docs/results`."""

@@ -21,9 +21,9 @@ from swell.policies.policy import Policy
 from swell.policies.registry import new_policy
 from swell.repro.hu_workload import MINUTE_S, Assumed, Disturbed, workload
 from swell.settings import make_settings
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
-from swell.sim.stage import SETTINGS, Conditions, set_up
 from swell.throughput.belief import FittedBelief
 
 #: The policy that the paper compares with.

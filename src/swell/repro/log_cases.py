@@ -11,8 +11,8 @@ from swell.arrays import FloatArray
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.published import Run
 from swell.settings import Settings, make_settings
+from swell.sim.conditions import SETTINGS, Conditions
 from swell.sim.metrics import Metrics
-from swell.sim.stage import SETTINGS, Conditions
 from swell.sim.traces.workload import Workload
 
 #: Resize costs: the honest one, and how the published simulator charges the same amounts.

@@ -29,11 +29,11 @@ from swell.repro.log_findings import findings_of
 from swell.repro.measures import HOUR_S, Measure
 from swell.repro.published import Run, read_run
 from swell.scheduler import new_core
+from swell.sim.conditions import set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.stage import set_up
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import Rules

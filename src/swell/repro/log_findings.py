@@ -22,7 +22,7 @@ from swell.repro.log_cases import (
 from swell.repro.log_charts import charts_of
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.published import in_time
-from swell.sim.stage import truth_of
+from swell.sim.conditions import truth_of
 from swell.sim.traces.workload import Workload
 
 #: Differences to the published simulator that want an explanation, in points.

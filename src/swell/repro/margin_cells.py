@@ -18,11 +18,11 @@ from swell.repro.log_cases import head_settings
 from swell.repro.promise_cells import file_name, inputs_of, recall, remember
 from swell.repro.promise_inputs import DAY_S, PHILLY, PromiseInput, first_from, rate_per_s
 from swell.scheduler import new_core
+from swell.sim.conditions import REPORT_S, Conditions, set_up
 from swell.sim.job import SimJob, Slowdown
 from swell.sim.metrics import metrics_of
 from swell.sim.several import Remade
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.stage import REPORT_S, Conditions, set_up
 from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
 from swell.sim.traces.entry import Trace
 from swell.sim.traces.generate import Demand, generate

@@ -21,7 +21,7 @@ from swell.repro.margin_cells import (
     TrueSpeeds,
 )
 from swell.repro.promise_inputs import PromiseInput
-from swell.sim.stage import SETTINGS
+from swell.sim.conditions import SETTINGS
 from swell.throughput.estimate_errors import KEPT_SHARE
 
 PAPER = Paper(

@@ -18,11 +18,11 @@ from swell.model.job import AfterRefusal
 from swell.repro.log_cases import head_settings
 from swell.repro.promise_inputs import PromiseInput
 from swell.scheduler import new_core
+from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, simulate
-from swell.sim.stage import Conditions, set_up
 from swell.sim.traces.workload import Workload
 
 T = TypeVar("T")

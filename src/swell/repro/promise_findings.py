@@ -13,7 +13,7 @@ from swell.repro.findings import Chart, Column, Findings, Panel, Series, Table
 from swell.repro.promise_cells import Cell, CellOutcome
 from swell.repro.promise_inputs import PromiseInput
 from swell.repro.promises import GATES, LEAST_LIMIT_S, MOST_TIMES, OURS, Compared
-from swell.sim.stage import SETTINGS
+from swell.sim.conditions import SETTINGS
 
 #: A difference in deadline satisfaction that is no difference.
 FORGIVEN = 0.005

@@ -15,11 +15,11 @@ from swell.repro.experiment import Context
 from swell.repro.saxena_workload import MINUTE_S, Pattern, workload
 from swell.scheduler import new_core
 from swell.settings import make_settings
+from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.saxena import DEVICES_PER_NODE, ScalingModel, saxena
 from swell.sim.simulate import simulate
-from swell.sim.stage import Conditions, set_up
 
 #: What the paper's simulator charges for a change.
 FREE = "none"

@@ -1,1 +1,1 @@
-"""A world that is a heap of future events: what a policy would do to a log of jobs."""
+"""The simulated world: gangs, costs of changes, faults, and the figures and report of a run."""

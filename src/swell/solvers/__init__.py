@@ -1,1 +1,1 @@
-"""Numbers in, numbers out: allocation problems that know no job."""
+"""Solvers that know no job: the dynamic program over devices (`knapsack.py`), greedy filling, queueing."""

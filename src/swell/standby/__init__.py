@@ -1,1 +1,1 @@
-"""A copy of a platform's state on a second machine, which another head can go on from."""
+"""The copy of a platform's state on a second machine: what is sent, and what takes it."""

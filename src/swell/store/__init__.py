@@ -1,1 +1,1 @@
-"""What outlives the daemon: the journal and its projections, and the folder they lie in."""
+"""What is kept on disk: journal, archive, curves, code, backups, the names in a state folder."""

@@ -1,1 +1,1 @@
-"""How fast would it go: curves from a short profile, corrected by what running jobs report."""
+"""How fast a job would go at each size: curves, corrections, margins of promises."""

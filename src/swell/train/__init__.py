@@ -1,4 +1,4 @@
-"""The library inside training scripts: `train.elastic` makes a single-device loop one that can be resized.
+"""The library inside training scripts: `train.elastic` makes a loop one that can be resized.
 
     from swell import train
 

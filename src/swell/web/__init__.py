@@ -1,1 +1,1 @@
-"""What the live page and reports are drawn with: styles, scripts and templates that come with the wheel."""
+"""Styles, scripts and templates of the live page and of reports."""

@@ -1,1 +1,1 @@
-"""Names and messages shared by training scripts and what runs them. Imports nothing of ours."""
+"""Names, messages and variables that training scripts share with what runs them. Imports nothing of ours."""

@@ -10,12 +10,12 @@ import pytest
 
 from swell.scheduler import new_core
 from swell.settings import Settings
+from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.errors import ProfileError, UnknownProfile
 from swell.sim.profiles.load import load
 from swell.sim.profiles.pollux import PolluxProfiles
 from swell.sim.simulate import simulate
-from swell.sim.stage import Conditions, set_up
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import Rules

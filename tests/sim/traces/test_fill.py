@@ -253,7 +253,7 @@ def test_killed_jobs_are_given_up_when_the_log_says_so() -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"soft_share": 1.5}, "soft_share is 1.5; it must be within 0 and 1"),
+        ({"soft_share": 1.5}, "--soft is 1.5; it must be between 0 and 1"),
         ({"buggy_share": 0.6, "cancelled_share": 0.6}, "more than 1 together"),
         ({"tightness": (1.5, 0.5)}, "tightness is 1.5:0.5; it must be LOW:HIGH"),
         ({"tightness": (float("nan"), 1.0)}, "tightness is"),

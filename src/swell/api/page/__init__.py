@@ -1,1 +1,1 @@
-"""The live page: who may open it, what it shows, and how that is kept up to date."""
+"""The live page: rows and words, who may open it, and how it follows what happens."""

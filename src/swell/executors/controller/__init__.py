@@ -1,1 +1,1 @@
-"""Runs the gangs and trial runs of a platform. Knows hosts by their messages only, and no process."""
+"""The controller: what commands of the head become on hosts, and what a successor takes over."""

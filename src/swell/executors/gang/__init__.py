@@ -1,1 +1,1 @@
-"""The gang protocol: which worker hears what, so that a group becomes what the scheduler wants. No I/O."""
+"""The gang protocol: what each worker is told, how long it may be silent or stuck. No I/O."""

@@ -1,1 +1,1 @@
-"""The seam between the controller and the machines: typed messages, and what takes them."""
+"""The messages between controller and node hosts, and the port that a new kind of host has."""

@@ -1,1 +1,1 @@
-"""How long a host runs workers without the controller, and when what they held is free. No I/O, no clock."""
+"""Leases: how long a host runs workers without the controller, and when its devices are free."""

@@ -1,4 +1,4 @@
-"""Real processes on this machine.
+"""Processes of one machine: agent, zygote, limits of cores and memory, containers, files, logs.
 
 `link.LocalExecutor` lives in the daemon. It talks to `agent`, a process of its own that outlives a killed
 daemon. The agent owns `zygote`, which forks warm workers, and directs every gang: `gang` and `restart`

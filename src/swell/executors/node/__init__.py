@@ -1,1 +1,1 @@
-"""The host process of a machine that joins a platform: workers, as long as it has a lease."""
+"""The host process of a machine that joins (`swell node`): its terms, and how it leaves."""

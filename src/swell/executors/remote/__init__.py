@@ -1,1 +1,1 @@
-"""Lines between machines: TLS, join tokens, and a stream of messages that outlives its connections."""
+"""How machines join: the door, join tokens, certificates, lines that outlive their connections."""

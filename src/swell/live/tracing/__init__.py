@@ -1,1 +1,1 @@
-"""What became of jobs and turns, as spans for an OpenTelemetry collector."""
+"""Spans of jobs and scheduling cycles, for an OpenTelemetry collector."""

@@ -1,1 +1,1 @@
-"""Addresses are told of jobs: at least once, and never by the thread of the head."""
+"""Webhooks: what is news of a job, and how it is delivered."""

@@ -1,1 +1,1 @@
-"""ElasticFlow: admission, promises, the plan that keeps them, and what is left over."""
+"""ElasticFlow: which newcomers are refused, what promises need, who gets what is left over."""

@@ -1,1 +1,1 @@
-"""Works a recorded run out again, from nothing but its files, and tells where they do not agree."""
+"""The audit of a recorded run: works it out again, and tells where its files do not agree."""

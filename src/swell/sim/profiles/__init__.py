@@ -1,1 +1,1 @@
-"""How fast models train at each number of workers: tables of others, figures of papers, a law."""
+"""Throughput profiles of models, for simulations: tables, figures of papers, a law."""

@@ -1,1 +1,1 @@
-"""Logs of clusters: many formats read into one kind of job, what they lack filled by stated rules."""
+"""Job logs: reading, filling, generating, writing. A reader for each format in `formats/`."""

@@ -36,8 +36,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Raises TraceError for a rule that cannot be."""
         for name in ("best_effort_share", "soft_share", "elastic_share", "buggy_share", "cancelled_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise TraceError(f"{name} is {getattr(self, name)}; it must be within 0 and 1")
+            if not 0.0 <= (value := getattr(self, name)) <= 1.0:
+                option = name.removesuffix("_share").replace("_", "-")
+                raise TraceError(f"--{option} is {value:g}; it must be between 0 and 1")
         if self.buggy_share + self.cancelled_share > 1.0:
             raise TraceError("buggy_share and cancelled_share are more than 1 together")
         low, high = self.tightness

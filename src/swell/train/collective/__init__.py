@@ -1,1 +1,1 @@
-"""The process group of a gang, and the sums that go over it."""
+"""The process group of a gang: sums of gradients, and votes."""

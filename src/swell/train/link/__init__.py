@@ -1,1 +1,1 @@
-"""The worker's connection to its agent: messages, signs of life, and what they call the job's files."""
+"""A worker's line to its agent: messages, heartbeat, lease."""

@@ -1,1 +1,1 @@
-"""The worker's process: how a script is run, and under what."""
+"""How a worker's process runs its script: under an agent, alone, under torchrun, in a trial run."""

@@ -1,1 +1,1 @@
-"""The training state: saved, copied to joiners, and compared between workers."""
+"""The training state: what a checkpoint holds, how joiners get it, how replicas are compared."""

@@ -1,1 +1,1 @@
-"""One file a format."""
+"""Readers of job logs: one file for each format, listed in `registry.py`."""

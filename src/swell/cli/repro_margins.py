@@ -10,7 +10,7 @@ import typer
 from swell.cli.destinations import check_folder, writing
 from swell.cli.findings import show_findings
 from swell.cli.output import note
-from swell.cli.promises import Data, Limit, Out, Seed, check_inputs, names_of, until_s
+from swell.cli.repro_promises import Data, Limit, Out, Seed, check_inputs, names_of, until_s
 from swell.model.errors import InvalidInput
 
 
@@ -18,16 +18,12 @@ def margins(
     data: Data = Path("data"),
     out: Out = Path("out/repro/margins"),
     only: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Only truths whose names begin so.", show_default=False),
+        str | None, typer.Option(metavar="NAME,...", help="Only truths whose names begin so.")
     ] = None,
     limit: Limit = None,
     seed: Seed = 0,
     docs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also write results/margins.md to this folder.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FOLDER", help="Also write results/margins.md to this folder.")
     ] = None,
 ) -> None:
     """Compare margins of promises that are learnt with fixed ones, where estimates of speed are wrong.

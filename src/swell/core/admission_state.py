@@ -1,4 +1,4 @@
-"""What became of a job's wish for a promise."""
+"""The state of a job's request for a promise: what was asked, what is agreed upon, what was refused."""
 
 from __future__ import annotations
 

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")]
 Out = Annotated[
-    Path,
-    typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures, findings (JSON) and runs."),
+    Path, typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures, findings (JSON) and runs.")
 ]
 Limit = Annotated[
-    float | None,
-    typer.Option(min=0, metavar="SECONDS", help="Begin no further run after so long.", show_default=False),
+    float | None, typer.Option(min=0, metavar="SECONDS", help="Begin no further run after so long.")
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 
@@ -39,21 +37,16 @@ def promises(
     data: Data = Path("data"),
     out: Out = Path("out/repro/promises"),
     only: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Only inputs whose names begin so.", show_default=False),
+        str | None, typer.Option(metavar="NAME,...", help="Only inputs whose names begin so.")
     ] = None,
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Only these policies, and elasticflow.", show_default=False),
+        str | None, typer.Option(metavar="NAME,...", help="Only these policies, and elasticflow.")
     ] = None,
     limit: Limit = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that are remembered.")] = False,
     seed: Seed = 0,
     docs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also write results/promises.md to this folder.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FOLDER", help="Also write results/promises.md to this folder.")
     ] = None,
     html: Html = None,
 ) -> None:

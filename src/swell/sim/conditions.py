@@ -91,9 +91,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 "epoch has at least one step"
             )
         self._check_cores()
-        for name in ("noise_share", "profile_error_share"):
-            if not 0.0 <= getattr(self, name) <= MAX_NOISE:
-                raise InvalidInput(f"{name} is {getattr(self, name)}; it must be within 0 and {MAX_NOISE:g}")
+        for option, value in (("--noise", self.noise_share), ("--profile-error", self.profile_error_share)):
+            if not 0.0 <= value <= MAX_NOISE:
+                raise InvalidInput(f"{option} is {value:g}; it must be between 0 and {MAX_NOISE:g}")
 
     def _check_cores(self) -> None:
         if self.cores is None:
