@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.repro import bftrainer_diverse, bftrainer_hpo
-from swell.repro.bftrainer_checks import CHECKS, POOL_FIGURES
+from swell.repro.bftrainer_checks import beside_replayer, machine, pool_figures
 from swell.repro.bftrainer_words import INTRODUCTION
 from swell.repro.experiment import Paper
 
@@ -14,8 +14,9 @@ PAPER = Paper(
     "bftrainer/summit-idle-intervals-8d.csv.gz, imagenet-throughput.csv and *-jobs-*.csv",
     introduction=INTRODUCTION,
     experiments=(
-        POOL_FIGURES,
-        *CHECKS,
+        pool_figures,
+        beside_replayer,
+        machine,
         *bftrainer_hpo.FIGURES,
         *bftrainer_diverse.FIGURES,
         *bftrainer_hpo.LATER_FIGURES,

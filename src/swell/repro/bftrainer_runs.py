@@ -62,6 +62,10 @@ class ReplayOutcome:
     utilization_efficiency: float  #: U (section 4.1.2)
 
     @property
+    def utilization_percent(self) -> float:
+        return 100.0 * self.utilization_efficiency
+
+    @property
     def return_on_investment(self) -> float | None:
         """Images made / images lost by the policy's changes (section 5.1.1)."""
         lost = float(self.found.rescale_lost.sum())
@@ -82,6 +86,16 @@ def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> li
             found.append(outcomes(context, setting))
             advance(number)
     return found
+
+
+def both_ways(
+    context: Context, label: str, settings: Iterable[Setting]
+) -> list[tuple[ReplayOutcome, ReplayOutcome]]:
+    """Each setting with costs as printed, and with costs in time."""
+    wanted = list(settings)
+    printed = outcomes_of(context, label, wanted)
+    strict = outcomes_of(context, f"{label}, strict", (one.strictly for one in wanted))
+    return list(zip(printed, strict, strict=True))
 
 
 @cache
