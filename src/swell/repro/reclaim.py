@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from swell.model.errors import InvalidInput
-from swell.namespaces.first_process import NamespacesMissing
 from swell.repro.bftrainer_inputs import POOL
 from swell.repro.experiment import Context, Paper
 from swell.repro.findings import Findings
 from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn
 from swell.repro.live_run import PlannedJob
+from swell.repro.machines.first_process import NamespacesMissing
 from swell.repro.reclaim_findings import findings_of
 from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
 from swell.repro.reclaim_record import PlayOrder, ReclaimRun
