@@ -133,10 +133,6 @@ def _pool(data: Path, seed: int, num_nodes: int | None) -> Pool:
     )
 
 
-def pool_of(context: Context, num_nodes: int | None = NUM_NODES) -> Pool:
-    return _pool(context.data, context.seed, num_nodes)
-
-
 @cache
 def _trainers(data: Path, setting: Setting) -> tuple[Trainer, ...]:
     trainers = read_trainers(data, setting.trainers)

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.repro.experiment import Paper
 from swell.repro.fidelity import BAR_SHARE, NOISE_SHARE, Comparison, compare
 from swell.repro.findings import Cell, Chart, Findings, Missed, Part, Table, chart, findings, panel, table
 from swell.repro.job_twin import JobTwin
 from swell.repro.live_run import LiveRun
 from swell.repro.simulated_rerun import measured_cost, measured_timings
+
+PAPER = Paper(
+    name="fidelity", title="Live runs and their simulation", inputs="", introduction="", experiments=()
+)
 
 
 def findings_of(runs: Sequence[LiveRun]) -> Findings:
