@@ -55,8 +55,7 @@ def promises(
     """
     from swell.cli.progress import progress_bar
     from swell.repro.promise_cells import Cells
-    from swell.repro.promise_findings import findings_of
-    from swell.repro.promise_page import PAPER
+    from swell.repro.promise_findings import PAPER, findings_of
     from swell.repro.promises import CellRuns, all_policies, chosen_inputs
 
     inputs = chosen_inputs(names_of(only))

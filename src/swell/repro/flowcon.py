@@ -8,7 +8,7 @@ from swell.repro.colocated_experiment import ColocatedExperiment
 from swell.repro.colocated_run import Contender
 from swell.repro.experiment import Paper
 from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, Schedule, drawn
-from swell.repro.flowcon_words import INTRODUCTION
+from swell.repro.page_texts import page_texts
 
 #: Of figure 7: a threshold in percent, and an interval in seconds.
 ALPHA, INTERVAL_S = 5.0, 20.0
@@ -53,7 +53,7 @@ PAPER = Paper(
     name="flowcon",
     title="FlowCon",
     inputs="",
-    introduction=INTRODUCTION,
+    introduction=page_texts("flowcon").introduction,
     experiments=(
         ColocatedExperiment(
             name="fixed",

@@ -15,8 +15,8 @@ from swell.repro.hu_experiment import (
     HuClaim,
 )
 from swell.repro.hu_runs import Allocator, HuCase
-from swell.repro.hu_words import INTRODUCTION
 from swell.repro.hu_workload import Assumed, Disturbed
+from swell.repro.page_texts import page_texts
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
@@ -132,7 +132,7 @@ PAPER = Paper(
     name="hu",
     title="Hu et al.",
     inputs="its jobs are not public; they are generated",
-    introduction=INTRODUCTION,
+    introduction=page_texts("hu").introduction,
     experiments=(
         *(FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, FIGURE_13, FIGURE_14, FIGURE_15, FIGURE_16),
         *(VARIANTS, ASSUMED),

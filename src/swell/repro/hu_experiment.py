@@ -15,11 +15,12 @@ from swell.arrays import FloatArray
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Chart, Findings, Part, chart, findings, table
 from swell.repro.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
-from swell.repro.hu_words import REMARKS
 from swell.repro.intervals import Interval
+from swell.repro.page_texts import page_texts
 
 #: Seeds of the jobs: so many, from the one that is asked for.
 NUM_SEEDS = 5
+REMARKS = page_texts("hu").remarks
 
 
 class Lead(NamedTuple):

@@ -32,6 +32,7 @@ from swell.repro.margin_cells import (
     MarginOutcome,
     TrueSpeeds,
 )
+from swell.repro.page_texts import page_texts
 from swell.repro.promise_inputs import PromiseInput
 from swell.sim.stage import SETTINGS
 from swell.throughput.estimate_errors import KEPT_SHARE
@@ -42,17 +43,7 @@ PAPER = Paper(
     inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_A100/MODEL.csv, and Philly's log, as "
     "philly/philly.csv.gz",
-    introduction="""
-`elasticflow` plans promises with a margin on each estimate of speed
-([how](../explanation/profiling-and-belief.md#the-margin)). The margin is an upper quantile
-(`estimate_quantile`) of what such estimates were wrong by.
-This page compares it with margins that are the same for every estimate, on twenty logs, where the true speed
-of each job at each size differs from its profile (`noise`), where the larger sizes of some models are slower
-than all profiles say (`wrong shapes`), and where one job in ten becomes slower in its run (`falling speeds`).
-
-`swell repro margins --data FOLDER --docs docs` writes this page. It takes hours, can be stopped
-(`--limit SECONDS`), and goes on where it stopped.
-""",
+    introduction=page_texts("margins").introduction,
     experiments=(),
 )
 #: A bar on deadlines met: so much less is as much.

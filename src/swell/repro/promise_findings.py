@@ -8,13 +8,24 @@ from statistics import fmean
 
 from swell import __version__
 from swell.model.job import AfterRefusal
+from swell.repro.experiment import Paper
 from swell.repro.findings import Cell as Value
 from swell.repro.findings import Chart, Findings, Missed, Part, Table, Values, chart, findings, table
+from swell.repro.page_texts import page_texts
 from swell.repro.promise_cells import Cell, CellOutcome
 from swell.repro.promise_inputs import PromiseInput
 from swell.repro.promises import GATES, LEAST_LIMIT_S, MOST_TIMES, OURS, Compared
 from swell.sim.stage import SETTINGS
 
+PAPER = Paper(
+    name="promises",
+    title="Deadlines met, by policy",
+    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+    "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv, and Philly's log, as "
+    "philly/philly.csv.gz",
+    introduction=page_texts("promises").introduction,
+    experiments=(),
+)
 #: A difference in deadline satisfaction that is no difference.
 FORGIVEN = 0.005
 

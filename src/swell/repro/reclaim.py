@@ -12,10 +12,10 @@ from swell.repro.findings import Findings
 from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn
 from swell.repro.live_run import PlannedJob
 from swell.repro.machines.first_process import NamespacesMissing
+from swell.repro.page_texts import page_texts
 from swell.repro.reclaim_findings import findings_of
 from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
 from swell.repro.reclaim_record import PlayOrder, ReclaimRun
-from swell.repro.reclaim_words import INTRODUCTION
 from swell.settings import spell
 from swell.sim.pool_file import read_pool
 
@@ -123,6 +123,6 @@ PAPER = Paper(
     name="reclaim",
     title="Machines that are reclaimed",
     inputs="",
-    introduction=INTRODUCTION,
+    introduction=page_texts("reclaim").introduction,
     experiments=(ReclaimExperiment(),),
 )

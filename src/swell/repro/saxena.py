@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from swell.repro.experiment import Paper
+from swell.repro.page_texts import page_texts
 from swell.repro.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine
 from swell.repro.saxena_experiment import Found, PrintedClaim, SaxenaBar, SaxenaExperiment
 from swell.repro.saxena_tables import MANY_LOADS, Grid, table_2
-from swell.repro.saxena_words import INTRODUCTION, WHY
 from swell.repro.saxena_workload import HALF_AN_HOUR, Pattern
 
+TEXTS = page_texts("saxena")
+#: Why a claim does not come out.
+WHY = TEXTS.reasons
 ELASTIC, RANDOM, MAX, MIN = "elastic", "Random-BS", "Max-BS", "Min-BS"
 POLICIES = {
     ELASTIC: "saxena",
@@ -281,6 +284,6 @@ PAPER = Paper(
     name="saxena",
     title="Saxena et al.",
     inputs="it needs none",
-    introduction=INTRODUCTION,
+    introduction=TEXTS.introduction,
     experiments=(FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, TABLE_3, TABLE_4),
 )
