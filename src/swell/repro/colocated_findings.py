@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from swell.repro.findings import (
 )
 from swell.repro.intervals import Interval
 
+if TYPE_CHECKING:
+    from swell.repro.colocated_experiment import ColocatedExperiment
+
 #: What is to be reached: see `_missed`.
 LATE_JOB_REDUCTION, MOST_MAKESPAN, USABLE_REDUCTION, MOST_COMPLETION = 0.25, 1.02, 0.03, 1.3
 MOST_CONTROL_SHARE, MOST_ERROR_SHARE = 0.01, 0.05
@@ -34,20 +37,6 @@ MOST_CONTROL_SHARE, MOST_ERROR_SHARE = 0.01, 0.05
 OURS, PAPERS = "flowcon_fit", "flowcon"
 #: Seconds between two points of a picture over time.
 GRID_S = 0.5
-
-
-class ComparedExperiment(Protocol):
-    """What findings tell of an experiment."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def late_job(self) -> str | None: ...
-    @property
-    def is_bar(self) -> bool: ...
-    def labels(self) -> Sequence[str]: ...
 
 
 class Against(NamedTuple):
@@ -65,7 +54,7 @@ Measured = Mapping[str, Sequence[RunMeasures]]
 
 
 def findings_of(
-    experiment: ComparedExperiment,
+    experiment: ColocatedExperiment,
     runs: Sequence[ColocatedRun],
     twins: Sequence[Twin] = (),
     interference_share: float | None = None,
@@ -86,7 +75,7 @@ def findings_of(
     return findings(experiment.name, experiment.title, _truth(runs), parts)
 
 
-def _by_label(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
+def _by_label(experiment: ColocatedExperiment, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
     """Measures by policy, one for each repetition. The runs of a repetition are of one schedule."""
     measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
     for repetition in sorted({run.repetition for run in runs}):
@@ -96,7 +85,7 @@ def _by_label(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> d
     return measured
 
 
-def _against(experiment: ComparedExperiment, measured: Measured, label: str) -> Against:
+def _against(experiment: ColocatedExperiment, measured: Measured, label: str) -> Against:
     none, ours = measured[experiment.labels()[0]], measured[label]
     pairs = list(zip(ours, none, strict=True))
 
@@ -122,7 +111,7 @@ def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     )
 
 
-def _table(experiment: ComparedExperiment, measured: Measured, against: Mapping[str, Against]) -> Table:
+def _table(experiment: ColocatedExperiment, measured: Measured, against: Mapping[str, Against]) -> Table:
     times = (
         *(("mean completion s", 2), "ratio", "+-", ("makespan s", 2), "ratio of makespan", "+- of makespan"),
         *(("usable s", 2), "ratio of usable", "+- of usable"),
@@ -159,7 +148,7 @@ def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> 
     return float(np.mean([tell(run) for run in runs]))
 
 
-def _job_table(experiment: ComparedExperiment, measured: Measured) -> Table:
+def _job_table(experiment: ColocatedExperiment, measured: Measured) -> Table:
     labels = experiment.labels()
     jobs = list(measured[labels[0]][0].completion_s)
     is_one = _is_one_schedule(run for runs in measured.values() for run in runs)
@@ -176,7 +165,7 @@ def _job_table(experiment: ComparedExperiment, measured: Measured) -> Table:
     )
 
 
-def _twin_table(experiment: ComparedExperiment, measured: Measured, twins: Sequence[Twin]) -> Table:
+def _twin_table(experiment: ColocatedExperiment, measured: Measured, twins: Sequence[Twin]) -> Table:
     return table(
         f"{experiment.name}-simulated",
         "the same runs simulated, with the speeds, starts and cores in use of each run: how far the mean "
@@ -210,14 +199,14 @@ def _mean_absolute(errors: Sequence[float]) -> float:
     return float(np.mean(np.abs(errors)))
 
 
-def _missed_twins(experiment: ComparedExperiment, twins: Sequence[Twin]) -> Iterator[str]:
+def _missed_twins(experiment: ColocatedExperiment, twins: Sequence[Twin]) -> Iterator[str]:
     for label in experiment.labels():
         found = [twin for twin in twins if twin.label == label]
         if found and abs(error := error_together(found)) > MOST_ERROR_SHARE:
             yield f"{experiment.name}: simulated completions under {label} are {error:.1%} from the real ones"
 
 
-def _chart(experiment: ComparedExperiment, measured: Measured) -> Chart:
+def _chart(experiment: ColocatedExperiment, measured: Measured) -> Chart:
     rows = _job_table(experiment, measured).rows
     shown = {label: [row[at] for row in rows] for at, label in enumerate(experiment.labels(), start=1)}
     x = ("job", (str(row[0]) for row in rows))
@@ -226,7 +215,7 @@ def _chart(experiment: ComparedExperiment, measured: Measured) -> Chart:
 
 
 # ---------------------------------------------------------------- CPU over time (figures 7, 8, 10, 11, 15)
-def _usage_chart(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> Chart:
+def _usage_chart(experiment: ColocatedExperiment, runs: Sequence[ColocatedRun]) -> Chart:
     first = {run.label: run for run in runs if run.repetition == 0}
     most_s = max(run.makespan_s for run in first.values())
     grid = np.arange(0.0, most_s + GRID_S, GRID_S)
@@ -261,7 +250,7 @@ def _cores(
 
 # ---------------------------------------------------------------- sentences
 def _notes(
-    experiment: ComparedExperiment, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
+    experiment: ColocatedExperiment, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
 ) -> Iterator[str]:
     for label, found in against.items():
         if found.late_job is not None:
@@ -286,7 +275,7 @@ def _interference(share: float | None) -> Iterator[str]:
 
 
 def _missed(
-    experiment: ComparedExperiment, against: Mapping[str, Against], twins: Sequence[Twin]
+    experiment: ColocatedExperiment, against: Mapping[str, Against], twins: Sequence[Twin]
 ) -> Iterator[str]:
     yield from _missed_twins(experiment, twins)
     for label, found in against.items():
