@@ -136,6 +136,8 @@ class Ended(NamedTuple):
 class Replayed:
     """What came of it. Rows are the times between two changes of anything."""
 
+    ended: tuple[Ended, ...]
+    counts_images: bool  #: see `Accounting`
     at_s: FloatArray  #: (K,) begin of each
     length_s: FloatArray  #: (K,)
     made: FloatArray  #: (K,) images
@@ -146,8 +148,6 @@ class Replayed:
     start_lost: FloatArray  #: (K,) images of `rescale_lost`, by trainers that had no node
     is_decided: FloatArray  #: (K,) 1 where the policy was asked at its begin
     is_preempted: FloatArray  #: (K,) 1 where a trainer lost a node at its begin
-    ended: tuple[Ended, ...]
-    counts_images: bool  #: see `Accounting`
 
     @property
     def net(self) -> FloatArray:
@@ -233,8 +233,7 @@ class _Replay:
             self._rows.extend((len(self._idle), num_held, turn.start, turn.is_decided, turn.is_preempted))
             self._now_s = until_s
         columns = np.array(self._rows).reshape(-1, 10).T
-        counts_images = self._accounting.counts_images
-        return Replayed(*columns, ended=tuple(self._ended), counts_images=counts_images)
+        return Replayed(tuple(self._ended), self._accounting.counts_images, *columns)
 
     # ------------------------------------------------------------ time
     def _next_s(self) -> float:
