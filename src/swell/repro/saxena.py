@@ -50,7 +50,9 @@ def _one_category(category: int, pattern: Pattern, baseline: str = RANDOM) -> Sa
 
 def _completed(case: SaxenaCase, first: str, second: str) -> Callable[[Found], float]:
     """How many times as many jobs the first line completes as the second."""
-    return lambda found: found[case.name, first].completed / found[case.name, second].completed
+    return lambda found: (
+        found[case.name, first].count("completed") / found[case.name, second].count("completed")
+    )
 
 
 def _mean(case: SaxenaCase, label: str, measure: str) -> Callable[[Found], float]:

@@ -142,11 +142,11 @@ def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
     for result in results:
         line = result.line
         row: list[Cell] = [result.case.name, line.label, line.policy, line.resize_cost]
-        row += [result.submitted, result.completed]
+        row += [result.count("jobs"), result.count("completed")]
         for measure in DIGITS:
             row += [line.paper.get(measure)] if measure in printed else []
             row += [result.mean(measure)]
-        rows.append((*row, result.resizes))
+        rows.append((*row, result.count("resizes")))
     title = "means of the runs; cost: seconds that a change of a gang takes"
     return table(name, title, (*heading, ("resizes", 1)), rows)
 
