@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -79,13 +79,7 @@ def outcomes(context: Context, setting: Setting) -> ReplayOutcome:
 
 def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> list[ReplayOutcome]:
     """Replay many settings, which takes a while, and return what came of each."""
-    wanted = list(settings)
-    found = []
-    with context.watch(label, len(wanted)) as advance:
-        for number, setting in enumerate(wanted, start=1):
-            found.append(outcomes(context, setting))
-            advance(number)
-    return found
+    return context.run_all(label, (partial(outcomes, context, setting) for setting in settings))
 
 
 def both_ways(

@@ -83,6 +83,18 @@ class Context:
     runs: Path | None = None
     played: Path | None = None
 
+    def is_run(self, policy: str) -> bool:
+        return self.policies is None or policy in self.policies
+
+    def run_all(self, label: str, runs: Iterable[Callable[[], T]]) -> list[T]:
+        """Run them one after the other, which takes a while, and return what came of each."""
+        wanted, found = list(runs), list[T]()
+        with self.watch(label, len(wanted)) as advance:
+            for run in wanted:
+                found.append(run())
+                advance(len(found))
+        return found
+
 
 class Experiment(Protocol):
     """One figure or table of a paper."""

@@ -101,19 +101,19 @@ class AllocatorExperiment:
         return findings(self.name, self.title, self._truth(context), parts)
 
     def _runs(self, context: Context) -> Runs:
-        greedy = Allocator(policy=GREEDY)
-        others = [
-            one for one in self.allocators if context.policies is None or one.policy in context.policies
+        chosen = [one for one in self.allocators if context.is_run(one.policy)]
+        wanted = [
+            (label, case, allocator, seed)
+            for label, case in self.cases
+            for allocator in (Allocator(policy=GREEDY), *chosen)
+            for seed in range(context.seed, context.seed + self.num_seeds)
         ]
-        num_runs = len(self.cases) * self.num_seeds * (1 + len(others))
+        runs = context.run_all(
+            self.name, (partial(measured, one, case, seed) for _, case, one, seed in wanted)
+        )
         found: Runs = {}
-        with context.watch(self.name, num_runs) as advance:
-            for label, case in self.cases:
-                for seed in range(context.seed, context.seed + self.num_seeds):
-                    for allocator in (greedy, *others):
-                        run = measured(allocator, case, seed)
-                        found.setdefault((label, allocator.name), []).append(run)
-                        advance(sum(map(len, found.values())))
+        for (label, _, allocator, _), run in zip(wanted, runs, strict=True):
+            found.setdefault((label, allocator.name), []).append(run)
         return found
 
     def _parts(self, found: Runs) -> Iterator[Part]:
@@ -204,9 +204,7 @@ class DecisionTimes:
 
     def run(self, context: Context) -> Findings:
         """Simulate one seed; see `experiment.Experiment`."""
-        with context.watch(self.name, 1) as advance:
-            run = measured(self.allocator, self.case, context.seed)
-            advance(1)
+        [run] = context.run_all(self.name, [partial(measured, self.allocator, self.case, context.seed)])
         truth = (
             f"simulated by swell {__version__}, seed {context.seed}, {self.case.nodes} nodes; times are "
             "of this machine, and not reproducible"

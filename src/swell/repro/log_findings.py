@@ -41,9 +41,7 @@ MAX_CASES_BY_SIZE = 3
 def findings_of(experiment: LogExperiment, results: Sequence[CaseResult], context: Context) -> Findings:
     """Tables, charts, remarks and missed targets of an experiment's results."""
     bars = [
-        (bar, *_measured(experiment, bar, results))
-        for bar in experiment.bars
-        if context.policies is None or bar.policy in context.policies
+        (bar, *_measured(experiment, bar, results)) for bar in experiment.bars if context.is_run(bar.policy)
     ]
     differences = _differences(experiment, results)
     parts: list[Part | None] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -102,22 +102,17 @@ class SaxenaResult:
 
 def results_of(name: str, cases: Sequence[SaxenaCase], context: Context) -> list[SaxenaResult]:
     """Run every line whose policy is to be run, and return the results."""
-    wanted = [
-        (case, line)
-        for case in cases
-        for line in case.lines
-        if context.policies is None or line.policy in context.policies
+    wanted = [(case, line) for case in cases for line in case.lines if context.is_run(line.policy)]
+    seeds = {case.name: range(context.seed, context.seed + case.num_seeds) for case in cases}
+    runs = iter(
+        context.run_all(
+            name, (partial(run_once, case, line, seed) for case, line in wanted for seed in seeds[case.name])
+        )
+    )
+    return [
+        SaxenaResult(case=case, line=line, runs=[next(runs) for _ in seeds[case.name]])
+        for case, line in wanted
     ]
-    found = []
-    with context.watch(name, sum(case.num_seeds for case, _ in wanted)) as advance:
-        num_done = 0
-        for case, line in wanted:
-            runs = []
-            for seed in range(context.seed, context.seed + case.num_seeds):
-                runs.append(run_once(case, line, seed))
-                advance(num_done := num_done + 1)
-            found.append(SaxenaResult(case=case, line=line, runs=runs))
-    return found
 
 
 def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel | None = None) -> SaxenaRun:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Table, table
@@ -55,21 +56,17 @@ class Grid:
     def of_models(self, name: str, context: Context) -> Table:
         """The baseline, for each way to decide, each load and each model, the fitted one first."""
         heading = (*_NAMES, ("network", 2), ("spread", 2), *_columns(("baseline",)), "comes out")
-        rows: list[tuple[Cell, ...]] = [("paper", *[None] * 4, *self._printed(BASELINE), None)]
-        points = [
-            (share, load, model)
-            for share in DECISIONS
-            for load in self.loads
-            for model in (fitted(), *self._models())
-        ]
-        if context.policies is None or BASELINE in context.policies:
-            with context.watch(f"{name} models", len(points)) as advance:
-                for at, (share, load, model) in enumerate(points):
-                    figures = self._figures(BASELINE, load, share, context.seed, model)
-                    spread = model.pair_shares[1] / model.pair_shares[0]
-                    verdict = _verdict(figures, self._printed(BASELINE))
-                    rows.append((DECISIONS[share], *load, model.network, spread, *figures, verdict))
-                    advance(at + 1)
+        printed = self._printed(BASELINE)
+        rows: list[tuple[Cell, ...]] = [("paper", *[None] * 4, *printed, None)]
+        models = (fitted(), *self._models())
+        points = [(share, load, model) for share in DECISIONS for load in self.loads for model in models]
+        if context.is_run(BASELINE):
+            runs = (partial(self._figures, BASELINE, *point, context.seed) for point in points)
+            found = context.run_all(f"{name} models", runs)
+            for (share, load, model), figures in zip(points, found, strict=True):
+                spread = model.pair_shares[1] / model.pair_shares[0]
+                way = (DECISIONS[share], *load, model.network, spread)
+                rows.append((*way, *figures, _verdict(figures, printed)))
         title = (
             "the baseline over the free parameters of the scaling model (the fitted one first), loads and "
             f"decisions; a share comes out within {CLOSE_POINTS:g} points, a time within {CLOSE_SHARE:.0%}"
@@ -82,15 +79,14 @@ class Grid:
         rows: list[tuple[Cell, ...]] = [("paper", None, None, *printed)]
         points = [(share, load) for share in DECISIONS for load in self.loads]
         if context.policies is None:
-            with context.watch(f"{name} loads", len(points)) as advance:
-                for at, (share, load) in enumerate(points):
-                    figures = [
-                        figure
-                        for policy in (ELASTIC, BASELINE)
-                        for figure in self._figures(policy, load, share, context.seed, None)
-                    ]
-                    rows.append((DECISIONS[share], *load, *figures))
-                    advance(at + 1)
+            runs = (
+                partial(self._figures, policy, *point, None, context.seed)
+                for point in points
+                for policy in (ELASTIC, BASELINE)
+            )
+            found = context.run_all(f"{name} loads", runs)
+            for (share, load), ours, theirs in zip(points, found[::2], found[1::2], strict=True):
+                rows.append((DECISIONS[share], *load, *ours, *theirs))
         title = "both policies over the loads that the paper calls very high and very low; the fitted model"
         return table(f"{name}-loads", title, (*_NAMES, *_columns(("elastic", "baseline"))), rows)
 
@@ -113,10 +109,10 @@ class Grid:
     def _figures(
         self,
         policy: str,
-        load: tuple[float, float],
         ended_share: float,
-        seed: int,
+        load: tuple[float, float],
         model: ScalingModel | None,
+        seed: int,
     ) -> tuple[float, float, float, float]:
         high, low = load
         case = replace(self.case, pattern=replace(self.case.pattern, high=high, low=low))
