@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
 
 from swell.arrays import FloatArray
 from swell.repro.measures import Measure, with_deadline
@@ -110,6 +112,37 @@ class CaseResult:
         """
         ours, theirs = self.ours(EVERYONE, measure), self.theirs(measure, is_strict=True)
         return None if ours is None or theirs is None else 100.0 * (ours - theirs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogComparison:
+    """Policies on logs, beside what was published of them.
+
+    Where something was published to compare with run by run, a policy runs with both resize costs, else
+    with the honest one alone.
+
+    Args:
+        measures: the first is what `bars` are about.
+        why: policy -> why it differs from the published simulator by more than rounding.
+        picture: a panel a case with its policies; the paper's and our policies over the cases; or cluster
+            efficiency over time.
+        case_label: what the names of the cases are, below the x axis.
+    """
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    measures: tuple[Measure, ...]
+    remarks: tuple[str, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
+    picture: Literal["policies", "cases", "lines", "time"] = "policies"
+    case_label: str = "case"
+
+    @cached_property
+    def needs(self) -> tuple[str, ...]:
+        """Files below the data folder, without duplicates."""
+        return tuple(dict.fromkeys(name for case in self.cases for name in (case.trace, case.profiles)))
 
 
 def head_settings() -> Settings:

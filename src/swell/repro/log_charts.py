@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from swell.repro.findings import Chart, Panel, Values, chart, panel
-from swell.repro.log_cases import CHANGED, EVERYONE, Case, CaseResult, Simulated
+from swell.repro.log_cases import CHANGED, EVERYONE, Case, CaseResult, LogComparison, Simulated
 from swell.repro.measures import Measure
 
-if TYPE_CHECKING:
-    from swell.repro.log_experiment import LogExperiment
 
-
-def charts_of(experiment: LogExperiment, results: Sequence[CaseResult]) -> Iterable[Chart]:
+def charts_of(experiment: LogComparison, results: Sequence[CaseResult]) -> Iterable[Chart]:
     """The charts that the experiment's `picture` names."""
     if experiment.picture == "time":
         yield _over_time(experiment, results)
@@ -26,7 +23,7 @@ def charts_of(experiment: LogExperiment, results: Sequence[CaseResult]) -> Itera
 
 
 def _by_policy(
-    experiment: LogExperiment, name: str, measure: Measure, results: Sequence[CaseResult]
+    experiment: LogComparison, name: str, measure: Measure, results: Sequence[CaseResult]
 ) -> Chart:
     policies = tuple(dict.fromkeys(result.line.policy for result in results))
     sources: dict[str, Callable[[CaseResult], float | None]] = {
@@ -52,7 +49,7 @@ def _by_policy(
     return chart(name, experiment.title, "bars", ("policy", policies), measure.label, panels)
 
 
-def _by_case(experiment: LogExperiment, name: str, measure: Measure, results: Sequence[CaseResult]) -> Chart:
+def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Sequence[CaseResult]) -> Chart:
     cases = tuple(case.name for case in experiment.cases)
     policies = dict.fromkeys(result.line.policy for result in results)
     sources: dict[str, Callable[[CaseResult], float | None]] = {
@@ -71,7 +68,7 @@ def _by_case(experiment: LogExperiment, name: str, measure: Measure, results: Se
     return chart(name, experiment.title, kind, (experiment.case_label, cases), measure.label, panels)
 
 
-def _over_time(experiment: LogExperiment, results: Sequence[CaseResult]) -> Chart:
+def _over_time(experiment: LogComparison, results: Sequence[CaseResult]) -> Chart:
     runs: dict[str, Simulated] = {
         result.line.policy: result.runs[CHANGED] for result in results if CHANGED in result.runs
     }

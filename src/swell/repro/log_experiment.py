@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -19,10 +17,10 @@ from swell.repro.findings import Findings
 from swell.repro.log_cases import (
     CHANGED,
     EVERYONE,
-    Bar,
     Case,
     CasePolicy,
     CaseResult,
+    LogComparison,
     Simulated,
     conditions,
     head_settings,
@@ -42,42 +40,15 @@ from swell.sim.traces.rules import Rules
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogExperiment:
-    """Policies on logs, beside what was published of them. Implements `experiment.Experiment`.
-
-    Where something was published to compare with run by run, a policy runs with both resize costs, else
-    with the honest one alone.
-
-    Args:
-        measures: the first is what `bars` are about.
-        why: policy -> why it differs from the published simulator by more than rounding.
-        picture: a panel a case with its policies; the paper's and our policies over the cases; or cluster
-            efficiency over time.
-        case_label: what the names of the cases are, below the x axis.
-    """
-
-    name: str
-    title: str
-    cases: tuple[Case, ...]
-    measures: tuple[Measure, ...]
-    remarks: tuple[str, ...] = ()
-    bars: tuple[Bar, ...] = ()
-    why: Mapping[str, str] = field(default_factory=dict)
-    picture: Literal["policies", "cases", "lines", "time"] = "policies"
-    case_label: str = "case"
-
-    @cached_property
-    def needs(self) -> tuple[str, ...]:
-        """Files below the data folder, without duplicates."""
-        return tuple(dict.fromkeys(name for case in self.cases for name in (case.trace, case.profiles)))
+class LogExperiment(LogComparison):
+    """Implements `experiment.Experiment`."""
 
     def run(self, context: Context) -> Findings:
-        """Simulate; see `experiment.Experiment`."""
         results = [result for case in self.cases for result in _results(self, case, context)]
         return findings_of(self, results, context)
 
 
-def _results(experiment: LogExperiment, case: Case, context: Context) -> Iterator[CaseResult]:
+def _results(experiment: LogComparison, case: Case, context: Context) -> Iterator[CaseResult]:
     log = read(context.data / case.trace)
     profiles = load(str(context.data / case.profiles))
     workload = fill(log, profiles, Rules(seed=context.seed))
@@ -110,7 +81,7 @@ def _results(experiment: LogExperiment, case: Case, context: Context) -> Iterato
 
 
 def _run(
-    experiment: LogExperiment, label: str, policy: str, scenario: Scenario, context: Context
+    experiment: LogComparison, label: str, policy: str, scenario: Scenario, context: Context
 ) -> Simulated:
     with context.watch(f"{experiment.name} {label}", len(scenario.jobs)) as advance:
         outcome = simulate(new_core(policy, head_settings()), scenario, advance, with_offers=False)

@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from swell.policies.registry import new_policy
 from swell.repro.experiment import Context
@@ -16,6 +15,7 @@ from swell.repro.log_cases import (
     EVERYONE,
     Bar,
     CaseResult,
+    LogComparison,
     conditions,
     head_settings,
 )
@@ -24,9 +24,6 @@ from swell.repro.measures import Measure, with_deadline
 from swell.repro.published import in_time
 from swell.sim.stage import truth_of
 from swell.sim.traces.workload import Workload
-
-if TYPE_CHECKING:
-    from swell.repro.log_experiment import LogExperiment
 
 #: Differences to the published simulator that want an explanation, in points.
 POINTS = 3.0
@@ -38,7 +35,7 @@ PUBLISHED = "(published)"
 MAX_CASES_BY_SIZE = 3
 
 
-def findings_of(experiment: LogExperiment, results: Sequence[CaseResult], context: Context) -> Findings:
+def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
     """Tables, charts, remarks and missed targets of an experiment's results."""
     bars = [
         (bar, *_measured(experiment, bar, results)) for bar in experiment.bars if context.is_run(bar.policy)
@@ -75,7 +72,7 @@ def findings_of(experiment: LogExperiment, results: Sequence[CaseResult], contex
 # Figures
 
 
-def _table(experiment: LogExperiment, measure: Measure, results: Sequence[CaseResult]) -> Table:
+def _table(experiment: LogComparison, measure: Measure, results: Sequence[CaseResult]) -> Table:
     """Ours beside the published ones; columns in which there is nothing are left out."""
     is_first = measure is experiment.measures[0]
     own, strict = "own" if measure.is_share else "published", "strict"
@@ -109,7 +106,7 @@ def _table(experiment: LogExperiment, measure: Measure, results: Sequence[CaseRe
 # What was to be reached
 
 
-def _measured(experiment: LogExperiment, bar: Bar, results: Iterable[CaseResult]) -> tuple[float, int]:
+def _measured(experiment: LogComparison, bar: Bar, results: Iterable[CaseResult]) -> tuple[float, int]:
     """The mean over the bar's cases, and all broken promises in them."""
     runs = [
         result.runs[CHANGED]
@@ -124,7 +121,7 @@ def _is_kept(bar: Bar, value: float, late: int) -> bool:
     return value >= bar.at_least and late == 0
 
 
-def _bars_table(experiment: LogExperiment, bars: Iterable[tuple[Bar, float, int]]) -> Table:
+def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]]) -> Table:
     return table(
         f"{experiment.name}-bars",
         f"target: {experiment.measures[0].label}, mean over cases, resize cost {CHANGED}, no late job",
@@ -140,7 +137,7 @@ def _bars_table(experiment: LogExperiment, bars: Iterable[tuple[Bar, float, int]
 # Job by job
 
 
-def _parting_table(experiment: LogExperiment, results: Iterable[CaseResult]) -> Table | None:
+def _parting_table(experiment: LogComparison, results: Iterable[CaseResult]) -> Table | None:
     """Which jobs make the difference to the published simulator's own runs, under its costs."""
     rows: list[tuple[Cell, ...]] = [
         (result.case.name, result.line.policy, *_parting(result.runs[EVERYONE].in_time, result))
@@ -177,7 +174,7 @@ def _parting(ours: frozenset[str], result: CaseResult) -> tuple[int, ...]:
 # By job size
 
 
-def _sizes_table(experiment: LogExperiment, results: Sequence[CaseResult]) -> Table:
+def _sizes_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Table:
     """Share in time of the jobs of each size: who pays for a high mean."""
     groups: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
@@ -213,7 +210,7 @@ def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
 # Sentences
 
 
-def _truth(experiment: LogExperiment, results: Sequence[CaseResult], context: Context) -> Iterable[str]:
+def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Iterable[str]:
     by_case = {result.case.name: result for result in results}
     settings = head_settings().changed
     first = results[0]
@@ -265,7 +262,7 @@ def _broken(results: Iterable[CaseResult]) -> Iterable[str]:
                 )
 
 
-def _differences(experiment: LogExperiment, results: Iterable[CaseResult]) -> dict[str, list[str]]:
+def _differences(experiment: LogComparison, results: Iterable[CaseResult]) -> dict[str, list[str]]:
     """Cases of each policy that is further from the published simulator than rounding explains."""
     measure = experiment.measures[0]
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -276,6 +273,6 @@ def _differences(experiment: LogExperiment, results: Iterable[CaseResult]) -> di
     return found
 
 
-def _told(experiment: LogExperiment, policy: str, cases: Sequence[str]) -> str:
+def _told(experiment: LogComparison, policy: str, cases: Sequence[str]) -> str:
     told = f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points."
     return told if policy in experiment.why else f"{told} Not explained."
