@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from swell.model.errors import InvalidInput
 from swell.repro.colocated_findings import findings_of
-from swell.repro.colocated_run import ColocatedRun, Contender, run_schedule
+from swell.repro.colocated_run import ColocatedRun, Contender, SharedMachine, run_schedule
 from swell.repro.colocated_speed import step_costs
 from swell.repro.colocated_twin import is_known, twins_of
 from swell.repro.experiment import Context, Up, keep_record, read_record
 from swell.repro.findings import Findings
-from swell.repro.flowcon_schedule import Schedule
 
 #: Slots, more than any schedule has jobs; and the core that they share.
 NUM_SLOTS, CORES = 16, 1.0
@@ -33,16 +32,8 @@ def options_of(contender: Contender) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColocatedExperiment:
-    """See `experiment.Experiment`. The first contender is what the others are compared with."""
-
-    name: str
-    title: str
-    draw: Callable[[int], Schedule]  #: the schedule of a seed
-    contenders: tuple[Contender, ...]
-    late_job: str | None = None  #: the one whose completion time the paper tells
-    is_bar: bool = False  #: something is to be reached
-    needs: tuple[str, ...] = ()
+class ColocatedExperiment(SharedMachine):
+    """See `experiment.Experiment`."""
 
     def run(self, context: Context) -> Findings:
         """Run the schedules on real processes, or read runs that were played before, and evaluate them.
@@ -91,6 +82,3 @@ class ColocatedExperiment:
                 label = f"{self.name} {repetition + 1}/{context.repetitions}, {contender.label}"
                 with up(options_of(contender)) as client, context.watch(label, len(schedule)) as advance:
                     yield run_schedule(client, schedule, contender, repetition, advance)
-
-    def labels(self) -> Sequence[str]:
-        return [contender.label for contender in self.contenders]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 import swell
 from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, SharedMachine
 from swell.repro.colocated_twin import Twin, error_together, mean_errors
 from swell.repro.findings import (
     Cell,
@@ -26,9 +26,6 @@ from swell.repro.findings import (
     table,
 )
 from swell.repro.intervals import Interval
-
-if TYPE_CHECKING:
-    from swell.repro.colocated_experiment import ColocatedExperiment
 
 #: What is to be reached: see `_missed`.
 LATE_JOB_REDUCTION, MOST_MAKESPAN, USABLE_REDUCTION, MOST_COMPLETION = 0.25, 1.02, 0.03, 1.3
@@ -54,7 +51,7 @@ Measured = Mapping[str, Sequence[RunMeasures]]
 
 
 def findings_of(
-    experiment: ColocatedExperiment,
+    experiment: SharedMachine,
     runs: Sequence[ColocatedRun],
     twins: Sequence[Twin] = (),
     interference_share: float | None = None,
@@ -75,7 +72,7 @@ def findings_of(
     return findings(experiment.name, experiment.title, _truth(runs), parts)
 
 
-def _by_label(experiment: ColocatedExperiment, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
+def _by_label(experiment: SharedMachine, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
     """Measures by policy, one for each repetition. The runs of a repetition are of one schedule."""
     measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
     for repetition in sorted({run.repetition for run in runs}):
@@ -85,7 +82,7 @@ def _by_label(experiment: ColocatedExperiment, runs: Sequence[ColocatedRun]) -> 
     return measured
 
 
-def _against(experiment: ColocatedExperiment, measured: Measured, label: str) -> Against:
+def _against(experiment: SharedMachine, measured: Measured, label: str) -> Against:
     none, ours = measured[experiment.labels()[0]], measured[label]
     pairs = list(zip(ours, none, strict=True))
 
@@ -111,7 +108,7 @@ def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     )
 
 
-def _table(experiment: ColocatedExperiment, measured: Measured, against: Mapping[str, Against]) -> Table:
+def _table(experiment: SharedMachine, measured: Measured, against: Mapping[str, Against]) -> Table:
     times = (
         *(("mean completion s", 2), "ratio", "+-", ("makespan s", 2), "ratio of makespan", "+- of makespan"),
         *(("usable s", 2), "ratio of usable", "+- of usable"),
@@ -148,7 +145,7 @@ def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> 
     return float(np.mean([tell(run) for run in runs]))
 
 
-def _job_table(experiment: ColocatedExperiment, measured: Measured) -> Table:
+def _job_table(experiment: SharedMachine, measured: Measured) -> Table:
     labels = experiment.labels()
     jobs = list(measured[labels[0]][0].completion_s)
     is_one = _is_one_schedule(run for runs in measured.values() for run in runs)
@@ -165,7 +162,7 @@ def _job_table(experiment: ColocatedExperiment, measured: Measured) -> Table:
     )
 
 
-def _twin_table(experiment: ColocatedExperiment, measured: Measured, twins: Sequence[Twin]) -> Table:
+def _twin_table(experiment: SharedMachine, measured: Measured, twins: Sequence[Twin]) -> Table:
     return table(
         f"{experiment.name}-simulated",
         "the same runs simulated, with the speeds, starts and cores in use of each run: how far the mean "
@@ -199,14 +196,14 @@ def _mean_absolute(errors: Sequence[float]) -> float:
     return float(np.mean(np.abs(errors)))
 
 
-def _missed_twins(experiment: ColocatedExperiment, twins: Sequence[Twin]) -> Iterator[str]:
+def _missed_twins(experiment: SharedMachine, twins: Sequence[Twin]) -> Iterator[str]:
     for label in experiment.labels():
         found = [twin for twin in twins if twin.label == label]
         if found and abs(error := error_together(found)) > MOST_ERROR_SHARE:
             yield f"{experiment.name}: simulated completions under {label} are {error:.1%} from the real ones"
 
 
-def _chart(experiment: ColocatedExperiment, measured: Measured) -> Chart:
+def _chart(experiment: SharedMachine, measured: Measured) -> Chart:
     rows = _job_table(experiment, measured).rows
     shown = {label: [row[at] for row in rows] for at, label in enumerate(experiment.labels(), start=1)}
     x = ("job", (str(row[0]) for row in rows))
@@ -215,7 +212,7 @@ def _chart(experiment: ColocatedExperiment, measured: Measured) -> Chart:
 
 
 # ---------------------------------------------------------------- CPU over time (figures 7, 8, 10, 11, 15)
-def _usage_chart(experiment: ColocatedExperiment, runs: Sequence[ColocatedRun]) -> Chart:
+def _usage_chart(experiment: SharedMachine, runs: Sequence[ColocatedRun]) -> Chart:
     first = {run.label: run for run in runs if run.repetition == 0}
     most_s = max(run.makespan_s for run in first.values())
     grid = np.arange(0.0, most_s + GRID_S, GRID_S)
@@ -250,7 +247,7 @@ def _cores(
 
 # ---------------------------------------------------------------- sentences
 def _notes(
-    experiment: ColocatedExperiment, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
+    experiment: SharedMachine, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
 ) -> Iterator[str]:
     for label, found in against.items():
         if found.late_job is not None:
@@ -275,7 +272,7 @@ def _interference(share: float | None) -> Iterator[str]:
 
 
 def _missed(
-    experiment: ColocatedExperiment, against: Mapping[str, Against], twins: Sequence[Twin]
+    experiment: SharedMachine, against: Mapping[str, Against], twins: Sequence[Twin]
 ) -> Iterator[str]:
     yield from _missed_twins(experiment, twins)
     for label, found in against.items():
