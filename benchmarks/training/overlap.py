@@ -15,12 +15,12 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from tests.machines.namespaces import INTERFACE
 
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.problem import OPTIMIZERS, SIZES
 from benchmarks.training.sides import POLL_S, Case, SideFailed
 from benchmarks.training.two_hosts import OUT, SwellAcross
-from swell.namespaces.network import INTERFACE
 
 SCRIPT = Path(__file__).with_name("three_ways.py")
 #: One worker on each host.

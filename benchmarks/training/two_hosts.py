@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from tests.machines.namespaces import HOME, INTERFACE, STATE, Machine, Network
 
 from benchmarks.training.sides import ROOT, TRAIN, Case, LogFolder, SideFailed, environ
 from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, agent_command
@@ -26,8 +27,6 @@ from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, ResizeFailed, WorkersLost
 from swell.model.job import EndCondition, JobSpec
 from swell.model.target import Target
-from swell.namespaces.network import HOME, INTERFACE, STATE, Network
-from swell.namespaces.network import NamespacedMachine as Machine
 
 ACROSS = "two machines in namespaces of their own, joined by a veth pair; 25M sgd alone"
 NUM_OF_HOST = 2

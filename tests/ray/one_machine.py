@@ -26,7 +26,7 @@ from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES, RayFailed
 
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.ray.options import DeviceResource, RayOptions
-from swell.namespaces.entry import FLAGS
+from swell.repro.machines.entry import FLAGS
 
 TRIES = 3
 #: What `ray start` prints when it has.

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.machines.namespaces import HOME
 from tests.ray.cluster import LASTING, HealthChecks, NodeOffer, RayCluster, RayNode, why_not
 from tests.ray.swell_on_ray import WITHIN_S, Platform, name_of
 from tests.ray.user import RayUser, await_this
-
-from swell.namespaces.network import HOME
 
 TINY = Path(__file__).parents[1] / "executors" / "train_tiny.py"
 NAP_S = 0.1

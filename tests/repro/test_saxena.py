@@ -53,12 +53,14 @@ def experiment(case: SaxenaCase = CASE, limit: float = 0.0) -> SaxenaExperiment:
             PrintedClaim(
                 text="jobs",
                 paper=1e9,
-                of=lambda found: found["small", "elastic, dropping"].submitted,
+                of=lambda found: found["small", "elastic, dropping"].count("jobs"),
                 why="Few.",
             ),
             PrintedClaim(text="drops", paper=1.0, of=lambda found: 0.9),
             PrintedClaim(
-                text="of a line that was not run", paper=1.0, of=lambda found: found["small", "x"].submitted
+                text="of a line that was not run",
+                paper=1.0,
+                of=lambda found: found["small", "x"].count("jobs"),
             ),
         ),
         bars=(SaxenaBar(case="small", label="elastic, dropping", measure=SJS, limit=limit, is_least=True),),

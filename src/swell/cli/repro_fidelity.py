@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.command_line import command_line
-from swell.cli.destinations import check_folder, writing
-from swell.cli.findings import show_findings
-from swell.cli.html_report import Html, HtmlReport
+from swell.cli.destinations import writing
+from swell.cli.evaluation import Evaluation, Html
 from swell.cli.output import note
 from swell.cli.simulate import policy_names
-from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from swell.repro.live_run import LiveRun
@@ -46,32 +43,27 @@ def fidelity(
     Live runs need an otherwise idle machine. Exit status 1: completion times are off by more than 3 % on
     average, or the simulation admitted other jobs.
     """
-    from swell.repro import findings_store
-    from swell.repro.fidelity_findings import findings_of
+    from swell.repro.experiment import read_record
+    from swell.repro.fidelity_findings import PAPER, findings_of
+    from swell.repro.live_run import LiveRun
 
     names = policy_names(policy)
-    check_folder("--out", out)
-    report = HtmlReport(html, command_line(invoked))
-    report.check()
-    runs = [_play(name, out) if live is None else _read(live, name) for name in names]
+    evaluation = Evaluation(invoked, out, html=html)
+    evaluation.check()
+    runs = [
+        _play(name, out) if live is None else read_record(live, f"live-{name}", LiveRun) for name in names
+    ]
     findings = findings_of(runs)
-    show_findings(findings)
-    with writing("--out", out):
-        files = findings_store.write(findings, out)
-    for file in files:
-        note(f"wrote {file}")
-    report.write("Live runs and their simulation", "", [findings])
-    if findings.missed:
-        raise typer.Exit(1)
+    evaluation.tell(findings)
+    evaluation.end(PAPER, [findings], not findings.missed)
 
 
 def _play(policy: str, out: Path) -> LiveRun:
     """Live, on a platform of its own; the record is kept beside the findings."""
-    import msgspec
-
     from swell.cli.output import warn
     from swell.cli.progress import progress_bar
     from swell.cli.temporary_platform import brief_platform
+    from swell.repro.experiment import keep_record
     from swell.repro.fidelity import DEVICES, WORKLOAD
     from swell.repro.live_run import run
 
@@ -81,26 +73,6 @@ def _play(policy: str, out: Path) -> LiveRun:
         progress_bar(f"{policy}, live", len(WORKLOAD)) as advance,
     ):
         found = run(client, WORKLOAD, DEVICES, advance)
-    file = _file(out, policy)
-    with writing("--out", file):
-        file.write_bytes(msgspec.json.encode(found))
-    note(f"wrote {file}")
+    with writing("--out", out):
+        note(f"wrote {keep_record(found, out, f'live-{policy}')}")
     return found
-
-
-def _read(folder: Path, policy: str) -> LiveRun:
-    import msgspec
-
-    from swell.repro.live_run import LiveRun
-
-    file = _file(folder, policy)
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=LiveRun)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read ({error.strerror}); run it live first") from error
-    except msgspec.MsgspecError as error:
-        raise InvalidInput(f"{file} was not written by this version ({error}); run it live again") from error
-
-
-def _file(folder: Path, policy: str) -> Path:
-    return folder / f"live-{policy}.json"

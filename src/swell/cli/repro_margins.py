@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from swell.cli.destinations import check_folder, writing
-from swell.cli.findings import show_findings
-from swell.cli.output import note
-from swell.cli.repro_promises import Data, Limit, Out, Seed, check_inputs, names_of, until_s
+from swell.cli.destinations import writing
+from swell.cli.evaluation import Evaluation, Seed
+from swell.cli.repro_promises import Data, Limit, Out, names_of, until_s
 from swell.model.errors import InvalidInput
 
 
 def margins(
+    invoked: typer.Context,
     data: Data = Path("data"),
     out: Out = Path("out/repro/margins"),
     only: Annotated[
@@ -32,7 +32,6 @@ def margins(
     more promises were broken than is allowed, or a fixed margin that keeps as many met more deadlines.
     """
     from swell.cli.progress import progress_bar
-    from swell.repro import findings_store
     from swell.repro.margin_cells import LOGS, TRUTHS, MarginCells
     from swell.repro.margins import PAPER, MarginRuns, findings_of
 
@@ -41,9 +40,9 @@ def margins(
     if not truths:
         known = ", ".join(truth.name for truth in TRUTHS)
         raise InvalidInput(f"--only names {only!r}, and no truth begins so; there are {known}")
-    check_inputs(PAPER, LOGS, data)
-    check_folder("--out", out)
-    check_folder("--docs", docs)
+    PAPER.check_files((name for on in LOGS for name in on.files), data)
+    evaluation = Evaluation(invoked, out, docs)
+    evaluation.check()
     runs = MarginRuns(
         cells=MarginCells(data=data, folder=out / "runs", seed=seed),
         until_s=until_s(limit),
@@ -51,12 +50,5 @@ def margins(
     )
     with writing("--out", out):
         findings = findings_of(runs.all(truths), truths, seed)
-        show_findings(findings)
-        written = findings_store.write(findings, out)
-    if docs is not None:
-        with writing("--docs", docs):
-            written += findings_store.write_page(PAPER, [findings], docs)
-    for file in written:
-        note(f"wrote {file}")
-    if findings.missed:
-        raise typer.Exit(1)
+    evaluation.tell(findings)
+    evaluation.end(PAPER, [findings], not findings.missed)

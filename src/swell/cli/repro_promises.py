@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from swell.cli.command_line import command_line
-from swell.cli.destinations import check_folder, writing
-from swell.cli.findings import show_findings
-from swell.cli.html_report import Html, HtmlReport
-from swell.cli.output import note
+from swell.cli.destinations import writing
+from swell.cli.evaluation import Evaluation, Html, Seed
 from swell.cli.simulate import policy_names
-from swell.model.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from swell.repro.experiment import Paper
-    from swell.repro.promise_inputs import PromiseInput
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")]
 Out = Annotated[
@@ -29,7 +20,6 @@ Out = Annotated[
 Limit = Annotated[
     float | None, typer.Option(min=0, metavar="SECONDS", help="Begin no further run after so long.")
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")]
 
 
 def promises(
@@ -57,18 +47,14 @@ def promises(
     broke a promise, or another policy met more deadlines.
     """
     from swell.cli.progress import progress_bar
-    from swell.repro import findings_store
     from swell.repro.promise_cells import Cells
-    from swell.repro.promise_findings import findings_of
-    from swell.repro.promise_page import PAPER
+    from swell.repro.promise_findings import PAPER, findings_of
     from swell.repro.promises import CellRuns, all_policies, chosen_inputs
 
     inputs = chosen_inputs(names_of(only))
-    check_inputs(PAPER, inputs, data)
-    check_folder("--out", out)
-    check_folder("--docs", docs)
-    report = HtmlReport(html, command_line(invoked))
-    report.check()
+    PAPER.check_files((name for on in inputs for name in on.files), data)
+    evaluation = Evaluation(invoked, out, docs, html)
+    evaluation.check()
     runs = CellRuns(
         cells=Cells(data=data, folder=out / "runs", seed=seed, is_fresh=fresh),
         until_s=until_s(limit),
@@ -77,28 +63,8 @@ def promises(
     with writing("--out", out):
         compared = runs.compare(inputs, policy_names(policy) if policy else all_policies())
     findings = findings_of(compared, seed)
-    show_findings(findings)
-    with writing("--out", out):
-        files = findings_store.write(findings, out)
-    for file in files:
-        note(f"wrote {file}")
-    if docs is not None:
-        with writing("--docs", docs):
-            files = findings_store.write_page(PAPER, [findings], docs)
-        for file in files:
-            note(f"wrote {file}")
-    report.write(PAPER.title, PAPER.introduction, [findings])
-    if findings.missed:
-        raise typer.Exit(1)
-
-
-def check_inputs(paper: Paper, inputs: Iterable[PromiseInput], data: Path) -> None:
-    """Raises InvalidInput: files of them are not there."""
-    files = dict.fromkeys(name for on in inputs for name in on.files)
-    if missing := [name for name in files if not (data / name).exists()]:
-        raise InvalidInput(
-            f"{data} lacks {', '.join(missing)}: {paper.inputs}; give their folder with --data"
-        )
+    evaluation.tell(findings)
+    evaluation.end(PAPER, [findings], not findings.missed)
 
 
 def until_s(limit: float | None) -> float:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from swell.repro import bftrainer_diverse, bftrainer_hpo
-from swell.repro.bftrainer_checks import CHECKS, POOL_FIGURES
-from swell.repro.bftrainer_words import INTRODUCTION
+from swell.repro.bftrainer_checks import beside_replayer, machine, pool_figures
 from swell.repro.experiment import Paper
+from swell.repro.page_texts import page_texts
 
 PAPER = Paper(
     name="bftrainer",
     title="BFTrainer",
     inputs="they are a week of Summit's idle nodes with throughputs and lists of trainers, as "
     "bftrainer/summit-idle-intervals-8d.csv.gz, imagenet-throughput.csv and *-jobs-*.csv",
-    introduction=INTRODUCTION,
+    introduction=page_texts("bftrainer").introduction,
     experiments=(
-        POOL_FIGURES,
-        *CHECKS,
+        pool_figures,
+        beside_replayer,
+        machine,
         *bftrainer_hpo.FIGURES,
         *bftrainer_diverse.FIGURES,
         *bftrainer_hpo.LATER_FIGURES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.policies.registry import new_policy
-from swell.repro.bftrainer_experiment import FromReplays, Parts
+from swell.repro.bftrainer_experiment import figure
 from swell.repro.bftrainer_inputs import DIVERSE, read_log, read_some_names, read_trainers
 from swell.repro.bftrainer_replay import PRINTED, REPLAYER, STRICT, Accounting, Replayed, replay
 from swell.repro.bftrainer_runs import (
@@ -23,13 +23,12 @@ from swell.repro.bftrainer_runs import (
     UNTIL_S,
     USUAL_FORWARD_S,
     USUAL_TRAINERS,
-    ReplayOutcome,
     Setting,
     outcomes_of,
 )
 from swell.repro.bftrainer_simulated import SimulatedImages, simulated
 from swell.repro.experiment import Context
-from swell.repro.findings import Cell, Column, Table
+from swell.repro.findings import Cell, Missed, Part, Table, table
 from swell.sim.pool import HOUR_S, Pool
 
 #: An open replayer's own figures on its first 150 nodes from its event 1,000 on.
@@ -50,15 +49,14 @@ EACH_SECOND_S, USUAL_INTERVAL_S = 1.0, 1_800.0
 # Figure 1, Table 1
 
 
-def _pool_figures(context: Context) -> Parts:
+@figure("table1", "Table 1 and Figure 1: idle nodes", of="")
+def pool_figures(context: Context) -> Iterator[Part]:
     pool = read_log(context.data)
     starts_s, ends_s = np.array([(one.start_s, min(one.end_s, UNTIL_S)) for one in pool.intervals]).T
-    first_s, span_s = float(starts_s.min()), UNTIL_S - float(starts_s.min())
-    hours, num_nodes = span_s / HOUR_S, len({one.node for one in pool.intervals})
-    mean = pool.equivalent_nodes(first_s, UNTIL_S)
-    lengths_s = ends_s - starts_s
-    is_short = lengths_s < 600.0
-    rows: tuple[tuple[Cell, ...], ...] = (
+    first_s, lengths_s = float(starts_s.min()), ends_s - starts_s
+    hours, num_nodes = (UNTIL_S - first_s) / HOUR_S, len({one.node for one in pool.intervals})
+    mean, is_short = pool.equivalent_nodes(first_s, UNTIL_S), lengths_s < 600.0
+    rows = (
         ("times at which nodes join, per hour", 41.7, len(np.unique(starts_s)) / hours),
         ("times at which nodes leave, per hour", 28.6, len(np.unique(ends_s[ends_s < UNTIL_S])) / hours),
         ("idle nodes on average (eq-Nodes)", 524.0, mean),
@@ -66,34 +64,20 @@ def _pool_figures(context: Context) -> Parts:
         ("fragments shorter than 10 minutes, % of all", 58.0, 100.0 * float(is_short.mean())),
         ("the same, % of node-time", 10.0, 100.0 * float(lengths_s[is_short].sum() / lengths_s.sum())),
     )
-    ages_s = (0.0, 60.0, 600.0, 3_600.0, 21_600.0)
-    return Parts(
-        tables=(
-            Table(
-                name="table1",
-                title="idle nodes of Summit",
-                columns=(Column("what"), Column("paper", 1), Column("this log", 1)),
-                rows=rows,
-            ),
-            Table(
-                name="table1-ages",
-                title="how long an idle node stays idle, by how long it has been",
-                columns=(
-                    Column("idle for"),
-                    Column("stays for so many minutes on average", 1),
-                    Column("fragments"),
-                ),
-                rows=tuple(_rest(lengths_s, age_s) for age_s in ages_s),
-            ),
-        ),
-        notes=(
-            f"The paper's first two rows are of two months; this log has {hours:.0f} hours and "
-            f"{num_nodes:,} nodes.",
-            "From ten minutes on, the longer a node has been idle, the longer it stays. So the placer "
-            "gives jobs the nodes that "
-            "have "
-            "been idle longest, and gives back first those that came last.",
-        ),
+    yield table("table1", "idle nodes of Summit", ("what", ("paper", 1), ("this log", 1)), rows)
+    yield table(
+        "table1-ages",
+        "how long an idle node stays idle, by how long it has been",
+        ("idle for", ("stays for so many minutes on average", 1), "fragments"),
+        (_rest(lengths_s, age_s) for age_s in (0.0, 60.0, 600.0, 3_600.0, 21_600.0)),
+    )
+    yield (
+        f"The paper's first two rows are of two months; this log has {hours:.0f} hours and "
+        f"{num_nodes:,} nodes."
+    )
+    yield (
+        "From ten minutes on, the longer a node has been idle, the longer it stays. So the placer gives jobs "
+        "the nodes that have been idle longest, and gives back first those that came last."
     )
 
 
@@ -171,7 +155,12 @@ WAYS = (
 )
 
 
-def _beside_replayer(context: Context) -> Parts:
+@figure(
+    "replayer",
+    "Beside an open replayer of the same log",
+    of="150 nodes of `first-150-nodes.txt`, for 48.58 h, at most 10 trainers",
+)
+def beside_replayer(context: Context) -> Iterator[Part]:
     ways: tuple[Accounting, ...] = (REPLAYER, PRINTED, STRICT)
     found = {
         (policy, forward_s, accounting): replayed(context, policy, forward_s, accounting)
@@ -183,211 +172,134 @@ def _beside_replayer(context: Context) -> Parts:
         for policy, forward_s in WAYS
         for interval_s in (EACH_SECOND_S, USUAL_INTERVAL_S)
     }
+    yield _replays_table(found)
+    yield _simulated_table(seen)
     best = found[OPTIMISER, REPLAYER_FORWARD_S, PRINTED].images
     equal = found[HEURISTIC, REPLAYER_FORWARD_S, REPLAYER].images
-    off_share = equal / REPLAYED_IMAGES[HEURISTIC] - 1.0
-    kept_s = sum(one.kept_device_s for one in seen.values())
-    missed = []
-    if best <= REPLAYED_IMAGES[OPTIMISER]:
-        missed.append(f"{OPTIMISER}: {best:.4g} images; to reach: more than {REPLAYED_IMAGES[OPTIMISER]:.4g}")
-    if abs(off_share) > NEAR_SHARE:
-        missed.append(f"{HEURISTIC}: {equal:.4g} images, {100 * off_share:+.1f} %; to reach: within 2 %")
-    if kept_s > 0.0:
-        missed.append(f"nodes were kept for {kept_s:g} s after they had been reclaimed")
-    return Parts(
-        tables=(_replays_table(found), _simulated_table(seen)),
-        notes=tuple(_remarks(context, found, seen)),
-        missed=tuple(missed),
-        truth=("150 nodes of `first-150-nodes.txt`, for 48.58 h, at most 10 trainers",),
+    off_percent = 100.0 * (equal / REPLAYED_IMAGES[HEURISTIC] - 1.0)
+    yield from _remarks(context, found, off_percent)
+    each_second, usual = (
+        seen[OPTIMISER, USUAL_FORWARD_S, interval_s].images
+        for interval_s in (EACH_SECOND_S, USUAL_INTERVAL_S)
     )
+    yield (
+        "In the platform's simulator a gang that loses all its nodes goes back to its last checkpoint. With "
+        f"one in {USUAL_INTERVAL_S / 60.0:.0f} minutes (the default) that costs "
+        f"{100.0 * (1.0 - usual / each_second):.0f} % of the images. The paper does not count such losses. "
+        "On a pool that is empty now and then, let scripts save often."
+    )
+    if best <= REPLAYED_IMAGES[OPTIMISER]:
+        wanted = f"to reach: more than {REPLAYED_IMAGES[OPTIMISER]:.4g}"
+        yield Missed(f"{OPTIMISER}: {best:.4g} images; {wanted}")
+    if abs(off_percent) > 100.0 * NEAR_SHARE:
+        yield Missed(f"{HEURISTIC}: {equal:.4g} images, {off_percent:+.1f} %; to reach: within 2 %")
+    if (kept_s := sum(one.kept_device_s for one in seen.values())) > 0.0:
+        yield Missed(f"nodes were kept for {kept_s:g} s after they had been reclaimed")
 
 
 def _remarks(
-    context: Context,
-    found: Mapping[tuple[str, float, Accounting], Replayed],
-    seen: Mapping[tuple[str, float, float], SimulatedImages],
+    context: Context, found: Mapping[tuple[str, float, Accounting], Replayed], off_percent: float
 ) -> Iterator[str]:
-    equal = found[HEURISTIC, REPLAYER_FORWARD_S, REPLAYER].images
-    off_share = equal / REPLAYED_IMAGES[HEURISTIC] - 1.0
     spread = replayed(context, HEURISTIC, REPLAYER_FORWARD_S, REPLAYER, {"spread_remainder": 1.0}).images
     yield (
-        f"Equal shares come out at {100.0 * off_share:+.1f} % of the replayer's figure if the first "
-        f"trainer gets the "
-        "whole remainder of the division, which the paper leaves open. With one node each for the first "
-        "trainers "
-        f"they make {spread / 1e9:.3f} billion."
+        f"Equal shares come out at {off_percent:+.1f} % of the replayer's figure if the first trainer gets "
+        "the whole remainder of the division, which the paper leaves open. With one node each for the first "
+        f"trainers they make {spread / 1e9:.3f} billion."
     )
     draws = [
         replayed(context, OPTIMISER, REPLAYER_FORWARD_S, REPLAYER, seed=seed).images for seed in range(8)
     ]
     yield (
-        "The replayer decides only when nodes come or go: when a trainer ends, its nodes wait for that. "
-        "With its "
-        "costs, and decisions when a trainer ends, as section 3 says, the optimiser makes "
+        "The replayer decides only when nodes come or go: when a trainer ends, its nodes wait for that. With "
+        "its costs, and decisions when a trainer ends, as section 3 says, the optimiser makes "
         f"{found[OPTIMISER, REPLAYER_FORWARD_S, PRINTED].images / 1e9:.3f} billion. With its moments of "
-        f"decision, "
-        f"too, it makes {found[OPTIMISER, REPLAYER_FORWARD_S, REPLAYER].images / 1e9:.3f} billion: each "
-        f"decision "
-        "is the optimum, and what differs is which of equal nodes a trainer gets. Where those that join at "
-        "the "
-        f"same moment are taken in random order, the sum is from {min(draws) / 1e9:.3f} to "
+        f"decision, too, it makes {found[OPTIMISER, REPLAYER_FORWARD_S, REPLAYER].images / 1e9:.3f} billion: "
+        "each decision is the optimum, and what differs is which of equal nodes a trainer gets. Where those "
+        f"that join at the same moment are taken in random order, the sum is from {min(draws) / 1e9:.3f} to "
         f"{max(draws) / 1e9:.3f} billion ({len(draws)} draws)."
     )
     yield (
         "At 10 s equation 16 hardly ever changes a size, for a growth takes 18 s. Longer forward-looking "
-        "times "
-        "make more."
-    )
-    each_second = seen[OPTIMISER, USUAL_FORWARD_S, EACH_SECOND_S].images
-    usual = seen[OPTIMISER, USUAL_FORWARD_S, USUAL_INTERVAL_S].images
-    yield (
-        "In the platform's simulator a gang that loses all its nodes goes back to its last checkpoint. "
-        "With one "
-        f"in {USUAL_INTERVAL_S / 60.0:.0f} minutes (the default) that costs "
-        f"{100.0 * (1.0 - usual / each_second):.0f} % "
-        "of the images. The paper does not count such losses. On a pool that is empty now and then, let "
-        "scripts "
-        "save often."
+        "times make more."
     )
 
 
-def _replays_table(found: dict[tuple[str, float, Accounting], Replayed]) -> Table:
+def _told_s(policy: str, forward_s: float) -> str:
+    return "-" if policy == HEURISTIC else f"{forward_s:.0f}"
+
+
+def _replays_table(found: Mapping[tuple[str, float, Accounting], Replayed]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for (policy, forward_s, accounting), one in found.items():
         is_theirs = accounting is REPLAYER and forward_s == REPLAYER_FORWARD_S
-        rows.append(
-            (
-                policy,
-                "-" if policy == HEURISTIC else f"{forward_s:.0f}",
-                accounting.name,
-                REPLAYED_IMAGES[policy] / 1e9 if is_theirs else None,
-                one.images / 1e9,
-                REPLAYED_LOST[policy] / 1e6 if is_theirs else None,
-                float(one.rescale_lost.sum()) / 1e6,
-                float(one.preempt_lost.sum()) / 1e6,
-                one.num_decisions,
-                len(one.ended),
-            )
+        theirs = (REPLAYED_IMAGES[policy] / 1e9, REPLAYED_LOST[policy] / 1e6) if is_theirs else (None, None)
+        lost = (float(one.rescale_lost.sum()) / 1e6, float(one.preempt_lost.sum()) / 1e6)
+        counts = (*lost, one.num_decisions, len(one.ended))
+        way = (policy, _told_s(policy, forward_s), accounting.name)
+        rows.append((*way, theirs[0], one.images / 1e9, theirs[1], *counts))
+    heading = (
+        *("policy", "T_fwd, s", "costs", "open replayer, billion", "here, billion"),
+        *(("its loss by changes, million", 1), ("loss by changes, million", 1)),
+        *(("loss by nodes that left, million", 1), "decisions", "trainers done"),
+    )
+    return table("replayer", "images on 150 nodes in 48.58 hours", heading, rows)
+
+
+def _simulated_table(seen: Mapping[tuple[str, float, float], SimulatedImages]) -> Table:
+    rows = (
+        (
+            *(policy, _told_s(policy, forward_s), interval_s),
+            *(one.images / 1e9, one.num_ended, one.kept_device_s, one.num_turns),
         )
-    return Table(
-        name="replayer",
-        title="images on 150 nodes in 48.58 hours",
-        columns=(
-            Column("policy"),
-            Column("T_fwd, s"),
-            Column("costs"),
-            Column("open replayer, billion"),
-            Column("here, billion"),
-            Column("its loss by changes, million", 1),
-            Column("loss by changes, million", 1),
-            Column("loss by nodes that left, million", 1),
-            Column("decisions"),
-            Column("trainers done"),
-        ),
-        rows=tuple(rows),
+        for (policy, forward_s, interval_s), one in seen.items()
     )
-
-
-def _simulated_table(seen: dict[tuple[str, float, float], SimulatedImages]) -> Table:
-    return Table(
-        name="replayer-simulated",
-        title="the same in the platform's simulator: its head, gangs and placement",
-        columns=(
-            Column("policy"),
-            Column("T_fwd, s"),
-            Column("checkpoint each, s", 0),
-            Column("images, billion"),
-            Column("trainers done"),
-            Column("node-seconds kept after a reclaim", 0),
-            Column("turns of the head"),
-        ),
-        rows=tuple(
-            (
-                policy,
-                "-" if policy == HEURISTIC else f"{forward_s:.0f}",
-                interval_s,
-                one.images / 1e9,
-                one.num_ended,
-                one.kept_device_s,
-                one.num_turns,
-            )
-            for (policy, forward_s, interval_s), one in seen.items()
-        ),
+    heading = (
+        *("policy", "T_fwd, s", ("checkpoint each, s", 0), "images, billion", "trainers done"),
+        *(("node-seconds kept after a reclaim", 0), "turns of the head"),
     )
+    title = "the same in the platform's simulator: its head, gangs and placement"
+    return table("replayer-simulated", title, heading, rows)
 
 
 # All nodes
 
 
-def _machine(context: Context) -> Parts:
+@figure("machine", "All nodes of the machine", of="all 4,679 nodes of the log")
+def machine(context: Context) -> Iterator[Part]:
     ours = Setting(num_nodes=None, max_trainers=MACHINE_TRAINERS)
     settings = [
         way
         for most in (USUAL_TRAINERS, 20, MACHINE_TRAINERS)
         for policy in (OPTIMISER, HEURISTIC)
-        for way in _both(replace(ours, max_trainers=most, policy=policy))
+        for setting in (replace(ours, max_trainers=most, policy=policy),)
+        for way in (setting, setting.strictly)
     ]
-    found = outcomes_of(context, "all nodes", settings)
-    reached = found[settings.index(ours)].utilization_efficiency
-    missed = [] if reached >= LEAST_UTILIZATION else [f"U over all nodes is {reached:.3f}; to reach: .82"]
-    return Parts(
-        tables=(
-            Table(
-                name="machine",
-                title="utilization efficiency of equal trainers over all nodes, until all 1,000 have begun",
-                columns=(
-                    Column("Pjmax"),
-                    Column("policy"),
-                    Column("costs"),
-                    Column("U, %", 1),
-                    Column("idle nodes, mean", 0),
-                    Column("hours", 1),
-                    Column("decisions"),
-                ),
-                rows=tuple(_machine_rows(settings, found)),
-            ),
-        ),
-        notes=(
-            f"Target: U of {100.0 * LEAST_UTILIZATION:.0f} % and more; with {MACHINE_TRAINERS} trainers it "
-            f"is "
-            f"{100.0 * reached:.1f} %.",
-            "At most 64 nodes are of use to a trainer, so few trainers leave nodes idle when there are "
-            "many. The same "
-            "node-hours as nodes that stay never would: that is why U is low with ten trainers.",
-        ),
-        missed=tuple(missed),
-        truth=("all 4,679 nodes of the log",),
-    )
-
-
-def _both(setting: Setting) -> tuple[Setting, Setting]:
-    return setting, setting.strictly
-
-
-def _machine_rows(settings: Sequence[Setting], found: Sequence[ReplayOutcome]) -> list[tuple[Cell, ...]]:
-    return [
+    found = dict(zip(settings, outcomes_of(context, "all nodes", settings), strict=True))
+    yield table(
+        "machine",
+        "utilization efficiency of equal trainers over all nodes, until all 1,000 have begun",
+        ("Pjmax", "policy", "costs", ("U, %", 1), ("idle nodes, mean", 0), ("hours", 1), "decisions"),
         (
-            str(setting.max_trainers),
-            setting.policy,
-            setting.accounting.name,
-            100.0 * one.utilization_efficiency,
-            one.found.equivalent_nodes,
-            one.found.duration_s / HOUR_S,
-            one.found.num_decisions,
-        )
-        for setting, one in zip(settings, found, strict=True)
-    ]
-
-
-POOL_FIGURES = FromReplays(
-    name="table1", title="Table 1 and Figure 1: idle nodes", parts=_pool_figures, num_nodes=None
-)
-CHECKS = (
-    FromReplays(
-        name="replayer",
-        title="Beside an open replayer of the same log",
-        parts=_beside_replayer,
-        num_nodes=None,
-    ),
-    FromReplays(name="machine", title="All nodes of the machine", parts=_machine, num_nodes=None),
-)
+            (
+                *(
+                    str(setting.max_trainers),
+                    setting.policy,
+                    setting.accounting.name,
+                    one.utilization_percent,
+                ),
+                *(one.found.equivalent_nodes, one.found.duration_s / HOUR_S, one.found.num_decisions),
+            )
+            for setting, one in found.items()
+        ),
+    )
+    reached = found[ours].utilization_efficiency
+    yield (
+        f"Target: U of {100.0 * LEAST_UTILIZATION:.0f} % and more; with {MACHINE_TRAINERS} trainers it is "
+        f"{100.0 * reached:.1f} %."
+    )
+    yield (
+        "At most 64 nodes are of use to a trainer, so few trainers leave nodes idle when there are many. The "
+        "same node-hours as nodes that stay never would: that is why U is low with ten trainers."
+    )
+    if reached < LEAST_UTILIZATION:
+        yield Missed(f"U over all nodes is {reached:.3f}; to reach: .82")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from swell.repro.bftrainer_experiment import FromReplays, Parts, lines
+from swell.repro.bftrainer_experiment import figure, lines
 from swell.repro.bftrainer_inputs import DIVERSE, MODELS
 from swell.repro.bftrainer_replay import Replayed
 from swell.repro.bftrainer_runs import (
@@ -22,7 +23,7 @@ from swell.repro.bftrainer_runs import (
     outcomes_of,
 )
 from swell.repro.experiment import Context
-from swell.repro.findings import Cell, Column, Series, Table
+from swell.repro.findings import Cell, Part, table
 from swell.sim.pool import HOUR_S
 
 #: Most trainers at one time, of Figure 14 and Tables 3 and 4.
@@ -65,45 +66,32 @@ def mean_hours(found: Replayed) -> Mapping[str, float | None]:
     return {label: float(np.mean(some)) if some else None for label, some in hours.items()}
 
 
-# Figures 12 and 13
+def _of_models(hours: Mapping[str, float | None]) -> list[float | None]:
+    return [hours[label] for label in MODELS.values()]
 
 
-def _figure_12(context: Context) -> Parts:
+@figure("fig12", "Figure 12: run times under two objectives")
+def fig12(context: Context) -> Iterator[Part]:
     hours = {
         name: mean_hours(outcomes(context, diverse(objective)).found)
         for objective, name in OBJECTIVES.items()
     }
+    by_model = {name: _of_models(some) for name, some in hours.items()}
+    yield table(
+        "fig12",
+        f"mean run time in hours of each model's trainers, {USUAL_TRAINERS} at one time",
+        ("model", *((name, 2) for name in hours)),
+        zip(MODELS.values(), *by_model.values(), strict=True),
+    )
+    yield lines(
+        "fig12", "Figure 12: run times by objective", ("model", MODELS.values()), "hours", dict(by_model)
+    )
     spread = {name: _spread(some) for name, some in hours.items()}
-    return Parts(
-        tables=(
-            Table(
-                name="fig12",
-                title=f"mean run time in hours of each model's trainers, {USUAL_TRAINERS} at one time",
-                columns=(Column("model"), *(Column(name, 2) for name in hours)),
-                rows=tuple((label, *(some[label] for some in hours.values())) for label in MODELS.values()),
-            ),
-        ),
-        charts=(
-            lines(
-                "fig12",
-                "Figure 12: run times by objective",
-                "model",
-                "hours",
-                list(MODELS.values()),
-                *(
-                    Series(name, tuple(some[label] for label in MODELS.values()))
-                    for name, some in hours.items()
-                ),
-            ),
-        ),
-        notes=(
-            "Paper: with samples per second, fast models come first and DenseNet's trainers take more than "
-            "40 "
-            "times as long as AlexNet's; with scaling efficiency run times are similar. Here the longest "
-            "mean is "
-            f"{spread[OBJECTIVES[SAMPLES]]:.0f} times the shortest with samples per second, and "
-            f"{spread[OBJECTIVES[EFFICIENCY]]:.0f} times with scaling efficiency.",
-        ),
+    yield (
+        "Paper: with samples per second, fast models come first and DenseNet's trainers take more than 40 "
+        "times as long as AlexNet's; with scaling efficiency run times are similar. Here the longest mean is "
+        f"{spread[OBJECTIVES[SAMPLES]]:.0f} times the shortest with samples per second, and "
+        f"{spread[OBJECTIVES[EFFICIENCY]]:.0f} times with scaling efficiency."
     )
 
 
@@ -112,47 +100,32 @@ def _spread(hours: Mapping[str, float | None]) -> float:
     return max(told) / min(told) if told else 1.0
 
 
-def _figure_13(context: Context) -> Parts:
-    found = {
-        name: outcomes_of(
-            context, name, (diverse(objective, forward_s=float(forward_s)) for forward_s in FORWARD_S)
-        )
+@figure("fig13", "Figure 13: utilization efficiency under two objectives")
+def fig13(context: Context) -> Iterator[Part]:
+    shares = {
+        name: [
+            one.utilization_percent
+            for one in outcomes_of(
+                context, name, (diverse(objective, forward_s=float(forward_s)) for forward_s in FORWARD_S)
+            )
+        ]
         for objective, name in OBJECTIVES.items()
     }
-    shares = {name: [100.0 * one.utilization_efficiency for one in some] for name, some in found.items()}
-    means = {name: float(np.mean(some)) for name, some in shares.items()}
-    return Parts(
-        tables=(
-            Table(
-                name="fig13",
-                title="U in %, printed",
-                columns=(Column("T_fwd, s"), *(Column(name, 1) for name in shares)),
-                rows=tuple(
-                    (str(forward_s), *(some[at] for some in shares.values()))
-                    for at, forward_s in enumerate(FORWARD_S)
-                ),
-            ),
-        ),
-        charts=(
-            lines(
-                "fig13",
-                "Figure 13: utilization efficiency by objective",
-                "T_fwd, s",
-                "U, %",
-                FORWARD_S,
-                *(Series(name, tuple(some)) for name, some in shares.items()),
-            ),
-        ),
-        notes=(
-            "Paper: from 79 % to 86 %, always higher with scaling efficiency. Here the means over T_fwd are "
-            f"{means[OBJECTIVES[SAMPLES]]:.1f} % with samples per second and "
-            f"{means[OBJECTIVES[EFFICIENCY]]:.1f} % "
-            "with scaling efficiency, so the order does not come out. It depends on the objective with "
-            "which the "
-            "trainers on nodes that stay are counted, which the paper does not name; here it is each one's "
-            "own. "
-            "In node-hours for the same trainers (Figure 14) scaling efficiency is ahead, as in the paper.",
-        ),
+    yield table(
+        "fig13",
+        "U in %, printed",
+        ("T_fwd, s", *((name, 1) for name in shares)),
+        zip(map(str, FORWARD_S), *shares.values(), strict=True),
+    )
+    title = "Figure 13: utilization efficiency by objective"
+    yield lines("fig13", title, ("T_fwd, s", FORWARD_S), "U, %", dict(shares))
+    samples, efficiency = (float(np.mean(shares[OBJECTIVES[one]])) for one in (SAMPLES, EFFICIENCY))
+    yield (
+        "Paper: from 79 % to 86 %, always higher with scaling efficiency. Here the means over T_fwd are "
+        f"{samples:.1f} % with samples per second and {efficiency:.1f} % with scaling efficiency, so the "
+        "order does not come out. It depends on the objective with which the trainers on nodes that stay are "
+        "counted, which the paper does not name; here it is each one's own. In node-hours for the same "
+        "trainers (Figure 14) scaling efficiency is ahead, as in the paper."
     )
 
 
@@ -174,51 +147,35 @@ def _minutes(found: Replayed) -> float | None:
     return float(np.mean(times_s)) / 60.0 if times_s else None
 
 
-def _figure_14(context: Context) -> Parts:
+@figure("fig14", "Figure 14: trainers at one time")
+def fig14(context: Context) -> Iterator[Part]:
     found = {name: _by_most(context, objective) for objective, name in OBJECTIVES.items()}
     integral = {name: [node_h_per_thousand(one.found) for one in some] for name, some in found.items()}
     minutes = {name: [_minutes(one.found) for one in some] for name, some in found.items()}
-    shares = {name: [100.0 * one.utilization_efficiency for one in some] for name, some in found.items()}
-    rows: list[tuple[Cell, ...]] = [
-        (str(most), name, integral[name][at], minutes[name][at], shares[name][at])
-        for name in found
-        for at, most in enumerate(MOST_TRAINERS)
-    ]
-    charts = (
-        ("fig14a", "Figure 14a: resource integral", "1,000 node-hours", integral),
-        ("fig14b", "Figure 14b: mean run time", "minutes", minutes),
-        ("fig14c", "Figure 14c: utilization efficiency", "U, %", shares),
+    shares = {name: [one.utilization_percent for one in some] for name, some in found.items()}
+    yield table(
+        "fig14",
+        "what 1,000 trainers take, by how many run at one time (Pjmax), printed",
+        ("Pjmax", "objective", ("1,000 node-hours", 1), ("mean run time, min", 0), ("U, %", 1)),
+        (
+            (str(most), name, integral[name][at], minutes[name][at], shares[name][at])
+            for name in found
+            for at, most in enumerate(MOST_TRAINERS)
+        ),
     )
-    return Parts(
-        tables=(
-            Table(
-                name="fig14",
-                title="what 1,000 trainers take, by how many run at one time (Pjmax), printed",
-                columns=(
-                    Column("Pjmax"),
-                    Column("objective"),
-                    Column("1,000 node-hours", 1),
-                    Column("mean run time, min", 0),
-                    Column("U, %", 1),
-                ),
-                rows=tuple(rows),
-            ),
-        ),
-        charts=tuple(
-            lines(name, title, "Pjmax", label, MOST_TRAINERS, *_series(values))
-            for name, title, label, values in charts
-        ),
-        notes=(
-            "Paper: from 5 to 35 trainers the resource integral falls by 28 % (from about 26 to 19 thousand "
-            "node-hours), run times rise by 442 %, and U rises (from about 70 % to 90 %). Here the "
-            "integral falls by "
-            f"{_fall(integral[OBJECTIVES[SAMPLES]]):.0f} % and "
-            f"{_fall(integral[OBJECTIVES[EFFICIENCY]]):.0f} % "
-            "(samples per second, scaling efficiency).",
-            "The eight days end before 1,000 trainers do, so the integral is scaled to their images, and run "
-            "times are of trainers that ended: with many slow ones at one time those that did not are "
-            "missing.",
-        ),
+    places = ("Pjmax", MOST_TRAINERS)
+    yield lines("fig14a", "Figure 14a: resource integral", places, "1,000 node-hours", dict(integral))
+    yield lines("fig14b", "Figure 14b: mean run time", places, "minutes", dict(minutes))
+    yield lines("fig14c", "Figure 14c: utilization efficiency", places, "U, %", dict(shares))
+    yield (
+        "Paper: from 5 to 35 trainers the resource integral falls by 28 % (from about 26 to 19 thousand "
+        "node-hours), run times rise by 442 %, and U rises (from about 70 % to 90 %). Here the integral "
+        f"falls by {_fall(integral[OBJECTIVES[SAMPLES]]):.0f} % and "
+        f"{_fall(integral[OBJECTIVES[EFFICIENCY]]):.0f} % (samples per second, scaling efficiency)."
+    )
+    yield (
+        "The eight days end before 1,000 trainers do, so the integral is scaled to their images, and run "
+        "times are of trainers that ended: with many slow ones at one time those that did not are missing."
     )
 
 
@@ -227,47 +184,33 @@ def _fall(values: Sequence[float]) -> float:
     return 100.0 * (1.0 - values[-1] / values[0]) if values[0] else 0.0
 
 
-def _series(values: Mapping[str, Sequence[float | None]]) -> tuple[Series, ...]:
-    return tuple(Series(name, tuple(some)) for name, some in values.items())
-
-
-def _runtimes(context: Context, name: str, objective: float, printed: Mapping[str, Sequence[float]]) -> Parts:
+def _runtimes(
+    name: str, objective: float, printed: Mapping[str, Sequence[float]], context: Context
+) -> Iterator[Part]:
     hours = [mean_hours(one.found) for one in _by_most(context, objective)]
     rows: list[tuple[Cell, ...]] = []
     for label, theirs in printed.items():
-        rows.append((label, "paper", *theirs))
-        rows.append((label, "here", *(some[label] for some in hours)))
-    return Parts(
-        tables=(
-            Table(
-                name=name,
-                title=f"mean run time in hours, by Pjmax; objective: {OBJECTIVES[objective]}",
-                columns=(Column("model"), Column("from"), *(Column(str(most), 1) for most in MOST_TRAINERS)),
-                rows=tuple(rows),
-            ),
-        ),
-        notes=(
-            "Another draw of 1,024 nodes and another week than the paper's, so compare orders and trends. "
-            "Means "
-            "are of trainers that ended within the log.",
-        ),
+        rows += (label, "paper", *theirs), (label, "here", *(some[label] for some in hours))
+    yield table(
+        name,
+        f"mean run time in hours, by Pjmax; objective: {OBJECTIVES[objective]}",
+        ("model", "from", *((str(most), 1) for most in MOST_TRAINERS)),
+        rows,
+    )
+    yield (
+        "Another draw of 1,024 nodes and another week than the paper's, so compare orders and trends. Means "
+        "are of trainers that ended within the log."
     )
 
 
 FIGURES = (
-    FromReplays(name="fig12", title="Figure 12: run times under two objectives", parts=_figure_12),
-    FromReplays(
-        name="fig13", title="Figure 13: utilization efficiency under two objectives", parts=_figure_13
+    fig12,
+    fig13,
+    fig14,
+    figure("table3", "Table 3: run times with samples per second as the objective")(
+        partial(_runtimes, "table3", SAMPLES, TABLE_3)
     ),
-    FromReplays(name="fig14", title="Figure 14: trainers at one time", parts=_figure_14),
-    FromReplays(
-        name="table3",
-        title="Table 3: run times with samples per second as the objective",
-        parts=lambda context: _runtimes(context, "table3", SAMPLES, TABLE_3),
-    ),
-    FromReplays(
-        name="table4",
-        title="Table 4: run times with scaling efficiency as the objective",
-        parts=lambda context: _runtimes(context, "table4", EFFICIENCY, TABLE_4),
+    figure("table4", "Table 4: run times with scaling efficiency as the objective")(
+        partial(_runtimes, "table4", EFFICIENCY, TABLE_4)
     ),
 )

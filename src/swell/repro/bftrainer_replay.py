@@ -132,22 +132,22 @@ class Ended(NamedTuple):
     runtime_s: float  #: from when it shared the nodes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Replayed:
     """What came of it. Rows are the times between two changes of anything."""
 
+    ended: tuple[Ended, ...]
+    counts_images: bool  #: see `Accounting`
     at_s: FloatArray  #: (K,) begin of each
     length_s: FloatArray  #: (K,)
     made: FloatArray  #: (K,) images
     rescale_lost: FloatArray  #: (K,) images, by the decision at its begin
-    start_lost: FloatArray  #: (K,) images of `rescale_lost`, by trainers that had no node
     preempt_lost: FloatArray  #: (K,) images, by nodes that left at its begin
     num_nodes: FloatArray  #: (K,) idle, in the pool
     num_used: FloatArray  #: (K,) of them, with a trainer
+    start_lost: FloatArray  #: (K,) images of `rescale_lost`, by trainers that had no node
     is_decided: FloatArray  #: (K,) 1 where the policy was asked at its begin
     is_preempted: FloatArray  #: (K,) 1 where a trainer lost a node at its begin
-    ended: tuple[Ended, ...]
-    counts_images: bool  #: see `Accounting`
 
     @property
     def net(self) -> FloatArray:
@@ -229,28 +229,11 @@ class _Replay:
             images = sum(run.advance(self._now_s, until_s) for run in self._runs)
             self._idle_node_s += len(self._idle) * (until_s - self._now_s)
             num_held = sum(len(run.nodes) for run in self._runs)
-            span_s = until_s - self._now_s
-            self._rows.extend(
-                (self._now_s, span_s, images, turn.rescale, turn.preempt, len(self._idle), num_held)
-            )
-            self._rows.extend((turn.start, turn.is_decided, turn.is_preempted))
+            self._rows.extend((self._now_s, until_s - self._now_s, images, turn.rescale, turn.preempt))
+            self._rows.extend((len(self._idle), num_held, turn.start, turn.is_decided, turn.is_preempted))
             self._now_s = until_s
         columns = np.array(self._rows).reshape(-1, 10).T
-        at_s, length_s, made, rescale, preempt, num_nodes, num_used, start, is_decided, is_preempted = columns
-        return Replayed(
-            at_s=at_s,
-            length_s=length_s,
-            made=made,
-            rescale_lost=rescale,
-            start_lost=start,
-            preempt_lost=preempt,
-            num_nodes=num_nodes,
-            num_used=num_used,
-            is_decided=is_decided,
-            is_preempted=is_preempted,
-            ended=tuple(self._ended),
-            counts_images=self._accounting.counts_images,
-        )
+        return Replayed(tuple(self._ended), self._accounting.counts_images, *columns)
 
     # ------------------------------------------------------------ time
     def _next_s(self) -> float:

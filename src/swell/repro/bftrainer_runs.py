@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +62,10 @@ class ReplayOutcome:
     utilization_efficiency: float  #: U (section 4.1.2)
 
     @property
+    def utilization_percent(self) -> float:
+        return 100.0 * self.utilization_efficiency
+
+    @property
     def return_on_investment(self) -> float | None:
         """Images made / images lost by the policy's changes (section 5.1.1)."""
         lost = float(self.found.rescale_lost.sum())
@@ -75,13 +79,17 @@ def outcomes(context: Context, setting: Setting) -> ReplayOutcome:
 
 def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> list[ReplayOutcome]:
     """Replay many settings, which takes a while, and return what came of each."""
+    return context.run_all(label, (partial(outcomes, context, setting) for setting in settings))
+
+
+def both_ways(
+    context: Context, label: str, settings: Iterable[Setting]
+) -> list[tuple[ReplayOutcome, ReplayOutcome]]:
+    """Each setting with costs as printed, and with costs in time."""
     wanted = list(settings)
-    found = []
-    with context.watch(label, len(wanted)) as advance:
-        for number, setting in enumerate(wanted, start=1):
-            found.append(outcomes(context, setting))
-            advance(number)
-    return found
+    printed = outcomes_of(context, label, wanted)
+    strict = outcomes_of(context, f"{label}, strict", (one.strictly for one in wanted))
+    return list(zip(printed, strict, strict=True))
 
 
 @cache
@@ -117,10 +125,6 @@ def _pool(data: Path, seed: int, num_nodes: int | None) -> Pool:
     return pool.of_nodes(
         np.random.default_rng(seed).choice(names, min(num_nodes, len(names)), replace=False).tolist()
     )
-
-
-def pool_of(context: Context, num_nodes: int | None = NUM_NODES) -> Pool:
-    return _pool(context.data, context.seed, num_nodes)
 
 
 @cache

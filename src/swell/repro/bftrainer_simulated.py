@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
-import numpy as np
 
 from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobSpec, Phase, Profile
@@ -34,8 +33,6 @@ class SimulatedImages:
     num_ended: int
     num_turns: int
     kept_device_s: float  #: on nodes that had been reclaimed
-    decision_p50_ms: float
-    decision_p99_ms: float
 
 
 def simulated(
@@ -61,14 +58,11 @@ def simulated(
     outcome = simulate(core, scenario, with_offers=False)
     metrics = metrics_of(outcome)
     done = sum(job.num_steps for job, end in zip(jobs, outcome.jobs, strict=True) if _is_done(end.phase))
-    decision_ms = 1000.0 * outcome.decision_s
     return SimulatedImages(
         images=BATCH * (done + _open_steps(core)),
         num_ended=metrics.completed,
         num_turns=outcome.num_events,
         kept_device_s=outcome.kept_device_s,
-        decision_p50_ms=float(np.percentile(decision_ms, 50)),
-        decision_p99_ms=float(np.percentile(decision_ms, 99)),
     )
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from swell.model.errors import InvalidInput
 from swell.repro.colocated_findings import findings_of
-from swell.repro.colocated_run import ColocatedRun, Contender, run_schedule
+from swell.repro.colocated_run import ColocatedRun, Contender, SharedMachine, run_schedule
 from swell.repro.colocated_speed import step_costs
 from swell.repro.colocated_twin import is_known, twins_of
-from swell.repro.experiment import Context, Up
+from swell.repro.experiment import Context, Up, keep_record, read_record
 from swell.repro.findings import Findings
-from swell.repro.flowcon_schedule import Schedule
 
 #: Slots, more than any schedule has jobs; and the core that they share.
 NUM_SLOTS, CORES = 16, 1.0
@@ -35,16 +32,8 @@ def options_of(contender: Contender) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColocatedExperiment:
-    """See `experiment.Experiment`. The first contender is what the others are compared with."""
-
-    name: str
-    title: str
-    draw: Callable[[int], Schedule]  #: the schedule of a seed
-    contenders: tuple[Contender, ...]
-    late_job: str | None = None  #: the one whose completion time the paper tells
-    is_bar: bool = False  #: something is to be reached
-    needs: tuple[str, ...] = ()
+class ColocatedExperiment(SharedMachine):
+    """See `experiment.Experiment`."""
 
     def run(self, context: Context) -> Findings:
         """Run the schedules on real processes, or read runs that were played before, and evaluate them.
@@ -59,33 +48,22 @@ class ColocatedExperiment:
         with context.platforms() as up:
             for run in self._played(context, up):
                 runs.append(run)
-                self._keep(runs, context.runs)
+                if context.runs is not None:  # after each: an hour's work is not lost with the last minute
+                    keep_record(runs, context.runs, self._record)
         return self.findings(runs)
-
-    def _keep(self, runs: Sequence[ColocatedRun], folder: Path | None) -> None:
-        """After each run: an hour's work is not lost with the last minute."""
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / self._file).write_bytes(msgspec.json.encode(runs))
 
     def _read(self, folder: Path) -> list[ColocatedRun]:
         """Whole repetitions only. Raises InvalidInput: there is none, or the file is of no use."""
-        file = folder / self._file
-        try:
-            runs = msgspec.json.decode(file.read_bytes(), type=list[ColocatedRun])
-        except OSError as error:
-            raise InvalidInput(f"{file} cannot be read ({error.strerror}); run {self.name} first") from error
-        except msgspec.MsgspecError as error:
-            raise InvalidInput(f"{file} is of another version ({error}); run {self.name} again") from error
+        runs = read_record(folder, self._record, list[ColocatedRun], self.name)
         num = Counter(run.repetition for run in runs)
         whole = [run for run in runs if num[run.repetition] == len(self.contenders)]
         if not whole:
-            raise InvalidInput(f"{file} has no whole repetition; run {self.name} again")
+            raise InvalidInput(f"{folder / self._record}.json has no whole repetition; run {self.name} again")
         return whole
 
     @property
-    def _file(self) -> str:
-        return f"{self.name}-runs.json"
+    def _record(self) -> str:
+        return f"{self.name}-runs"
 
     def findings(self, runs: Sequence[ColocatedRun]) -> Findings:
         """Evaluate played runs and their simulated twins. Raises InvalidInput if a job failed."""
@@ -104,6 +82,3 @@ class ColocatedExperiment:
                 label = f"{self.name} {repetition + 1}/{context.repetitions}, {contender.label}"
                 with up(options_of(contender)) as client, context.watch(label, len(schedule)) as advance:
                     yield run_schedule(client, schedule, contender, repetition, advance)
-
-    def labels(self) -> Sequence[str]:
-        return [contender.label for contender in self.contenders]

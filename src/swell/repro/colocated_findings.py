@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, cast
 
 import numpy as np
 
 import swell
 from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun
+from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, SharedMachine
 from swell.repro.colocated_twin import Twin, error_together, mean_errors
-from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import (
+    Cell,
+    Chart,
+    Findings,
+    Missed,
+    Part,
+    Table,
+    Values,
+    chart,
+    findings,
+    panel,
+    table,
+)
 from swell.repro.intervals import Interval
 
 #: What is to be reached: see `_missed`.
@@ -22,20 +34,6 @@ MOST_CONTROL_SHARE, MOST_ERROR_SHARE = 0.01, 0.05
 OURS, PAPERS = "flowcon_fit", "flowcon"
 #: Seconds between two points of a picture over time.
 GRID_S = 0.5
-
-
-class ComparedExperiment(Protocol):
-    """What findings tell of an experiment."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def late_job(self) -> str | None: ...
-    @property
-    def is_bar(self) -> bool: ...
-    def labels(self) -> Sequence[str]: ...
 
 
 class Against(NamedTuple):
@@ -53,7 +51,7 @@ Measured = Mapping[str, Sequence[RunMeasures]]
 
 
 def findings_of(
-    experiment: ComparedExperiment,
+    experiment: SharedMachine,
     runs: Sequence[ColocatedRun],
     twins: Sequence[Twin] = (),
     interference_share: float | None = None,
@@ -61,22 +59,20 @@ def findings_of(
     """The first label is no control."""
     measured = _by_label(experiment, runs)
     against = {label: _against(experiment, measured, label) for label in list(measured)[1:]}
-    return Findings(
-        name=experiment.name,
-        title=experiment.title,
-        truth=tuple(_truth(runs)),
-        tables=(
-            _table(experiment, measured, against),
-            _job_table(experiment, measured),
-            *([_twin_table(experiment, measured, twins)] if twins else []),
-        ),
-        charts=(_chart(experiment, measured), _usage_chart(experiment, runs)),
-        notes=(*_notes(experiment, runs, against), *_interference(interference_share)),
-        missed=tuple(_missed(experiment, against, twins)) if experiment.is_bar else (),
+    parts: tuple[Part, ...] = (
+        _table(experiment, measured, against),
+        _job_table(experiment, measured),
+        *([_twin_table(experiment, measured, twins)] if twins else []),
+        _chart(experiment, measured),
+        _usage_chart(experiment, runs),
+        *_notes(experiment, runs, against),
+        *_interference(interference_share),
+        *(map(Missed, _missed(experiment, against, twins)) if experiment.is_bar else ()),
     )
+    return findings(experiment.name, experiment.title, _truth(runs), parts)
 
 
-def _by_label(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
+def _by_label(experiment: SharedMachine, runs: Sequence[ColocatedRun]) -> dict[str, list[RunMeasures]]:
     """Measures by policy, one for each repetition. The runs of a repetition are of one schedule."""
     measured: dict[str, list[RunMeasures]] = {label: [] for label in experiment.labels()}
     for repetition in sorted({run.repetition for run in runs}):
@@ -86,7 +82,7 @@ def _by_label(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> d
     return measured
 
 
-def _against(experiment: ComparedExperiment, measured: Measured, label: str) -> Against:
+def _against(experiment: SharedMachine, measured: Measured, label: str) -> Against:
     none, ours = measured[experiment.labels()[0]], measured[label]
     pairs = list(zip(ours, none, strict=True))
 
@@ -112,27 +108,17 @@ def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     )
 
 
-def _table(experiment: ComparedExperiment, measured: Measured, against: Mapping[str, Against]) -> Table:
-    columns = [
-        Column("policy"),
-        Column("mean completion s", 2),
-        Column("ratio"),
-        Column("+-"),
-        Column("makespan s", 2),
-        Column("ratio of makespan"),
-        Column("+- of makespan"),
-        Column("usable s", 2),
-        Column("ratio of usable"),
-        Column("+- of usable"),
-        Column("worst job"),
-        Column("control"),
-    ]
-    return Table(
-        name=experiment.name,
-        title="means over repetitions; ratios to no control, of the same repetition; worst job: largest "
-        "ratio of completion; control: CPU of the daemon more than without control, as a share of a core",
-        columns=tuple(columns),
-        rows=tuple(_row(label, measured[label], against.get(label)) for label in experiment.labels()),
+def _table(experiment: SharedMachine, measured: Measured, against: Mapping[str, Against]) -> Table:
+    times = (
+        *(("mean completion s", 2), "ratio", "+-", ("makespan s", 2), "ratio of makespan", "+- of makespan"),
+        *(("usable s", 2), "ratio of usable", "+- of usable"),
+    )
+    return table(
+        experiment.name,
+        "means over repetitions; ratios to no control, of the same repetition; worst job: largest ratio of "
+        "completion; control: CPU of the daemon more than without control, as a share of a core",
+        ("policy", *times, "worst job", "control"),
+        (_row(label, measured[label], against.get(label)) for label in experiment.labels()),
     )
 
 
@@ -159,7 +145,7 @@ def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> 
     return float(np.mean([tell(run) for run in runs]))
 
 
-def _job_table(experiment: ComparedExperiment, measured: Measured) -> Table:
+def _job_table(experiment: SharedMachine, measured: Measured) -> Table:
     labels = experiment.labels()
     jobs = list(measured[labels[0]][0].completion_s)
     is_one = _is_one_schedule(run for runs in measured.values() for run in runs)
@@ -168,36 +154,25 @@ def _job_table(experiment: ComparedExperiment, measured: Measured) -> Table:
     def mean(label: str, place: int) -> float:
         return _mean(measured[label], lambda run: list(run.completion_s.values())[place])
 
-    return Table(
-        name=f"{experiment.name}-jobs",
-        title="completion of each job in seconds, means over repetitions, in order of submission",
-        columns=(Column("job"), *(Column(label, 2) for label in labels)),
-        rows=tuple((name, *(mean(label, place) for label in labels)) for place, name in enumerate(names)),
+    return table(
+        f"{experiment.name}-jobs",
+        "completion of each job in seconds, means over repetitions, in order of submission",
+        ("job", *((label, 2) for label in labels)),
+        ((name, *(mean(label, place) for label in labels)) for place, name in enumerate(names)),
     )
 
 
-def _twin_table(experiment: ComparedExperiment, measured: Measured, twins: Sequence[Twin]) -> Table:
-    return Table(
-        name=f"{experiment.name}-simulated",
-        title="the same runs simulated, with the speeds, starts and cores in use of each run: how far the "
-        "mean completion of its jobs, and that of single jobs, is from the real one, as a share of that; "
-        "real spread: how far single jobs of one schedule are from their mean over the real runs",
-        columns=(
-            Column("policy"),
-            Column("jobs"),
-            Column("all runs together"),
-            Column("mean of a run"),
-            Column("single jobs"),
-            Column("real spread"),
-        ),
-        rows=tuple(
+def _twin_table(experiment: SharedMachine, measured: Measured, twins: Sequence[Twin]) -> Table:
+    return table(
+        f"{experiment.name}-simulated",
+        "the same runs simulated, with the speeds, starts and cores in use of each run: how far the mean "
+        "completion of its jobs, and that of single jobs, is from the real one, as a share of that; real "
+        "spread: how far single jobs of one schedule are from their mean over the real runs",
+        ("policy", "jobs", "all runs together", "mean of a run", "single jobs", "real spread"),
+        (
             (
-                label,
-                len(found),
-                error_together(found),
-                _mean_absolute(mean_errors(found)),
-                _mean_absolute([twin.error_share for twin in found]),
-                _spread(measured[label]),
+                *(label, len(found), error_together(found), _mean_absolute(mean_errors(found))),
+                *(_mean_absolute([twin.error_share for twin in found]), _spread(measured[label])),
             )
             for label in experiment.labels()
             if (found := [twin for twin in twins if twin.label == label])
@@ -221,49 +196,33 @@ def _mean_absolute(errors: Sequence[float]) -> float:
     return float(np.mean(np.abs(errors)))
 
 
-def _missed_twins(experiment: ComparedExperiment, twins: Sequence[Twin]) -> Iterator[str]:
+def _missed_twins(experiment: SharedMachine, twins: Sequence[Twin]) -> Iterator[str]:
     for label in experiment.labels():
         found = [twin for twin in twins if twin.label == label]
         if found and abs(error := error_together(found)) > MOST_ERROR_SHARE:
             yield f"{experiment.name}: simulated completions under {label} are {error:.1%} from the real ones"
 
 
-def _chart(experiment: ComparedExperiment, measured: Measured) -> Chart:
-    table = _job_table(experiment, measured)
-    labels = experiment.labels()
-    series = [
-        Series(label, tuple(None if (value := row[at]) is None else float(value) for row in table.rows))
-        for at, label in enumerate(labels, start=1)
-    ]
-    return Chart(
-        name=experiment.name,
-        title=experiment.title,
-        kind="bars",
-        x=tuple(str(row[0]) for row in table.rows),
-        x_label="job",
-        y_label="completion, s",
-        panels=(Panel("completion of each job", tuple(series)),),
-    )
+def _chart(experiment: SharedMachine, measured: Measured) -> Chart:
+    rows = _job_table(experiment, measured).rows
+    shown = {label: [row[at] for row in rows] for at, label in enumerate(experiment.labels(), start=1)}
+    x = ("job", (str(row[0]) for row in rows))
+    panels = [panel("completion of each job", cast(dict[str, Values], shown))]
+    return chart(experiment.name, experiment.title, "bars", x, "completion, s", panels)
 
 
 # ---------------------------------------------------------------- CPU over time (figures 7, 8, 10, 11, 15)
-def _usage_chart(experiment: ComparedExperiment, runs: Sequence[ColocatedRun]) -> Chart:
+def _usage_chart(experiment: SharedMachine, runs: Sequence[ColocatedRun]) -> Chart:
     first = {run.label: run for run in runs if run.repetition == 0}
     most_s = max(run.makespan_s for run in first.values())
     grid = np.arange(0.0, most_s + GRID_S, GRID_S)
-    panels = [
-        Panel(label, tuple(Series(one.job.name, _cores(one, grid)) for one in first[label].jobs))
+    panels = (
+        panel(label, {one.job.name: _cores(one, grid) for one in first[label].jobs})
         for label in experiment.labels()
-    ]
-    return Chart(
-        name=f"{experiment.name}-cpu",
-        title=f"{experiment.title}: CPU use, first repetition",
-        kind="steps",
-        x=tuple(float(at_s) for at_s in grid),
-        x_label="seconds",
-        y_label="cores",
-        panels=tuple(panels),
     )
+    title = f"{experiment.title}: CPU use, first repetition"
+    x = ("seconds", grid.tolist())
+    return chart(f"{experiment.name}-cpu", title, "steps", x, "cores", panels)
 
 
 def _cores(
@@ -288,7 +247,7 @@ def _cores(
 
 # ---------------------------------------------------------------- sentences
 def _notes(
-    experiment: ComparedExperiment, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
+    experiment: SharedMachine, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
 ) -> Iterator[str]:
     for label, found in against.items():
         if found.late_job is not None:
@@ -313,7 +272,7 @@ def _interference(share: float | None) -> Iterator[str]:
 
 
 def _missed(
-    experiment: ComparedExperiment, against: Mapping[str, Against], twins: Sequence[Twin]
+    experiment: SharedMachine, against: Mapping[str, Against], twins: Sequence[Twin]
 ) -> Iterator[str]:
     yield from _missed_twins(experiment, twins)
     for label, found in against.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -51,6 +51,22 @@ class Contender(msgspec.Struct, frozen=True):
     policy: str
     parameters: tuple[tuple[str, float], ...] = ()
     limits: str = "weight"  #: what a share means: see `swell up --cpu-shares`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMachine:
+    """Schedules that are run under several policies; the first contender is what others are compared with."""
+
+    name: str
+    title: str
+    draw: Callable[[int], Schedule]  #: the schedule of a seed
+    contenders: tuple[Contender, ...]
+    late_job: str | None = None  #: the one whose completion time the paper tells
+    is_bar: bool = False  #: something is to be reached
+    needs: tuple[str, ...] = ()
+
+    def labels(self) -> Sequence[str]:
+        return [contender.label for contender in self.contenders]
 
 
 class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,17 +6,20 @@ artifact plots.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from swell.repro.elasticflow_summary import summary_of
-from swell.repro.elasticflow_words import INTRODUCTION, WHY
 from swell.repro.experiment import Paper
 from swell.repro.log_cases import Bar, Case, CasePolicy
 from swell.repro.log_experiment import LogExperiment
-from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
+from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION, Measure
 from swell.repro.overheads import Overheads
+from swell.repro.page_texts import page_texts
 
+#: Its remarks are why we differ from the published simulator's own runs: read off its records and its rules,
+#: then tried, by following one rule of it after the other in our simulator, resize cost everyone.
+TEXTS = page_texts("elasticflow")
 A100, T4 = "elasticflow/throughputs_A100", "elasticflow/throughputs_T4"
 #: As the paper lists them in section 6.1.
 BASELINES = ("edf_largest", "gandiva", "tiresias", "themis", "chronus")
@@ -36,10 +39,6 @@ SCHEDULES = {
     "elasticflow_unaware": "ef-accessctrl",
 }
 ALL_BUT_THEMIS = frozenset(SCHEDULES) - {"themis"}
-
-
-def _trace(name: str) -> str:
-    return f"elasticflow/traces/{name}"
 
 
 def _lines(
@@ -70,46 +69,42 @@ def _lines(
     )
 
 
-def _satisfaction(*figures: float) -> dict[str, dict[str, float]]:
-    """Printed deadline satisfaction of six policies, by measure and policy.
+def _printed(measure: Measure, figures: Sequence[float]) -> dict[str, dict[str, float]]:
+    """Printed figures by measure and policy.
 
     Args:
         figures: of EDF, Gandiva, Tiresias, Themis, Chronus, ElasticFlow.
     """
-    return {SATISFACTION.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
+    return {measure.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
+
+
+def _satisfaction(*figures: float) -> dict[str, dict[str, float]]:
+    return _printed(SATISFACTION, figures)
+
+
+def _case(
+    name: str, trace: str, cluster: tuple[int, int], lines: tuple[CasePolicy, ...], profiles: str = A100
+) -> Case:
+    trace = f"elasticflow/traces/{trace}"
+    return Case(name=name, trace=trace, profiles=profiles, cluster=cluster, lines=lines)
 
 
 UNAWARE = ("edf_elastic_unaware", "elasticflow_unaware")
+TESTBED = _satisfaction(0.087, 0.210, 0.456, 0.390, 0.410, 0.667)
 TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, "elasticflow", *UNAWARE)
 FIGURE_6B = LogExperiment(
     name="6b",
     title="Figure 6(b): the testbed's trace, 195 jobs",
     cases=(
-        Case(
-            name="16x8",
-            trace=_trace("195job.csv"),
-            profiles=A100,
-            cluster=(16, 8),
-            lines=_lines(
-                TESTBED_POLICIES,
-                _satisfaction(0.087, 0.210, 0.456, 0.390, 0.410, 0.667),
-                "job195",
-                ALL_BUT_THEMIS,
-                slot_s=240.0,
-            ),
+        _case(
+            "16x8", "195job.csv", (16, 8), _lines(TESTBED_POLICIES, TESTBED, "job195", ALL_BUT_THEMIS, 240.0)
         ),
         *(
-            Case(
-                name=f"{nodes}x8",
-                trace=_trace("195job.csv"),
-                profiles=A100,
-                cluster=(nodes, 8),
-                lines=_lines(("edf", "tiresias", "elasticflow"), {}),
-            )
+            _case(f"{nodes}x8", "195job.csv", (nodes, 8), _lines(("edf", "tiresias", "elasticflow"), {}))
             for nodes in (8, 4)
         ),
     ),
-    why=WHY,
+    why=TEXTS.reasons,
     measures=(SATISFACTION,),
     bars=(
         Bar(policy="elasticflow", cases=("16x8",), at_least=0.88),
@@ -117,34 +112,27 @@ FIGURE_6B = LogExperiment(
         Bar(policy="elasticflow", cases=("4x8",), at_least=0.44),
     ),
     remarks=(
-        (
-            "The paper's figures are from its testbed; the published simulator runs the same "
-            "trace. We added the smaller clusters 8x8 and 4x8."
-        ),
+        "The paper's figures are from its testbed; the published simulator runs the same "
+        "trace. We added the smaller clusters 8x8 and 4x8.",
     ),
 )
 
+POLLUX_POLICIES = (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, "elasticflow", *UNAWARE)
 POLLUX_PAPER = _satisfaction(0.118, 0.09, 0.287, 0.312, 0.262, 0.728)
 POLLUX_PAPER[SATISFACTION.name]["pollux"] = 0.523
 FIGURE_8A = LogExperiment(
     name="8a",
     title="Figure 8(a): the same jobs with Pollux's profiles, 64 T4",
     cases=(
-        Case(
-            name="16x4",
-            trace=_trace("elasticVpollux_e.csv"),
-            profiles=T4,
-            cluster=(16, 4),
-            lines=_lines(
-                (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, "elasticflow", *UNAWARE),
-                POLLUX_PAPER,
-                "fig8a",
-                ALL_BUT_THEMIS,
-                slot_s=60.0,
-            ),
+        _case(
+            "16x4",
+            "elasticVpollux_e.csv",
+            (16, 4),
+            _lines(POLLUX_POLICIES, POLLUX_PAPER, "fig8a", ALL_BUT_THEMIS, 60.0),
+            T4,
         ),
     ),
-    why=WHY,
+    why=TEXTS.reasons,
     measures=(SATISFACTION,),
     bars=(Bar(policy="elasticflow", cases=("16x4",), at_least=0.75),),
 )
@@ -159,41 +147,30 @@ PRODUCTION = {
     "8": ("cluster08.csv.gz", 128, (0.252, 0.325, 0.373, 0.423, 0.447, 0.896)),
     "10": ("cluster10.csv", 32, (0.769, 0.354, 0.473, 0.431, 0.454, 0.981)),
 }
+#: Of which of them there are published runs.
+PUBLISHED = {"10": ALL_BUT_THEMIS, "Philly": ALL_BUT_THEMIS - {"edf_elastic"}}
 FIGURE_8B = LogExperiment(
     name="8b",
     title="Figure 8(b): seven production clusters, and Philly",
-    cases=(
-        *(
-            Case(
-                name=name,
-                trace=_trace(file),
-                profiles=A100,
-                cluster=(nodes, 8),
-                lines=_lines(
-                    (*BASELINES, *BESIDE, "elasticflow"),
-                    _satisfaction(*figures),
-                    "cluster10",
-                    ALL_BUT_THEMIS if name == "10" else frozenset(),
-                    slot_s=60.0,
-                ),
-            )
-            for name, (file, nodes, figures) in PRODUCTION.items()
-        ),
-        Case(
-            name="Philly",
-            trace=_trace("philly_103959.csv"),
-            profiles=A100,
-            cluster=(32, 8),
-            lines=_lines(
+    cases=tuple(
+        _case(
+            name,
+            file,
+            (nodes, 8),
+            _lines(
                 (*BASELINES, *BESIDE, "elasticflow"),
-                _satisfaction(0.01, 0.15, 0.32, 0.33, 0.324, 0.87),
-                "philly",
-                ALL_BUT_THEMIS - {"edf_elastic"},
-                slot_s=60.0,
+                _satisfaction(*figures),
+                "philly" if name == "Philly" else "cluster10",
+                PUBLISHED.get(name, frozenset()),
+                60.0,
             ),
-        ),
+        )
+        for name, (file, nodes, figures) in (
+            *PRODUCTION.items(),
+            ("Philly", ("philly_103959.csv", 32, (0.01, 0.15, 0.32, 0.33, 0.324, 0.87))),
+        )
     ),
-    why=WHY,
+    why=TEXTS.reasons,
     measures=(SATISFACTION,),
     bars=(Bar(policy="elasticflow", cases=tuple(PRODUCTION), at_least=0.955),),
     remarks=("Traces 3, 6 and 9 of the paper's ten are not among the inputs here.",),
@@ -212,12 +189,11 @@ FIGURE_9 = LogExperiment(
     name="9",
     title="Figure 9: sources of improvement, 1,000 jobs on 64, 128 and 256 devices",
     cases=tuple(
-        Case(
-            name=f"{devices}",
-            trace=_trace("1000job_1500lam.csv"),
-            profiles=A100,
-            cluster=(devices // 8, 8),
-            lines=tuple(
+        _case(
+            f"{devices}",
+            "1000job_1500lam.csv",
+            (devices // 8, 8),
+            tuple(
                 CasePolicy(
                     policy=policy,
                     paper={SATISFACTION.name: figure},
@@ -228,7 +204,7 @@ FIGURE_9 = LogExperiment(
         )
         for devices, figures in SOURCES.items()
     ),
-    why=WHY,
+    why=TEXTS.reasons,
     measures=(SATISFACTION,),
     picture="cases",
     case_label="devices",
@@ -238,15 +214,14 @@ FIGURE_10 = LogExperiment(
     name="10",
     title="Figure 10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
     cases=(
-        Case(
-            name="16x8",
-            trace=_trace("100jobs_1500lam.csv"),
-            profiles=A100,
-            cluster=(16, 8),
-            lines=_lines((*BASELINES, "elasticflow"), {}, "fig10", frozenset(SCHEDULES), slot_s=240.0),
+        _case(
+            "16x8",
+            "100jobs_1500lam.csv",
+            (16, 8),
+            _lines((*BASELINES, "elasticflow"), {}, "fig10", frozenset(SCHEDULES), 240.0),
         ),
     ),
-    why=WHY,
+    why=TEXTS.reasons,
     measures=(SATISFACTION, MAKESPAN, EFFICIENCY),
     remarks=(
         "The paper draws curves and prints no numbers; it says that ElasticFlow has the smallest makespan.",
@@ -268,29 +243,25 @@ MIXES = {
 }
 
 
-def _speed_up(figures: tuple[float, ...]) -> dict[str, dict[str, float]]:
-    return {BEST_EFFORT_SPEED_UP.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
-
-
 FIGURE_11 = LogExperiment(
     name="11",
     title="Figure 11: jobs with and without deadlines, 200 jobs, 64 devices",
     cases=tuple(
-        Case(
-            name=f"{percent} %",
-            trace=_trace(f"200jobs_900lam_{percent / 100:g}.csv"),
-            profiles=A100,
-            cluster=(8, 8),
-            lines=_lines((*BASELINES, "elasticflow"), _satisfaction(*deadlines) | _speed_up(times)),
+        _case(
+            f"{percent} %",
+            f"200jobs_900lam_{percent / 100:g}.csv",
+            (8, 8),
+            _lines(
+                (*BASELINES, "elasticflow"),
+                _satisfaction(*deadlines) | _printed(BEST_EFFORT_SPEED_UP, times),
+            ),
         )
         for percent, (deadlines, times) in MIXES.items()
     ),
     measures=(SATISFACTION, BEST_EFFORT_SPEED_UP),
     remarks=(
-        (
-            "The inputs are another random draw than those of the paper's own runs, so only "
-            "compare the policies with each other."
-        ),
+        "The inputs are another random draw than those of the paper's own runs, so only "
+        "compare the policies with each other.",
     ),
     picture="lines",
     case_label="share of best-effort jobs",
@@ -332,7 +303,7 @@ PAPER = Paper(
     title="ElasticFlow",
     inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv",
-    introduction=INTRODUCTION,
+    introduction=TEXTS.introduction,
     experiments=(FIGURE_6B, FIGURE_8A, FIGURE_8B, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12),
     summary=partial(summary_of, baselines=BASELINES, beside=BESIDE),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import Cell, Chart, Findings, Part, Table, Values, chart, findings, table
 from swell.repro.measures import SATISFACTION
 
 OURS = "elasticflow"
@@ -47,29 +47,23 @@ def summary_of(
         beside: others that are shown.
     """
     lines = [line for found in all_findings for line in _lines_of(found, baselines, beside)]
-    return Findings(
-        name="summary",
-        title="How to read the tables",
-        truth=(),
-        tables=(_table(lines, beside),),
-        charts=(_chart(lines, beside),),
-        notes=tuple(_sentences(lines, beside)),
-    )
+    parts: tuple[Part, ...] = (_table(lines, beside), _chart(lines, beside), *_sentences(lines, beside))
+    return findings("summary", "How to read the tables", (), parts)
 
 
-def _lines_of(findings: Findings, baselines: Sequence[str], beside: Sequence[str]) -> Iterator[SummaryLine]:
-    table = next((table for table in findings.tables if table.title == SATISFACTION.label), None)
-    if table is None:
+def _lines_of(found: Findings, baselines: Sequence[str], beside: Sequence[str]) -> Iterator[SummaryLine]:
+    of_figure = next((one for one in found.tables if one.title == SATISFACTION.label), None)
+    if of_figure is None:
         return
-    names = [column.name for column in table.columns]
+    names = [column.name for column in of_figure.columns]
     by_case: dict[str, dict[str, dict[str, Cell]]] = {}
-    for row in table.rows:
+    for row in of_figure.rows:
         told = dict(zip(names, row, strict=True))
         by_case.setdefault(str(told["case"]), {})[str(told["policy"])] = told
     known = {case: of for case, of in by_case.items() if _number(of, OURS, "changed") is not None}
     groups = [[case] for case in known] if len(known) <= MAX_CASES else [list(known)]
     for cases in groups:
-        yield _line(findings.name, cases, [known[case] for case in cases], baselines, beside)
+        yield _line(found.name, cases, [known[case] for case in cases], baselines, beside)
 
 
 def _line(
@@ -101,43 +95,27 @@ def _number(of: Lines, policy: str, column: str) -> float | None:
 
 def _table(lines: Sequence[SummaryLine], beside: Sequence[str]) -> Table:
     names = ("figure", "case", "paper", "published", OURS, "late", "best of paper's", "it meets", *beside)
-    return Table(
-        name="summary",
-        title=f"{SATISFACTION.label}: ElasticFlow in the paper, by its published simulator (strict), and "
-        "here (resize cost changed) with promises it breaks; the best of the paper's baselines; and others",
-        columns=tuple(map(Column, names)),
-        rows=tuple(
-            (
-                line.figure,
-                line.cases,
-                line.paper,
-                line.published,
-                line.ours,
-                line.num_late,
-                *(line.best or (None, None)),
-                *(line.beside[name] for name in beside),
-            )
-            for line in lines
-        ),
+    title = (
+        f"{SATISFACTION.label}: ElasticFlow in the paper, by its published simulator (strict), and here "
+        "(resize cost changed) with promises it breaks; the best of the paper's baselines; and others"
     )
+    rows: list[tuple[Cell, ...]] = []
+    for line in lines:
+        ours = (line.paper, line.published, line.ours, line.num_late)
+        others = (*(line.best or (None, None)), *(line.beside[name] for name in beside))
+        rows.append((line.figure, line.cases, *ours, *others))
+    return table("summary", title, names, rows)
 
 
 def _chart(lines: Sequence[SummaryLine], beside: Sequence[str]) -> Chart:
-    series = (
-        Series("ElasticFlow, paper", tuple(line.paper for line in lines)),
-        Series(OURS, tuple(line.ours for line in lines)),
-        Series("best of the paper's baselines", tuple(line.best[1] if line.best else None for line in lines)),
-        *(Series(name, tuple(line.beside[name] for line in lines)) for name in beside),
-    )
-    return Chart(
-        name="summary",
-        title="Deadline satisfaction by figure",
-        kind="bars",
-        x=tuple(line.label for line in lines),
-        x_label="figure and case",
-        y_label=SATISFACTION.label,
-        panels=(Panel("", series),),
-    )
+    x = ("figure and case", (line.label for line in lines))
+    series: dict[str, Values] = {
+        "ElasticFlow, paper": [line.paper for line in lines],
+        OURS: [line.ours for line in lines],
+        "best of the paper's baselines": [line.best[1] if line.best else None for line in lines],
+        **{name: [line.beside[name] for line in lines] for name in beside},
+    }
+    return chart("summary", "Deadline satisfaction by figure", "bars", x, SATISFACTION.label, series)
 
 
 def _sentences(lines: Sequence[SummaryLine], beside: Sequence[str]) -> Iterator[str]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
@@ -35,6 +37,28 @@ class Records(Protocol):
     def cluster(self) -> ClusterView: ...
 
 
+T = TypeVar("T")
+
+
+def keep_record(record: object, folder: Path, name: str) -> Path:
+    """Write what was played as `NAME.json`. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.json"
+    file.write_bytes(msgspec.json.encode(record))
+    return file
+
+
+def read_record(folder: Path, name: str, kind: type[T], what: str = "it live") -> T:
+    """Read what was played. Raises InvalidInput, with what to run: the file is missing, or of no use."""
+    file = folder / f"{name}.json"
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read ({error.strerror}); run {what} first") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"{file} is of another version ({error}); run {what} again") from error
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What an experiment may use.
@@ -58,6 +82,18 @@ class Context:
     repetitions: int = 5
     runs: Path | None = None
     played: Path | None = None
+
+    def is_run(self, policy: str) -> bool:
+        return self.policies is None or policy in self.policies
+
+    def run_all(self, label: str, runs: Iterable[Callable[[], T]]) -> list[T]:
+        """Run them one after the other, which takes a while, and return what came of each."""
+        wanted, found = list(runs), list[T]()
+        with self.watch(label, len(wanted)) as advance:
+            for run in wanted:
+                found.append(run())
+                advance(len(found))
+        return found
 
 
 class Experiment(Protocol):
@@ -102,9 +138,11 @@ class Paper:
 
     def check(self, experiments: Iterable[Experiment], data: Path) -> None:
         """Raises InvalidInput, naming all that is missing below the data folder."""
-        needed = dict.fromkeys(name for experiment in experiments for name in experiment.needs)
-        missing = [name for name in needed if not (data / name).exists()]
-        if missing:
+        self.check_files((name for experiment in experiments for name in experiment.needs), data)
+
+    def check_files(self, names: Iterable[str], data: Path) -> None:
+        """Raises InvalidInput, naming all of them that are missing below the data folder."""
+        if missing := [name for name in dict.fromkeys(names) if not (data / name).exists()]:
             raise InvalidInput(
                 f"{data} lacks {', '.join(missing)}: {self.inputs}; give their folder with --data"
             )

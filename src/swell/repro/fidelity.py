@@ -20,88 +20,47 @@ BAR_SHARE = 0.03
 #: How much completion times hang on chance is found by simulating so often with so much noise in speeds.
 NOISE_SHARE, NUM_NOISY = 0.01, 5
 
+STRICT, SOFT = JobClass.STRICT, JobClass.SOFT
+
+
+def _job(
+    at_s: float,
+    name: str,
+    steps: int,
+    workers: str,
+    job_class: JobClass = JobClass.BEST_EFFORT,
+    deadline_after_s: float | None = None,
+) -> PlannedJob:
+    """Its script has the first part of its name."""
+    script = f"{name.split('-', maxsplit=1)[0]}.py"
+    return PlannedJob(
+        at_s=at_s,
+        name=name,
+        script=script,
+        steps=steps,
+        workers=workers,
+        job_class=job_class,
+        deadline_after_s=deadline_after_s,
+    )
+
+
 #: A step of 64 samples takes one such device a second. Only jobs whose evaluation is quick reach the end of
 #: an epoch: what a script does between epochs no trial run measures. Of 70 workloads drawn this is one whose
 #: outcome hangs little on chance, by simulation alone: see `Comparison.chance_share`. With jobs of perfect
 #: elasticity on few devices it does, for which job is to shrink is decided between equals.
 WORKLOAD = (
-    PlannedJob(at_s=0, name="vae-a", script="vae.py", steps=28, workers="1:"),
-    PlannedJob(
-        at_s=9.1,
-        name="cnn-b",
-        script="cnn.py",
-        steps=25,
-        workers="2",
-        job_class=JobClass.STRICT,
-        deadline_after_s=50,
-    ),
-    PlannedJob(
-        at_s=16.2,
-        name="gru-c",
-        script="gru.py",
-        steps=31,
-        workers="2",
-        job_class=JobClass.SOFT,
-        deadline_after_s=57,
-    ),
-    PlannedJob(at_s=24.5, name="transformer-d", script="transformer.py", steps=16, workers="1:2"),
-    # Four devices need 7.5 s and a start: in vain.
-    PlannedJob(
-        at_s=33.6,
-        name="cnn-e",
-        script="cnn.py",
-        steps=30,
-        workers="1:",
-        job_class=JobClass.STRICT,
-        deadline_after_s=5,
-    ),
-    PlannedJob(
-        at_s=42.7,
-        name="gru-f",
-        script="gru.py",
-        steps=23,
-        workers="1",
-        job_class=JobClass.STRICT,
-        deadline_after_s=71,
-    ),
-    PlannedJob(at_s=49.8, name="vae-g", script="vae.py", steps=35, workers="2:4"),
-    PlannedJob(
-        at_s=56,
-        name="transformer-h",
-        script="transformer.py",
-        steps=32,
-        workers="2:",
-        job_class=JobClass.STRICT,
-        deadline_after_s=50,
-    ),
-    PlannedJob(
-        at_s=62.2,
-        name="cnn-i",
-        script="cnn.py",
-        steps=11,
-        workers="1",
-        job_class=JobClass.SOFT,
-        deadline_after_s=40,
-    ),
-    PlannedJob(
-        at_s=69.3,
-        name="gru-j",
-        script="gru.py",
-        steps=26,
-        workers="1:",
-        job_class=JobClass.STRICT,
-        deadline_after_s=72,
-    ),
-    PlannedJob(at_s=78.4, name="vae-k", script="vae.py", steps=41, workers="2:4"),
-    PlannedJob(
-        at_s=84.6,
-        name="cnn-l",
-        script="cnn.py",
-        steps=53,
-        workers="2:",
-        job_class=JobClass.STRICT,
-        deadline_after_s=74,
-    ),
+    _job(0, "vae-a", 28, "1:"),
+    _job(9.1, "cnn-b", 25, "2", STRICT, 50),
+    _job(16.2, "gru-c", 31, "2", SOFT, 57),
+    _job(24.5, "transformer-d", 16, "1:2"),
+    _job(33.6, "cnn-e", 30, "1:", STRICT, 5),  # four devices need 7.5 s and a start: in vain
+    _job(42.7, "gru-f", 23, "1", STRICT, 71),
+    _job(49.8, "vae-g", 35, "2:4"),
+    _job(56, "transformer-h", 32, "2:", STRICT, 50),
+    _job(62.2, "cnn-i", 11, "1", SOFT, 40),
+    _job(69.3, "gru-j", 26, "1:", STRICT, 72),
+    _job(78.4, "vae-k", 41, "2:4"),
+    _job(84.6, "cnn-l", 53, "2:", STRICT, 74),
 )
 
 

@@ -6,24 +6,27 @@ from collections.abc import Sequence
 
 from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.repro.experiment import Paper
 from swell.repro.fidelity import BAR_SHARE, NOISE_SHARE, Comparison, compare
-from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import Cell, Chart, Findings, Missed, Part, Table, chart, findings, panel, table
+from swell.repro.job_twin import JobTwin
 from swell.repro.live_run import LiveRun
 from swell.repro.simulated_rerun import measured_cost, measured_timings
+
+PAPER = Paper(
+    name="fidelity", title="Live runs and their simulation", inputs="", introduction="", experiments=()
+)
 
 
 def findings_of(runs: Sequence[LiveRun]) -> Findings:
     """All that is to be told of one run a policy."""
     comparisons = [compare(run) for run in runs]
-    return Findings(
-        name="fidelity",
-        title="Live and simulated: completion times and admissions of the same jobs",
-        truth=_truth(runs),
-        tables=(_summary(comparisons), _jobs(comparisons)),
-        charts=(_chart(comparisons),),
-        notes=tuple(_notes(comparisons)),
-        missed=tuple(_missed(comparisons)),
+    parts: tuple[Part, ...] = (
+        *(_summary(comparisons), _jobs(comparisons), _chart(comparisons)),
+        *(*_notes(comparisons), *map(Missed, _missed(comparisons))),
     )
+    title = "Live and simulated: completion times and admissions of the same jobs"
+    return findings("fidelity", title, _truth(runs), parts)
 
 
 def _truth(runs: Sequence[LiveRun]) -> tuple[str, ...]:
@@ -45,86 +48,61 @@ def _measured(run: LiveRun) -> str:
 
 
 def _summary(comparisons: Sequence[Comparison]) -> Table:
-    def row(found: Comparison) -> tuple[Cell, ...]:
-        errors = found.errors
-        return (
-            found.run.policy,
-            len(found.pairs),
-            len(found.admitted_live),
-            len(found.admitted_simulated),
-            "yes" if found.is_same_set else "no",
-            100.0 * float(errors.mean()) if errors.size else None,
-            100.0 * float(errors.max()) if errors.size else None,
-            100.0 * found.chance_share,
-        )
-
-    return Table(
-        name="fidelity",
-        title="error of completion times, % of the live one; by chance: what noise of "
+    rows: list[tuple[Cell, ...]] = []
+    for found in comparisons:
+        errors = 100.0 * found.errors
+        admitted = (len(found.admitted_live), len(found.admitted_simulated))
+        told = (float(errors.mean()), float(errors.max())) if errors.size else (None, None)
+        counts = (len(found.pairs), *admitted, "yes" if found.is_same_set else "no")
+        rows.append((found.run.policy, *counts, *told, 100.0 * found.chance_share))
+    return table(
+        "fidelity",
+        "error of completion times, % of the live one; by chance: what noise of "
         f"{NOISE_SHARE:.0%} in all speeds moves them in simulation alone",
-        columns=(
-            Column("policy"),
-            Column("jobs"),
-            Column("admitted live"),
-            Column("simulated"),
-            Column("same set"),
-            Column("mean error", 1),
-            Column("max error", 1),
-            Column("by chance", 1),
+        (
+            *("policy", "jobs", "admitted live", "simulated", "same set"),
+            *(("mean error", 1), ("max error", 1), ("by chance", 1)),
         ),
-        rows=tuple(map(row, comparisons)),
+        rows,
     )
+
+
+#: Columns of a table of twins, and what stands in them.
+TWIN_HEADING = (("live s", 1), ("sim. s", 1), ("error %", 1), "sizes", "sim. sizes")
+
+
+def twin_cells(twin: JobTwin) -> tuple[Cell, ...]:
+    error = None if twin.error_share is None else 100.0 * twin.error_share
+    return (twin.live_s, twin.simulated_s, error, sizes(twin.live.view), sizes(twin.simulated))
 
 
 def _jobs(comparisons: Sequence[Comparison]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
+    rows = (
         (
-            found.run.policy,
-            pair.live.view.name,
-            _fate(pair.live.view),
-            _fate(pair.simulated),
-            pair.live_s,
-            pair.simulated_s,
-            None if pair.error_share is None else 100.0 * pair.error_share,
-            sizes(pair.live.view),
-            sizes(pair.simulated),
+            *(found.run.policy, pair.live.view.name, _fate(pair.live.view), _fate(pair.simulated)),
+            *twin_cells(pair),
         )
         for found in comparisons
         for pair in found.pairs
-    ]
-    columns = (
-        Column("policy"),
-        Column("job"),
-        Column("live"),
-        Column("simulated"),
-        Column("live s", 1),
-        Column("sim. s", 1),
-        Column("error %", 1),
-        Column("sizes"),
-        Column("sim. sizes"),
     )
-    return Table(name="fidelity-jobs", title="job by job", columns=columns, rows=tuple(rows))
+    heading = ("policy", "job", "live", "simulated", *TWIN_HEADING)
+    return table("fidelity-jobs", "job by job", heading, rows)
 
 
 def _chart(comparisons: Sequence[Comparison]) -> Chart:
-    return Chart(
-        name="fidelity",
-        title="completion times, live and simulated",
-        kind="bars",
-        x=tuple(job.view.name for job in comparisons[0].run.jobs),
-        x_label="job",
-        y_label="s from submission to end",
-        panels=tuple(
-            Panel(
-                found.run.policy,
-                (
-                    Series("live", tuple(pair.live_s for pair in found.pairs)),
-                    Series("simulated", tuple(pair.simulated_s for pair in found.pairs)),
-                ),
-            )
-            for found in comparisons
-        ),
+    x = ("job", (job.view.name for job in comparisons[0].run.jobs))
+    panels = (
+        panel(
+            found.run.policy,
+            {
+                "live": [pair.live_s for pair in found.pairs],
+                "simulated": [pair.simulated_s for pair in found.pairs],
+            },
+        )
+        for found in comparisons
     )
+    title = "completion times, live and simulated"
+    return chart("fidelity", title, "bars", x, "s from submission to end", panels)
 
 
 def _notes(comparisons: Sequence[Comparison]) -> list[str]:

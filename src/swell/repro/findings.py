@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -64,6 +65,53 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
         return self.may_be_log and min(values, default=0.0) > 0.0 and max(values) > LOG_FROM * min(values)
 
 
+#: Names of columns, with their digits where these are not the usual ones.
+Heading = Iterable[str | tuple[str, int]]
+Values = Sequence[float | None]
+
+
+def table(name: str, title: str, heading: Heading, rows: Iterable[Iterable[Cell]]) -> Table:
+    """Make a table."""
+    columns = (Column(one) if isinstance(one, str) else Column(*one) for one in heading)
+    return Table(name=name, title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)))
+
+
+def panel(title: str, lines: Mapping[str, Values]) -> Panel:
+    """Make one set of axes from the values of each series, by its label."""
+    return Panel(title, tuple(Series(label, tuple(values)) for label, values in lines.items()))
+
+
+def chart(
+    name: str,
+    title: str,
+    kind: Literal["bars", "lines", "steps"],
+    x: tuple[str, Iterable[str | float]],
+    y_label: str,
+    shown: Mapping[str, Values] | Iterable[Panel],
+    may_be_log: bool = False,
+) -> Chart:
+    """Make a chart.
+
+    Args:
+        x: its label, and its places.
+        shown: panels, or the series of the only one.
+    """
+    return Chart(
+        name=name,
+        title=title,
+        kind=kind,
+        x=tuple(x[1]),
+        x_label=x[0],
+        y_label=y_label,
+        panels=(panel("", shown),) if isinstance(shown, Mapping) else tuple(shown),
+        may_be_log=may_be_log,
+    )
+
+
+class Missed(str):
+    """A sentence on what was to be reached and was not."""
+
+
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one experiment. The same input, options and version find the same."""
 
@@ -76,3 +124,28 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     missed: tuple[str, ...] = ()  #: what was to be reached and was not
     #: (what, why), where several findings may have the same reason: a page gives each once
     reasons: tuple[tuple[str, str], ...] = ()
+
+
+#: What an experiment tells, one after the other. Text is a note.
+Part = Table | Chart | str
+
+
+def findings(
+    name: str,
+    title: str,
+    truth: Iterable[str],
+    parts: Iterable[Part],
+    reasons: Iterable[tuple[str, str]] = (),
+) -> Findings:
+    """Sort what an experiment tells by its kind."""
+    told = list(parts)
+    return Findings(
+        name=name,
+        title=title,
+        truth=tuple(truth),
+        tables=tuple(part for part in told if isinstance(part, Table)),
+        charts=tuple(part for part in told if isinstance(part, Chart)),
+        notes=tuple(part for part in told if isinstance(part, str) and not isinstance(part, Missed)),
+        missed=tuple(str(part) for part in told if isinstance(part, Missed)),
+        reasons=tuple(reasons),
+    )

@@ -7,8 +7,8 @@ import msgspec
 from swell.repro.colocated_experiment import ColocatedExperiment
 from swell.repro.colocated_run import Contender
 from swell.repro.experiment import Paper
-from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, Schedule, drawn
-from swell.repro.flowcon_words import INTRODUCTION
+from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, drawn
+from swell.repro.page_texts import page_texts
 
 #: Of figure 7: a threshold in percent, and an interval in seconds.
 ALPHA, INTERVAL_S = 5.0, 20.0
@@ -34,8 +34,17 @@ def _contenders(scale: float, alpha: float = ALPHA, interval_s: float = INTERVAL
     return (NONE, _flowcon(scale, alpha, interval_s), fit)
 
 
-def _fixed(seed: int) -> Schedule:
-    return FIXED
+def _fixed(
+    name: str, title: str, contenders: tuple[Contender, ...], is_bar: bool = False
+) -> ColocatedExperiment:
+    return ColocatedExperiment(
+        name=name,
+        title=title,
+        draw=lambda seed: FIXED,
+        contenders=contenders,
+        late_job=FIXED[-1].name,
+        is_bar=is_bar,
+    )
 
 
 def _random(num: int, figure: str, parameters: tuple[float, float] = OF_TEN) -> ColocatedExperiment:
@@ -49,56 +58,29 @@ def _random(num: int, figure: str, parameters: tuple[float, float] = OF_TEN) -> 
     )
 
 
+WEIGHTS, QUOTAS = (_flowcon(FIXED_SCALE, label=f"flowcon, {limits}") for limits in ("weights", "quotas"))
+OTHER_ALPHAS = (_flowcon(FIXED_SCALE, alpha, label=f"alpha {alpha:g} %") for alpha in ALPHAS)
+OTHER_INTERVALS = (
+    _flowcon(FIXED_SCALE, 10.0, interval_s, f"interval {interval_s:g} s") for interval_s in INTERVALS_S
+)
 PAPER = Paper(
     name="flowcon",
     title="FlowCon",
     inputs="",
-    introduction=INTRODUCTION,
+    introduction=page_texts("flowcon").introduction,
     experiments=(
-        ColocatedExperiment(
-            name="fixed",
-            title="Figures 3 and 7: three jobs at 0, 40 and 80 s",
-            draw=_fixed,
-            contenders=_contenders(FIXED_SCALE),
-            late_job=FIXED[-1].name,
-            is_bar=True,
+        _fixed(
+            "fixed", "Figures 3 and 7: three jobs at 0, 40 and 80 s", _contenders(FIXED_SCALE), is_bar=True
         ),
-        ColocatedExperiment(
-            name="cpu",
-            title="Figures 7 and 8: weights and hard limits",
-            draw=_fixed,
-            contenders=(
-                NONE,
-                _flowcon(FIXED_SCALE, label="flowcon, weights"),
-                msgspec.structs.replace(_flowcon(FIXED_SCALE, label="flowcon, quotas"), limits="quota"),
-            ),
-            late_job=FIXED[-1].name,
+        _fixed(
+            "cpu",
+            "Figures 7 and 8: weights and hard limits",
+            (NONE, WEIGHTS, msgspec.structs.replace(QUOTAS, limits="quota")),
         ),
         _random(5, "9", OF_FIVE),
         _random(10, "12"),
         _random(15, "17"),
-        ColocatedExperiment(
-            name="alpha",
-            title="Table 2: the fixed schedule at other thresholds",
-            draw=_fixed,
-            contenders=(
-                NONE,
-                *(_flowcon(FIXED_SCALE, alpha, label=f"alpha {alpha:g} %") for alpha in ALPHAS),
-            ),
-            late_job=FIXED[-1].name,
-        ),
-        ColocatedExperiment(
-            name="interval",
-            title="Table 2: the fixed schedule at other intervals",
-            draw=_fixed,
-            contenders=(
-                NONE,
-                *(
-                    _flowcon(FIXED_SCALE, 10.0, interval_s, f"interval {interval_s:g} s")
-                    for interval_s in INTERVALS_S
-                ),
-            ),
-            late_job=FIXED[-1].name,
-        ),
+        _fixed("alpha", "Table 2: the fixed schedule at other thresholds", (NONE, *OTHER_ALPHAS)),
+        _fixed("interval", "Table 2: the fixed schedule at other intervals", (NONE, *OTHER_INTERVALS)),
     ),
 )

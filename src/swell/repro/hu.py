@@ -15,8 +15,8 @@ from swell.repro.hu_experiment import (
     HuClaim,
 )
 from swell.repro.hu_runs import Allocator, HuCase
-from swell.repro.hu_words import INTRODUCTION, REMARKS
 from swell.repro.hu_workload import Assumed, Disturbed
+from swell.repro.page_texts import page_texts
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
@@ -40,6 +40,9 @@ def _over(nodes: tuple[int, ...], case: HuCase | None = None) -> tuple[tuple[str
     return tuple((str(one), msgspec.structs.replace(base, nodes=one)) for one in nodes)
 
 
+DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))
+ALL_DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1))
+
 FIGURE_9 = AllocatorExperiment(
     name="fig9",
     title="Figure 9: queueing time",
@@ -47,28 +50,19 @@ FIGURE_9 = AllocatorExperiment(
     allocators=(HU,),
     value=("queueing time, min", lambda run: run.queue_min),
     leads=(QUEUE,),
+    drawn=None,
     claims=(
-        HuClaim(
-            text="largest decrease of the queueing time, at 150 nodes, %",
-            paper=-32.0,
-            nodes=150,
-            lead=QUEUE,
-            is_least=True,
-        ),
-        HuClaim(
-            text="the same at the best number of nodes, %", paper=-32.0, nodes=None, lead=QUEUE, is_least=True
-        ),
+        HuClaim("largest decrease of the queueing time, at 150 nodes, %", -32.0, QUEUE, 150),
+        HuClaim("the same at the best number of nodes, %", -32.0, QUEUE),
     ),
-    remarks=REMARKS["fig9"],
 )
 FIGURE_10 = AllocatorExperiment(
     name="fig10",
     title="Figure 10: total time",
     cases=_over(NODES),
     allocators=(HU,),
-    value=("total time, min", lambda run: run.total_min),
     leads=(TOTAL,),
-    remarks=REMARKS["fig10"],
+    drawn=None,
 )
 FIGURE_11 = AllocatorExperiment(
     name="fig11",
@@ -76,112 +70,48 @@ FIGURE_11 = AllocatorExperiment(
     cases=_over(NODES),
     allocators=(HU,),
     leads=(MORE, AHEAD),
-    drawn=MORE,
     claims=(
-        HuClaim(
-            text="most jobs in addition while the other does 100, at 110 nodes",
-            paper=17.4,
-            nodes=110,
-            lead=MORE,
-            is_least=False,
-        ),
-        HuClaim(
-            text="the same at the best number of nodes", paper=17.4, nodes=None, lead=MORE, is_least=False
-        ),
+        HuClaim("most jobs in addition while the other does 100, at 110 nodes", 17.4, nodes=110),
+        HuClaim("the same at the best number of nodes", 17.4),
     ),
-    remarks=REMARKS["fig11"],
 )
 FIGURE_12 = AllocatorExperiment(
     name="fig12",
     title="Figure 12: all 1,252 jobs, most of them shorter than 5 minutes",
     cases=_over(SOME_NODES, HuCase(nodes=0, is_all=True)),
     allocators=(HU,),
-    value=("total time, min", lambda run: run.total_min),
-    leads=(MORE, AHEAD, QUEUE),
-    drawn=MORE,
-    claims=(
-        HuClaim(
-            text="most jobs in addition while the other does 100",
-            paper=24.1,
-            nodes=None,
-            lead=MORE,
-            is_least=False,
-        ),
-    ),
-    remarks=REMARKS["fig12"],
+    claims=(HuClaim("most jobs in addition while the other does 100", 24.1),),
 )
 FIGURE_13 = AllocatorExperiment(
     name="fig13",
     title="Figure 13: estimates that are wrong by up to 10 %",
-    cases=_over(SOME_NODES, HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))),
+    cases=_over(SOME_NODES, DISTURBED),
     allocators=(HU, HU_OVERDUE),
-    value=("total time, min", lambda run: run.total_min),
-    leads=(MORE, AHEAD, QUEUE),
-    drawn=MORE,
-    claims=(
-        HuClaim(
-            text="most jobs in addition: 0.6 to 2.4 fewer than 17.4",
-            paper=15.0,
-            nodes=None,
-            lead=MORE,
-            is_least=False,
-        ),
-    ),
-    remarks=REMARKS["fig13"],
+    claims=(HuClaim("most jobs in addition: 0.6 to 2.4 fewer than 17.4", 15.0),),
 )
 FIGURE_14 = AllocatorExperiment(
     name="fig14",
     title="Figure 14: wrong estimates, 15 % buggy jobs and 10 % that users give up",
-    cases=_over(
-        SOME_NODES,
-        HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1)),
-    ),
+    cases=_over(SOME_NODES, ALL_DISTURBED),
     allocators=(HU, HU_OVERDUE),
-    value=("total time, min", lambda run: run.total_min),
-    leads=(MORE, AHEAD, QUEUE),
-    drawn=MORE,
-    claims=(HuClaim(text="most jobs in addition", paper=15.0, nodes=None, lead=MORE, is_least=False),),
-    remarks=REMARKS["fig14"],
+    claims=(HuClaim("most jobs in addition", 15.0),),
 )
 FIGURE_15 = AllocatorExperiment(
     name="fig15",
     title="Figure 15: 15 s until a start or a growth takes place",
     cases=_over(SOME_NODES, HuCase(nodes=0, resize_cost="delay:15")),
     allocators=(HU, HU_AWARE),
-    value=("total time, min", lambda run: run.total_min),
-    leads=(MORE, AHEAD, QUEUE),
-    drawn=MORE,
-    claims=(
-        HuClaim(
-            text="most jobs in addition: 0.9 more to 1.8 fewer than 17.4",
-            paper=15.6,
-            nodes=None,
-            lead=MORE,
-            is_least=False,
-        ),
-    ),
-    remarks=REMARKS["fig15"],
+    claims=(HuClaim("most jobs in addition: 0.9 more to 1.8 fewer than 17.4", 15.6),),
 )
 FIGURE_16 = DecisionTimes(
-    name="fig16",
-    title="Figure 16: time of a decision, 70 nodes",
-    case=HuCase(nodes=70),
-    allocators=(HU,),
-    paper_ms={"mean": 400.0, "median": 240.0, "95th percentile": 1490.0, "most": 2480.0},
-    remarks=REMARKS["fig16"],
+    name="fig16", title="Figure 16: time of a decision, 70 nodes", case=HuCase(nodes=70), allocator=HU
 )
 VARIANTS = AllocatorExperiment(
     name="variants",
     title="Other allocators on the same jobs, and a resize that takes 60 s from training",
-    cases=(
-        ("110", HuCase(nodes=110)),
-        ("110, 60 s a resize", HuCase(nodes=110, resize_cost="60")),
-    ),
+    cases=(("110", HuCase(nodes=110)), ("110, 60 s a resize", HuCase(nodes=110, resize_cost="60"))),
     allocators=(HU, HU_MINUTE, HU_END, HU_WAITING, HU_AWARE, HALVING, *BASELINES),
-    value=("total time, min", lambda run: run.total_min),
     leads=(MORE, TOTAL, QUEUE),
-    drawn=MORE,
-    remarks=REMARKS["variants"],
     num_seeds=2,
 )
 ASSUMED = AllocatorExperiment(
@@ -194,10 +124,6 @@ ASSUMED = AllocatorExperiment(
         for assumed in (Assumed(nodes=measured, spread=spread),)
     ),
     allocators=(HU,),
-    value=("total time, min", lambda run: run.total_min),
-    leads=(MORE, AHEAD, QUEUE),
-    drawn=MORE,
-    remarks=REMARKS["assumed"],
     num_seeds=2,
     x_label="jobs, and nodes",
 )
@@ -206,17 +132,9 @@ PAPER = Paper(
     name="hu",
     title="Hu et al.",
     inputs="its jobs are not public; they are generated",
-    introduction=INTRODUCTION,
+    introduction=page_texts("hu").introduction,
     experiments=(
-        FIGURE_9,
-        FIGURE_10,
-        FIGURE_11,
-        FIGURE_12,
-        FIGURE_13,
-        FIGURE_14,
-        FIGURE_15,
-        FIGURE_16,
-        VARIANTS,
-        ASSUMED,
+        *(FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, FIGURE_13, FIGURE_14, FIGURE_15, FIGURE_16),
+        *(VARIANTS, ASSUMED),
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -13,7 +14,7 @@ from swell.arrays import FloatArray
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.model.options import Domain
+from swell.core.ports import Decides
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
@@ -77,40 +78,19 @@ class AllocatorRun:
         return float(self.done_at(float(other.done_s[NUM_OF_OTHER - 1])) - NUM_OF_OTHER)
 
 
-@dataclass
 class Timed:
-    """A policy whose decisions are timed. Implements `core.ports.Decides`."""
+    """A policy whose decisions are timed; else it is what the policy is."""
 
-    policy: Policy
-    spent_ms: list[float] = field(default_factory=list)
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.spent_ms: list[float] = []
 
-    @property
-    def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def makes_promises(self) -> bool:
-        return self.policy.makes_promises
-
-    @property
-    def domain(self) -> Domain:
-        return self.policy.domain
-
-    @property
-    def weighs_changes(self) -> bool:
-        return self.policy.weighs_changes
-
-    @property
-    def counts_quotas(self) -> bool:
-        return self.policy.counts_quotas
-
-    @property
-    def period_s(self) -> float:
-        return self.policy.period_s
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         began_s = time.thread_time()
-        answer = self.policy.decide(snapshot)
+        answer = self._policy.decide(snapshot)
         if snapshot.is_due:
             self.spent_ms.append(1e3 * (time.thread_time() - began_s))
         return answer
@@ -122,7 +102,7 @@ def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed, assumed=case.assumed)
     conditions = Conditions(nodes=case.nodes, devices_per_node=1, resize_cost=case.resize_cost, seed=seed)
     timed = Timed(new_policy(allocator.policy, dict(allocator.parameters)))
-    planner = Planner(timed, BestFitPlacer())
+    planner = Planner(cast(Decides, timed), BestFitPlacer())
     core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
     outcome = simulate(core, set_up(jobs, hu(), conditions), with_offers=False)
     queues_s = [job.start_s - job.submit_s for job in outcome.jobs if job.start_s is not None]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
-from swell.repro.findings import Chart, Panel, Series
+from swell.repro.findings import Chart, Panel, Values, chart, panel
 from swell.repro.log_cases import CHANGED, EVERYONE, Case, CaseResult, LogComparison, Simulated
 from swell.repro.measures import Measure
 
@@ -34,25 +35,18 @@ def _by_policy(
 
     told = [case for case in experiment.cases if any(line.paper or line.is_compared for line in case.lines)]
 
-    def panel(case: Case) -> Panel:
-        of_case = {result.line.policy: result for result in results if result.case is case}
-        return Panel(
+    def of_case(case: Case) -> Panel:
+        found = {result.line.policy: result for result in results if result.case is case}
+        return panel(
             case.name,
-            tuple(
-                Series(label, tuple(tell(of_case[name]) if name in of_case else None for name in policies))
+            {
+                label: [tell(found[name]) if name in found else None for name in policies]
                 for label, tell in sources.items()
-            ),
+            },
         )
 
-    return Chart(
-        name=name,
-        title=experiment.title,
-        kind="bars",
-        x=policies,
-        x_label="policy",
-        y_label=measure.label,
-        panels=tuple(map(panel, told or experiment.cases)),
-    )
+    panels = map(of_case, told or experiment.cases)
+    return chart(name, experiment.title, "bars", ("policy", policies), measure.label, panels)
 
 
 def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Sequence[CaseResult]) -> Chart:
@@ -63,22 +57,15 @@ def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Se
         "Swell, changed": lambda result: result.ours(CHANGED, measure),
     }
 
-    def series(policy: str, tell: Callable[[CaseResult], float | None]) -> Series:
-        values = {result.case.name: tell(result) for result in results if result.line.policy == policy}
-        return Series(policy, tuple(values.get(case) for case in cases))
+    def values(policy: str, tell: Callable[[CaseResult], float | None]) -> Values:
+        found = {result.case.name: tell(result) for result in results if result.line.policy == policy}
+        return [found.get(case) for case in cases]
 
-    return Chart(
-        name=name,
-        title=experiment.title,
-        kind="lines" if experiment.picture == "lines" else "bars",
-        x=cases,
-        x_label=experiment.case_label,
-        y_label=measure.label,
-        panels=tuple(
-            Panel(label, tuple(series(policy, tell) for policy in policies))
-            for label, tell in sources.items()
-        ),
+    kind: Literal["lines", "bars"] = "lines" if experiment.picture == "lines" else "bars"
+    panels = (
+        panel(label, {policy: values(policy, tell) for policy in policies}) for label, tell in sources.items()
     )
+    return chart(name, experiment.title, kind, (experiment.case_label, cases), measure.label, panels)
 
 
 def _over_time(experiment: LogComparison, results: Sequence[CaseResult]) -> Chart:
@@ -87,16 +74,10 @@ def _over_time(experiment: LogComparison, results: Sequence[CaseResult]) -> Char
     }
     num_hours = max(len(run.efficiency_per_hour) for run in runs.values())
 
-    def values(run: Simulated) -> tuple[float | None, ...]:
+    def values(run: Simulated) -> Values:
         means = run.efficiency_per_hour.tolist()
-        return (*means, *[None] * (num_hours - len(means)))
+        return [*means, *[None] * (num_hours - len(means))]
 
-    return Chart(
-        name=experiment.name,
-        title=experiment.title,
-        kind="steps",
-        x=tuple(float(hour) for hour in range(num_hours)),
-        x_label="hours since the first submission",
-        y_label="cluster efficiency",
-        panels=(Panel("Swell, changed", tuple(Series(name, values(run)) for name, run in runs.items())),),
-    )
+    x = ("hours since the first submission", (float(hour) for hour in range(num_hours)))
+    panels = [panel("Swell, changed", {name: values(run) for name, run in runs.items()})]
+    return chart(experiment.name, experiment.title, "steps", x, "cluster efficiency", panels)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swell.policies.registry import new_policy
 from swell.repro.experiment import Context
-from swell.repro.findings import Cell, Column, Findings, Table
+from swell.repro.findings import Cell, Findings, Missed, Part, Table, findings, table
 from swell.repro.log_cases import (
     CHANGED,
     EVERYONE,
@@ -38,33 +38,34 @@ MAX_CASES_BY_SIZE = 3
 def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
     """Tables, charts, remarks and missed targets of an experiment's results."""
     bars = [
-        (bar, *_measured(experiment, bar, results))
-        for bar in experiment.bars
-        if context.policies is None or bar.policy in context.policies
+        (bar, *_measured(experiment, bar, results)) for bar in experiment.bars if context.is_run(bar.policy)
     ]
-    tables = [_table(experiment, measure, results) for measure in experiment.measures]
-    tables += [_bars_table(experiment, bars)] if bars else []
-    tables += [parting] if (parting := _parting_table(experiment, results)) else []
     differences = _differences(experiment, results)
-    return Findings(
-        name=experiment.name,
-        title=experiment.title,
-        truth=tuple(_truth(experiment, results, context)),
-        tables=(*tables, _sizes_table(experiment, results)),
-        charts=tuple(charts_of(experiment, results)),
-        notes=(
-            *experiment.remarks,
-            *_missing(results, context),
-            *_broken(results),
-            *(_told(experiment, policy, cases) for policy, cases in differences.items()),
-        ),
-        reasons=tuple((policy, experiment.why[policy]) for policy in differences if policy in experiment.why),
-        missed=tuple(
-            f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
-            f"to reach: {bar.at_least:g} with none"
+    parts: list[Part | None] = [
+        *(_table(experiment, measure, results) for measure in experiment.measures),
+        _bars_table(experiment, bars) if bars else None,
+        _parting_table(experiment, results),
+        _sizes_table(experiment, results),
+        *charts_of(experiment, results),
+        *experiment.remarks,
+        *_missing(results),
+        *_broken(results),
+        *(_told(experiment, policy, cases) for policy, cases in differences.items()),
+        *(
+            Missed(
+                f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
+                f"to reach: {bar.at_least:g} with none"
+            )
             for bar, value, late in bars
             if not _is_kept(bar, value, late)
         ),
+    ]
+    return findings(
+        experiment.name,
+        experiment.title,
+        _truth(experiment, results, context),
+        (part for part in parts if part is not None),
+        ((policy, experiment.why[policy]) for policy in differences if policy in experiment.why),
     )
 
 
@@ -75,35 +76,30 @@ def _table(experiment: LogComparison, measure: Measure, results: Sequence[CaseRe
     """Ours beside the published ones; columns in which there is nothing are left out."""
     is_first = measure is experiment.measures[0]
     own, strict = "own" if measure.is_share else "published", "strict"
-    columns: list[tuple[Column, Callable[[CaseResult], Cell]]] = [
-        (Column("case"), lambda result: result.case.name),
-        (Column("policy"), lambda result: result.line.policy),
-        (Column("paper", measure.digits), lambda result: result.line.paper.get(measure.name)),
-        (Column(own, measure.digits), lambda result: result.theirs(measure, is_strict=False)),
+    told: list[tuple[str, Callable[[CaseResult], Cell]]] = [
+        ("case", lambda result: result.case.name),
+        ("policy", lambda result: result.line.policy),
+        ("paper", lambda result: result.line.paper.get(measure.name)),
+        (own, lambda result: result.theirs(measure, is_strict=False)),
+        (strict, lambda result: result.theirs(measure, is_strict=True) if measure.is_share else None),
+        ("everyone", lambda result: result.ours(EVERYONE, measure)),
+        ("points", lambda result: result.points(measure) if measure.is_share else None),
+        ("changed", lambda result: result.ours(CHANGED, measure)),
     ]
-    if measure.is_share:
-        columns += [
-            (Column(strict, measure.digits), lambda result: result.theirs(measure, is_strict=True)),
-        ]
-    columns += [
-        (Column("everyone", measure.digits), lambda result: result.ours(EVERYONE, measure)),
-    ]
-    if measure.is_share:
-        columns += [(Column("points", 1), lambda result: result.points(measure))]
-    columns += [(Column("changed", measure.digits), lambda result: result.ours(CHANGED, measure))]
     if is_first:
-        columns += [
-            (Column("adm"), lambda result: result.count(CHANGED, "admitted")),
-            (Column("rej"), lambda result: result.count(CHANGED, "rejected")),
-            (Column("late"), lambda result: result.count(CHANGED, "admitted_late")),
+        told += [
+            ("adm", lambda result: result.count(CHANGED, "admitted")),
+            ("rej", lambda result: result.count(CHANGED, "rejected")),
+            ("late", lambda result: result.count(CHANGED, "admitted_late")),
         ]
-    rows = [[tell(result) for _, tell in columns] for result in results]
-    kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
-    return Table(
-        name=experiment.name if is_first else f"{experiment.name}-{measure.name}",
-        title=measure.label,
-        columns=tuple(columns[at][0] for at in kept),
-        rows=tuple(tuple(row[at] for at in kept) for row in rows),
+    digits = {"points": 1, **dict.fromkeys(("paper", own, strict, "everyone", "changed"), measure.digits)}
+    rows = [[tell(result) for _, tell in told] for result in results]
+    kept = [at for at in range(len(told)) if any(row[at] is not None for row in rows)]
+    return table(
+        experiment.name if is_first else f"{experiment.name}-{measure.name}",
+        measure.label,
+        ((name, digits.get(name, 3)) for name in (told[at][0] for at in kept)),
+        ([row[at] for at in kept] for row in rows),
     )
 
 
@@ -126,22 +122,15 @@ def _is_kept(bar: Bar, value: float, late: int) -> bool:
 
 
 def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]]) -> Table:
-    rows = [
+    return table(
+        f"{experiment.name}-bars",
+        f"target: {experiment.measures[0].label}, mean over cases, resize cost {CHANGED}, no late job",
+        ("cases", "policy", "reached", "late", "to reach", "is reached"),
         (
-            ", ".join(bar.cases),
-            bar.policy,
-            value,
-            late,
-            bar.at_least,
-            "yes" if _is_kept(bar, value, late) else "NO",
-        )
-        for bar, value, late in bars
-    ]
-    return Table(
-        name=f"{experiment.name}-bars",
-        title=f"target: {experiment.measures[0].label}, mean over cases, resize cost {CHANGED}, no late job",
-        columns=tuple(map(Column, ("cases", "policy", "reached", "late", "to reach", "is reached"))),
-        rows=tuple(rows),
+            (", ".join(bar.cases), bar.policy, value, late, bar.at_least, "yes" if is_kept else "NO")
+            for bar, value, late in bars
+            for is_kept in (_is_kept(bar, value, late),)
+        ),
     )
 
 
@@ -165,17 +154,11 @@ def _parting_table(experiment: LogComparison, results: Iterable[CaseResult]) -> 
         "later",
         "only published",
     )
-    return (
-        Table(
-            name=f"{experiment.name}-jobs",
-            title="jobs in time by Swell (everyone) and by the published simulator (strict); jobs in time "
-            f"only by Swell: declined by the simulator, or ended by it up to {NEAR_S:.0f} s late, or later",
-            columns=tuple(map(Column, names)),
-            rows=tuple(rows),
-        )
-        if rows
-        else None
+    title = (
+        "jobs in time by Swell (everyone) and by the published simulator (strict); jobs in time only by "
+        f"Swell: declined by the simulator, or ended by it up to {NEAR_S:.0f} s late, or later"
     )
+    return table(f"{experiment.name}-jobs", title, names, rows) if rows else None
 
 
 def _parting(ours: frozenset[str], result: CaseResult) -> tuple[int, ...]:
@@ -184,14 +167,8 @@ def _parting(ours: frozenset[str], result: CaseResult) -> tuple[int, ...]:
     late = in_time(run, ours - theirs, leeway_s=NEAR_S)
     gained = ours - theirs
     declined = gained - run.keys()
-    return (
-        len(ours & theirs),
-        len(gained),
-        len(declined),
-        len(late),
-        len(gained - declined - late),
-        len(theirs - ours),
-    )
+    sets = (ours & theirs, gained, declined, late, gained - declined - late, theirs - ours)
+    return tuple(map(len, sets))
 
 
 # By job size
@@ -221,12 +198,8 @@ def _sizes_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Ta
             total = in_case[f"of {name}"]
             shares = (in_case[name][size] / total[size] if total[size] else None for size in sizes)
             rows.append((case, name, *shares))
-    return Table(
-        name=f"{experiment.name}-sizes",
-        title="share of jobs in time by requested devices, resize cost changed",
-        columns=(Column("case"), Column("policy"), *(Column(str(size)) for size in sizes)),
-        rows=tuple(rows),
-    )
+    title = "share of jobs in time by requested devices, resize cost changed"
+    return table(f"{experiment.name}-sizes", title, ("case", "policy", *map(str, sizes)), rows)
 
 
 def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
@@ -263,7 +236,7 @@ def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Co
         )
 
 
-def _missing(results: Iterable[CaseResult], context: Context) -> Iterable[str]:
+def _missing(results: Iterable[CaseResult]) -> Iterable[str]:
     lacking = [
         result.line.run
         for result in results

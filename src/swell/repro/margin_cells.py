@@ -8,15 +8,13 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from swell.repro.elasticflow import A100
 from swell.repro.log_cases import head_settings
-from swell.repro.promise_cells import file_name, inputs_of, recall, remember
-from swell.repro.promise_inputs import DAY_S, PHILLY, PromiseInput, first_from, rate_per_s
+from swell.repro.promise_cells import CellFolder, inputs_of, recall, remember
+from swell.repro.promise_inputs import DAY_S, PHILLY, PromiseInput, made_up, of_log
 from swell.scheduler import new_core
 from swell.sim.conditions import REPORT_S, Conditions, set_up
 from swell.sim.job import SimJob, Slowdown
@@ -24,9 +22,6 @@ from swell.sim.metrics import metrics_of
 from swell.sim.several import Remade
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
-from swell.sim.traces.entry import Trace
-from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.read import read
 from swell.throughput.estimate_errors import (
     NUM_BASES,
     NUM_KINDS,
@@ -154,20 +149,11 @@ class Watched(EstimateErrors):
         super().note(error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarginCells:
-    """Runs cells, or remembers them for as long as neither program nor input changes.
-
-    Args:
-        folder: a file for each cell.
-    """
-
-    data: Path
-    folder: Path
-    seed: int = 0
+class MarginCells(CellFolder):
+    """Runs cells, or remembers them for as long as neither program nor input changes."""
 
     def known(self, cell: MarginCell, on: PromiseInput) -> MarginOutcome | None:
-        return recall(self._file(cell, on), MarginOutcome)
+        return recall(self.file(cell, on), MarginOutcome)
 
     def run(self, cell: MarginCell, on: PromiseInput) -> MarginOutcome:
         """Raises InvalidInput, OSError."""
@@ -187,7 +173,7 @@ class MarginCells:
             estimates=calibration.num,
             cpu_s=time.process_time() - begun_s,
         )
-        remember(self._file(cell, on), outcome)
+        remember(self.file(cell, on), outcome)
         return outcome
 
     def _scenario(self, truth: TrueSpeeds, on: PromiseInput) -> Scenario:
@@ -211,38 +197,18 @@ class MarginCells:
 
         return replace(scenario, jobs=Remade(len(jobs), altered))
 
-    def _file(self, cell: MarginCell, on: PromiseInput) -> Path:
-        return self.folder / file_name(cell, on, self.data, self.seed)
-
 
 RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"
 
 
-def _seen(
-    name: str, title: str, file: str, cluster: tuple[int, int], day: int, num_jobs: int
-) -> PromiseInput:
-    def trace(data: Path, seed: int) -> Trace:
-        return first_from(read(data / file), day * DAY_S, num_jobs)
-
-    return PromiseInput(
-        name=name, title=title, files=(file, A100), profiles=A100, cluster=cluster, trace=trace
-    )
+def _seen(name: str, told: str, file: str, nodes: int, day: int, num_jobs: int) -> PromiseInput:
+    return of_log(name, f"{told} on {nodes}x8", file, (nodes, 8), stretch=(day * DAY_S, num_jobs))
 
 
 def _made(number: int, median_s: float, load: float, nodes: int, told: str) -> PromiseInput:
-    def trace(data: Path, seed: int) -> Trace:
-        demand = Demand(median_s=median_s)
-        mean_per_s = rate_per_s(demand, load, 8 * nodes)
-        return generate(_arrivals(told, mean_per_s), NUM_MADE, demand, 100 * seed + number)
-
-    return PromiseInput(
-        name=f"made-{number}",
-        title=f"{NUM_MADE:,} made-up jobs {told}, median {median_s:g} s, load {load:g}, on {nodes}x8",
-        files=(A100,),
-        profiles=A100,
-        cluster=(nodes, 8),
-        trace=trace,
-    )
+    title = f"{NUM_MADE:,} made-up jobs {told}, median {median_s:g} s, load {load:g}, on {nodes}x8"
+    arrivals = partial(_arrivals, told)
+    return made_up(f"made-{number}", title, NUM_MADE, median_s, load, nodes, arrivals, number)
 
 
 def _arrivals(told: str, mean_per_s: float) -> Arrivals:
@@ -255,14 +221,12 @@ def _arrivals(told: str, mean_per_s: float) -> Arrivals:
 
 _TRACES = "elasticflow/traces/"
 LOGS: Sequence[PromiseInput] = (
-    _seen("195-16x8", "195 jobs on 16x8", f"{_TRACES}195job.csv", (16, 8), 0, 195),
-    _seen("195-4x8", "195 jobs on 4x8", f"{_TRACES}195job.csv", (4, 8), 0, 195),
-    _seen(
-        "700-16x8", "the first 700 of 1,000 jobs on 16x8", f"{_TRACES}1000job_1500lam.csv", (16, 8), 0, 700
-    ),
-    _seen("philly-75", "Philly's log, 700 jobs from day 75 on, on 8x8", PHILLY, (8, 8), 75, 700),
-    _seen("philly-90", "Philly's log, 700 jobs from day 90 on, on 12x8", PHILLY, (12, 8), 90, 700),
-    _seen("philly-105", "Philly's log, 700 jobs from day 105 on, on 32x8", PHILLY, (32, 8), 105, 700),
+    _seen("195-16x8", "195 jobs", f"{_TRACES}195job.csv", 16, 0, 195),
+    _seen("195-4x8", "195 jobs", f"{_TRACES}195job.csv", 4, 0, 195),
+    _seen("700-16x8", "the first 700 of 1,000 jobs", f"{_TRACES}1000job_1500lam.csv", 16, 0, 700),
+    _seen("philly-75", "Philly's log, 700 jobs from day 75 on,", PHILLY, 8, 75, 700),
+    _seen("philly-90", "Philly's log, 700 jobs from day 90 on,", PHILLY, 12, 90, 700),
+    _seen("philly-105", "Philly's log, 700 jobs from day 105 on,", PHILLY, 32, 105, 700),
     _made(1, 30.0, 0.3, 8, RANDOM),
     _made(2, 30.0, 0.8, 4, BURSTS),
     _made(3, 120.0, 2.0, 8, RANDOM),

@@ -10,7 +10,19 @@ from statistics import NormalDist
 
 from swell import __version__
 from swell.repro.experiment import Paper, Watch, unwatched
-from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import (
+    Cell,
+    Chart,
+    Findings,
+    Missed,
+    Part,
+    Table,
+    Values,
+    chart,
+    findings,
+    panel,
+    table,
+)
 from swell.repro.margin_cells import (
     FIXED_MARGINS,
     LOGS,
@@ -20,6 +32,7 @@ from swell.repro.margin_cells import (
     MarginOutcome,
     TrueSpeeds,
 )
+from swell.repro.page_texts import page_texts
 from swell.repro.promise_inputs import PromiseInput
 from swell.sim.conditions import SETTINGS
 from swell.throughput.estimate_errors import KEPT_SHARE
@@ -30,17 +43,7 @@ PAPER = Paper(
     inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_A100/MODEL.csv, and Philly's log, as "
     "philly/philly.csv.gz",
-    introduction="""
-`elasticflow` plans promises with a margin on each estimate of speed
-([how](../explanation/profiling-and-belief.md#the-margin)). The margin is an upper quantile
-(`estimate_quantile`) of what such estimates were wrong by.
-This page compares it with margins that are the same for every estimate, on twenty logs, where the true speed
-of each job at each size differs from its profile (`noise`), where the larger sizes of some models are slower
-than all profiles say (`wrong shapes`), and where one job in ten becomes slower in its run (`falling speeds`).
-
-`swell repro margins --data FOLDER --docs docs` writes this page. It takes hours, can be stopped
-(`--limit SECONDS`), and goes on where it stopped.
-""",
+    introduction=page_texts("margins").introduction,
     experiments=(),
 )
 #: A bar on deadlines met: so much less is as much.
@@ -141,77 +144,59 @@ def findings_of(
     """What was run so far; each truth on the logs that all of its margins were run on."""
     found = {truth.name: of for truth in truths if (of := found_of(outcomes, truth))}
     known = {cell.input for cell in outcomes}
-    return Findings(
-        name="margins",
-        title="Learnt margins and fixed ones",
-        truth=(
-            f"resize cost changed; no node fails; gangs report; seed {seed}; "
-            f"estimate_quantile={KEPT_SHARE:g}, {', '.join(f'{k}={v:g}' for k, v in SETTINGS.items())}; "
-            f"swell {__version__}",
-            *(f"{on.name}: {on.title}" for on in LOGS if on.name in known),
-        ),
-        tables=(_table(found),),
-        charts=(_calibration(found), _price(found)),
-        notes=(),
-        missed=tuple(line for truth in truths for line in _missed(truth, found.get(truth.name, {}))),
+    truth = (
+        f"resize cost changed; no node fails; gangs report; seed {seed}; "
+        f"estimate_quantile={KEPT_SHARE:g}, {', '.join(f'{k}={v:g}' for k, v in SETTINGS.items())}; "
+        f"swell {__version__}",
+        *(f"{on.name}: {on.title}" for on in LOGS if on.name in known),
     )
+    missed = (Missed(line) for truth in truths for line in _missed(truth, found.get(truth.name, {})))
+    parts: tuple[Part, ...] = (_table(found), _calibration(found), _price(found), *missed)
+    return findings("margins", "Learnt margins and fixed ones", truth, parts)
 
 
 def _table(found: Mapping[str, Mapping[float | None, Pooled]]) -> Table:
-    columns = ("truth", "margin", "logs", "jobs", "met", "promised", "broken")
     rows: list[tuple[Cell, ...]] = []
     for truth, by_margin in found.items():
         for margin, one in by_margin.items():
             bounds = (1000 * share for share in (one.broken_share, *one.broken_bounds))
             row = (truth, told(margin), one.num_logs, one.num_jobs, one.met_share, one.promised, one.broken)
             rows.append((*row, *bounds))
-    return Table(
-        name="margins",
-        title="deadlines met, and promises broken, over all logs together; of 1,000 promises, with bounds "
+    return table(
+        "margins",
+        "deadlines met, and promises broken, over all logs together; of 1,000 promises, with bounds "
         f"of {CONFIDENCE:.0%} confidence",
-        columns=(
-            *(Column(name, 4) for name in columns),
-            *(Column(name, 2) for name in ("broken of 1,000", "from", "to")),
+        (
+            *((name, 4) for name in ("truth", "margin", "logs", "jobs", "met", "promised", "broken")),
+            *((name, 2) for name in ("broken of 1,000", "from", "to")),
         ),
-        rows=tuple(rows),
+        rows,
     )
 
 
 def _calibration(found: Mapping[str, Mapping[float | None, Pooled]]) -> Chart:
-    lines = [Series("as promised", QUANTILES)]
+    lines: dict[str, Values] = {"as promised": QUANTILES}
     for truth, by_margin in found.items():
         if (learnt := by_margin.get(None)) is not None and learnt.estimates:
-            lines.append(Series(truth, tuple(num / learnt.estimates for num in learnt.kept)))
-    return Chart(
-        name="calibration",
-        title="Estimates that were no more wrong than their margin, by the quantile that it is",
-        kind="lines",
-        x=QUANTILES,
-        x_label="estimate_quantile",
-        y_label="share of estimates that came later",
-        panels=(Panel("all logs", tuple(lines)),),
+            lines[truth] = [num / learnt.estimates for num in learnt.kept]
+    return chart(
+        "calibration",
+        "Estimates that were no more wrong than their margin, by the quantile that it is",
+        "lines",
+        ("estimate_quantile", QUANTILES),
+        "share of estimates that came later",
+        [panel("all logs", lines)],
     )
 
 
 def _price(found: Mapping[str, Mapping[float | None, Pooled]]) -> Chart:
     ways = (None, *FIXED_MARGINS)
-    return Chart(
-        name="price",
-        title="Deadlines met by margin",
-        kind="lines",
-        x=tuple(map(told, ways)),
-        x_label="margin",
-        y_label="share of deadlines",
-        panels=(
-            Panel(
-                "met",
-                tuple(
-                    Series(truth, tuple(one.met_share if (one := by.get(way)) else None for way in ways))
-                    for truth, by in found.items()
-                ),
-            ),
-        ),
-    )
+    met = {
+        truth: [one.met_share if (one := by.get(way)) else None for way in ways]
+        for truth, by in found.items()
+    }
+    x = ("margin", map(told, ways))
+    return chart("price", "Deadlines met by margin", "lines", x, "share of deadlines", [panel("met", met)])
 
 
 def _missed(truth: TrueSpeeds, found: Mapping[float | None, Pooled]) -> list[str]:

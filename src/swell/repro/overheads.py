@@ -11,7 +11,7 @@ from typing import NamedTuple
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
 from swell.repro.experiment import Context, Records
-from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import Cell, Findings, Part, Table, chart, findings, table
 
 #: A trial run that took no longer was none: the script's profile was at hand from an earlier job.
 KNOWN_S = 0.1
@@ -49,69 +49,43 @@ class Overheads:
         )
         if context.records is not None:
             measured = read_records(context.records)
-        return Findings(
-            name=self.name,
-            title=self.title,
-            truth=(measured.source,),
-            tables=(self._profiling(measured), self._resizes(measured)),
-            charts=tuple(self._charts(measured)),
-            notes=self.remarks,
-        )
+        parts = (self._profiling(measured), *self._resizes(measured), *self.remarks)
+        return findings(self.name, self.title, (measured.source,), parts)
 
     def _profiling(self, measured: MeasuredOverheads) -> Table:
-        published: list[tuple[Cell, ...]] = [
+        rows: list[tuple[Cell, ...]] = [
             (model, time_s, None, None) for model, time_s in self.profiling_s.items()
         ]
-        ours: list[tuple[Cell, ...]] = [
+        rows += [
             (name, None, median(times_s), len(times_s)) for name, times_s in measured.profiling_s.items()
         ]
-        return Table(
-            name=f"{self.name}-profiling",
-            title="trial runs, seconds",
-            columns=(Column("model"), Column("paper", 1), Column("Swell, median", 2), Column("jobs")),
-            rows=(*published, *ours),
-        )
+        heading = ("model", ("paper", 1), ("Swell, median", 2), "jobs")
+        return table(f"{self.name}-profiling", "trial runs, seconds", heading, rows)
 
-    def _resizes(self, measured: MeasuredOverheads) -> Table:
+    def _resizes(self, measured: MeasuredOverheads) -> Iterator[Part]:
         changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
-        return Table(
-            name=f"{self.name}-resizes",
-            title="resizes, seconds: the pause in the paper; of ours, the pause, and the "
-            "time from the decision to the new gang, during most of which the old gang "
-            "trains",
-            columns=(
-                Column("workers"),
-                Column("paper, least", 2),
-                Column("paper, most", 2),
-                Column("resizes"),
-                Column("pause, median", 3),
-                Column("most", 3),
-                Column("decision to new gang, median", 2),
+        ours = [_of_ours(measured.resizes.get(change, ())) for change in changes]
+        theirs = [self.resizes_s.get(change) for change in changes]
+        yield table(
+            f"{self.name}-resizes",
+            "resizes, seconds: the pause in the paper; of ours, the pause, and the time from the decision to "
+            "the new gang, during most of which the old gang trains",
+            (
+                *("workers", ("paper, least", 2), ("paper, most", 2), "resizes", "pause, median", "most"),
+                ("decision to new gang, median", 2),
             ),
-            rows=tuple(
-                (change, *self._spread(change), *_of_ours(measured.resizes.get(change, ())))
-                for change in changes
+            (
+                (change, *((min(some), max(some)) if some else (None, None)), *own)
+                for change, some, own in zip(changes, theirs, ours, strict=True)
             ),
         )
-
-    def _spread(self, change: str) -> tuple[Cell, Cell]:
-        times_s = self.resizes_s.get(change)
-        return (min(times_s), max(times_s)) if times_s else (None, None)
-
-    def _charts(self, measured: MeasuredOverheads) -> Iterator[Chart]:
-        changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
-        theirs = tuple(median(self.resizes_s[name]) if name in self.resizes_s else None for name in changes)
-        ours = tuple(_of_ours(measured.resizes.get(name, ()))[1] for name in changes)
-        yield Chart(
-            name=self.name,
-            title=self.title,
-            kind="bars",
-            x=tuple(changes),
-            x_label="workers before -> after",
-            y_label="seconds without training, median",
-            panels=(Panel("", (Series("paper", theirs), Series("Swell", ours))),),
-            may_be_log=True,
-        )
+        pauses_s = {
+            "paper": [median(some) if some else None for some in theirs],
+            "Swell": [own[1] for own in ours],
+        }
+        x = ("workers before -> after", changes)
+        y_label = "seconds without training, median"
+        yield chart(self.name, self.title, "bars", x, y_label, pauses_s, may_be_log=True)
 
 
 def _of_ours(resizes: Sequence[Resize]) -> tuple[int | None, float | None, float | None, float | None]:

@@ -81,23 +81,31 @@ class _TooSlow(Exception):
     """The run has taken as long as it may."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
-    """Runs cells, or remembers them.
-
-    Args:
-        folder: a file for each cell.
-        is_fresh: remember nothing from before.
-    """
+@dataclass(frozen=True, kw_only=True)
+class CellFolder:
+    """A folder with a file for the outcome of each cell."""
 
     data: Path
     folder: Path
     seed: int = 0
+
+    def file(self, cell: msgspec.Struct, on: PromiseInput) -> Path:
+        return self.folder / file_name(cell, on, self.data, self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells(CellFolder):
+    """Runs cells, or remembers them.
+
+    Args:
+        is_fresh: remember nothing from before.
+    """
+
     is_fresh: bool = False
 
     def known(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome | None:
         """What is remembered of it; one that was cut off counts only if it may take no longer now."""
-        outcome = None if self.is_fresh else recall(self._file(cell, on), CellOutcome)
+        outcome = None if self.is_fresh else recall(self.file(cell, on), CellOutcome)
         return None if outcome is not None and outcome.is_cut and outcome.cpu_s < limit_s else outcome
 
     def run(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome:
@@ -111,11 +119,8 @@ class Cells:
             refused=cell.refused,
         )
         outcome = _outcome(cell.policy, set_up(workload, profiles, conditions), limit_s)
-        remember(self._file(cell, on), outcome)
+        remember(self.file(cell, on), outcome)
         return outcome
-
-    def _file(self, cell: Cell, on: PromiseInput) -> Path:
-        return self.folder / file_name(cell, on, self.data, self.seed)
 
 
 def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:

@@ -8,13 +8,24 @@ from statistics import fmean
 
 from swell import __version__
 from swell.model.job import AfterRefusal
+from swell.repro.experiment import Paper
 from swell.repro.findings import Cell as Value
-from swell.repro.findings import Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import Chart, Findings, Missed, Part, Table, Values, chart, findings, table
+from swell.repro.page_texts import page_texts
 from swell.repro.promise_cells import Cell, CellOutcome
 from swell.repro.promise_inputs import PromiseInput
 from swell.repro.promises import GATES, LEAST_LIMIT_S, MOST_TIMES, OURS, Compared
 from swell.sim.conditions import SETTINGS
 
+PAPER = Paper(
+    name="promises",
+    title="Deadlines met, by policy",
+    inputs="they are traces and throughput tables of ElasticFlow's public artifact, as "
+    "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv, and Philly's log, as "
+    "philly/philly.csv.gz",
+    introduction=page_texts("promises").introduction,
+    experiments=(),
+)
 #: A difference in deadline satisfaction that is no difference.
 FORGIVEN = 0.005
 
@@ -75,15 +86,12 @@ def _best(met: dict[str, float]) -> tuple[str, float] | None:
 def findings_of(compared: Compared, seed: int) -> Findings:
     """The comparison without noise."""
     scores = scores_of(compared)
-    return Findings(
-        name="promises",
-        title="Deadlines met on every input",
-        truth=(truth(seed), *(f"{on.name}: {on.title}" for on in compared.inputs)),
-        tables=(_table(scores), _policy_table(compared), _cell_table(compared)),
-        charts=(_chart(scores),),
-        notes=tuple(_notes(compared, scores)),
-        missed=tuple(_missed(scores)),
+    parts: tuple[Part, ...] = (
+        *(_table(scores), _policy_table(compared), _cell_table(compared), _chart(scores)),
+        *(*_notes(compared, scores), *map(Missed, _missed(scores))),
     )
+    told = (truth(seed), *(f"{on.name}: {on.title}" for on in compared.inputs))
+    return findings("promises", "Deadlines met on every input", told, parts)
 
 
 def truth(seed: int) -> str:
@@ -97,12 +105,12 @@ def truth(seed: int) -> str:
 
 def _table(scores: Sequence[Score]) -> Table:
     gate, other = ("best gate", "it meets", "over it"), ("best other", "meets", "over")
-    return Table(
-        name="promises",
-        title=f"deadline satisfaction: `{OURS}` and the best gate; then with `--refused soft` (soft), and "
+    return table(
+        "promises",
+        f"deadline satisfaction: `{OURS}` and the best gate; then with `--refused soft` (soft), and "
         "the best of all other policies, those with `--refused soft` too",
-        columns=tuple(map(Column, ("input", OURS, "late", *gate, "soft", *other))),
-        rows=tuple(_row(score) for score in scores),
+        ("input", OURS, "late", *gate, "soft", *other),
+        map(_row, scores),
     )
 
 
@@ -129,22 +137,16 @@ def _policy_table(compared: Compared) -> Table:
         found = {cell: outcome for cell, outcome in compared.outcomes.items() if cell.label == label}
         done = {cell.input: outcome for cell, outcome in found.items() if outcome.met is not None}
         leads = [_lead(outcome, ours[name]) for name, outcome in done.items()]
-        rows.append(
-            (
-                label,
-                len(done),
-                fmean(outcome.met or 0.0 for outcome in done.values()) if done else None,
-                sum(lead > FORGIVEN for lead in leads),
-                sum(outcome.admitted_late for outcome in done.values()),
-                sum(outcome.is_cut for outcome in found.values()),
-            )
-        )
-    return Table(
-        name="promises-policies",
-        title=f"mean over inputs, inputs on which the policy is ahead of `{OURS}` with or without "
+        met = fmean(outcome.met or 0.0 for outcome in done.values()) if done else None
+        late = sum(outcome.admitted_late for outcome in done.values())
+        num_cut = sum(outcome.is_cut for outcome in found.values())
+        rows.append((label, len(done), met, sum(lead > FORGIVEN for lead in leads), late, num_cut))
+    return table(
+        "promises-policies",
+        f"mean over inputs, inputs on which the policy is ahead of `{OURS}` with or without "
         "`--refused soft`, late jobs that were admitted, and runs that were cut off",
-        columns=tuple(map(Column, ("policy", "inputs", "met", "ahead on", "late", "cut off"))),
-        rows=tuple(rows),
+        ("policy", "inputs", "met", "ahead on", "late", "cut off"),
+        rows,
     )
 
 
@@ -156,49 +158,26 @@ def _lead(outcome: CellOutcome, score: Score) -> float:
 
 def _cell_table(compared: Compared) -> Table:
     names = ("input", "policy", "met", "admitted", "late", "met unpromised", "jobs", "cpu_s")
-    return Table(
-        name="promises-cells",
-        title="all runs; without a figure: cut off",
-        columns=tuple(map(Column, names)),
-        rows=tuple(
-            (
-                cell.input,
-                cell.label,
-                outcome.met,
-                outcome.admitted,
-                outcome.admitted_late,
-                outcome.met_unpromised,
-                outcome.num_jobs,
-                outcome.cpu_s,
-            )
-            for cell, outcome in compared.outcomes.items()
-        ),
+    rows = (
+        (
+            *(cell.input, cell.label, outcome.met, outcome.admitted, outcome.admitted_late),
+            *(outcome.met_unpromised, outcome.num_jobs, outcome.cpu_s),
+        )
+        for cell, outcome in compared.outcomes.items()
     )
+    return table("promises-cells", "all runs; without a figure: cut off", names, rows)
 
 
 def _chart(scores: Sequence[Score]) -> Chart:
-    def series(label: str, values: Sequence[float | None]) -> Series:
-        return Series(label, tuple(values))
-
-    return Chart(
-        name="promises",
-        title="Deadline satisfaction on every input",
-        kind="lines",
-        x=tuple(score.on.name for score in scores),
-        x_label="input: log and size of the cluster",
-        y_label="deadline satisfaction",
-        panels=(
-            Panel(
-                "",
-                (
-                    series(OURS, [None if one.ours is None else one.ours.met for one in scores]),
-                    series("best gate", [one.best_gate[1] if one.best_gate else None for one in scores]),
-                    series(f"{OURS} --refused soft", [one.soft.met if one.soft else None for one in scores]),
-                    series("best other policy", [one.best[1] if one.best else None for one in scores]),
-                ),
-            ),
-        ),
-    )
+    x = ("input: log and size of the cluster", (score.on.name for score in scores))
+    met: dict[str, Values] = {
+        OURS: [None if one.ours is None else one.ours.met for one in scores],
+        "best gate": [one.best_gate[1] if one.best_gate else None for one in scores],
+        f"{OURS} --refused soft": [one.soft.met if one.soft else None for one in scores],
+        "best other policy": [one.best[1] if one.best else None for one in scores],
+    }
+    title = "Deadline satisfaction on every input"
+    return chart("promises", title, "lines", x, "deadline satisfaction", met)
 
 
 def _notes(compared: Compared, scores: Sequence[Score]) -> Iterator[str]:

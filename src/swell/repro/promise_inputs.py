@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from swell.repro.elasticflow import A100, PAPER
 from swell.repro.log_experiment import LogExperiment
 from swell.sim.profiles.profile_set import ProfileSet
-from swell.sim.traces.arrivals import Poisson
+from swell.sim.traces.arrivals import Arrivals, Poisson
 from swell.sim.traces.entry import Trace, TraceJob, since
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate
@@ -53,44 +52,52 @@ class PromiseInput:
         return fill(trace, profiles, Rules(seed=seed, unknown="draw"))
 
 
-def _published() -> list[PromiseInput]:
-    """Every log and size of ElasticFlow's evaluation."""
-    return [
-        PromiseInput(
-            name=f"{experiment.name}-{case.name}".replace(" %", "%"),
-            title=f"{Path(case.trace).name.partition('.csv')[0]} on {case.cluster[0]}x{case.cluster[1]}",
-            files=(case.trace, case.profiles),
-            profiles=case.profiles,
-            cluster=case.cluster,
-            trace=partial(_whole, case.trace),
-        )
-        for experiment in PAPER.experiments
-        if isinstance(experiment, LogExperiment)
-        for case in experiment.cases
-    ]
+def of_log(
+    name: str,
+    title: str,
+    file: str,
+    cluster: tuple[int, int],
+    profiles: str = A100,
+    stretch: tuple[float, int] | None = None,
+) -> PromiseInput:
+    """A log that was published.
+
+    Args:
+        stretch: the time from which its first so many jobs are taken, as for `first_from`; None: all.
+    """
+
+    def trace(data: Path, seed: int) -> Trace:
+        log = read(data / file)
+        return log if stretch is None else first_from(log, *stretch)
+
+    return PromiseInput(
+        name=name, title=title, files=(file, profiles), profiles=profiles, cluster=cluster, trace=trace
+    )
 
 
-def _whole(file: str, data: Path, seed: int) -> Trace:
-    return read(data / file)
+def made_up(
+    name: str,
+    title: str,
+    num_jobs: int,
+    median_s: float,
+    load: float,
+    nodes: int,
+    arrivals: Callable[[float], Arrivals] = Poisson,
+    number: int | None = None,
+) -> PromiseInput:
+    """A log that is drawn, on so many nodes of 8 devices.
 
+    Args:
+        arrivals: of a mean number of jobs a second.
+        number: one log is another draw than that with another number.
+    """
 
-def _philly() -> list[PromiseInput]:
-    return [
-        PromiseInput(
-            name=f"philly-{day}-{nodes}x8",
-            title=f"Philly's log, {PHILLY_JOBS:,} jobs from day {day} on, on {nodes}x8",
-            files=(PHILLY, A100),
-            profiles=A100,
-            cluster=(nodes, 8),
-            trace=partial(_stretch, day),
-        )
-        for day in PHILLY_DAYS
-        for nodes in PHILLY_NODES
-    ]
+    def trace(data: Path, seed: int) -> Trace:
+        demand = Demand(median_s=median_s)
+        drawn = seed if number is None else 100 * seed + number
+        return generate(arrivals(rate_per_s(demand, load, 8 * nodes)), num_jobs, demand, drawn)
 
-
-def _stretch(day: int, data: Path, seed: int) -> Trace:
-    return first_from(read(data / PHILLY), day * DAY_S, PHILLY_JOBS)
+    return PromiseInput(name=name, title=title, files=(A100,), profiles=A100, cluster=(nodes, 8), trace=trace)
 
 
 def first_from(trace: Trace, from_s: float, num_jobs: int) -> Trace:
@@ -103,26 +110,6 @@ def first_from(trace: Trace, from_s: float, num_jobs: int) -> Trace:
     )
 
 
-def _generated() -> list[PromiseInput]:
-    return [
-        PromiseInput(
-            name=f"made-{told.replace(' ', '')}-{load:g}",
-            title=f"{NUM_GENERATED} made-up jobs, median {told}, load {load:g}, on {GENERATED_NODES}x8",
-            files=(A100,),
-            profiles=A100,
-            cluster=(GENERATED_NODES, 8),
-            trace=partial(_made_up, median_s, load),
-        )
-        for told, median_s in MEDIANS_S.items()
-        for load in LOADS
-    ]
-
-
-def _made_up(median_s: float, load: float, data: Path, seed: int) -> Trace:
-    demand = Demand(median_s=median_s)
-    return generate(Poisson(rate_per_s(demand, load, 8 * GENERATED_NODES)), NUM_GENERATED, demand, seed)
-
-
 def rate_per_s(demand: Demand, load: float, num_devices: int) -> float:
     """Arrival rate in jobs/s at which jobs demand `load` times the device-seconds there are, on average."""
     mean_s = demand.median_s * math.exp(demand.spread**2 / 2)
@@ -131,4 +118,40 @@ def rate_per_s(demand: Demand, load: float, num_devices: int) -> float:
     return load * num_devices / (mean_devices * mean_s)
 
 
-INPUTS: tuple[PromiseInput, ...] = (*_published(), *_philly(), *_generated())
+INPUTS: tuple[PromiseInput, ...] = (
+    *(
+        of_log(
+            f"{experiment.name}-{case.name}".replace(" %", "%"),
+            f"{Path(case.trace).name.partition('.csv')[0]} on {case.cluster[0]}x{case.cluster[1]}",
+            case.trace,
+            case.cluster,
+            case.profiles,
+        )
+        for experiment in PAPER.experiments
+        if isinstance(experiment, LogExperiment)
+        for case in experiment.cases
+    ),
+    *(
+        of_log(
+            f"philly-{day}-{nodes}x8",
+            f"Philly's log, {PHILLY_JOBS:,} jobs from day {day} on, on {nodes}x8",
+            PHILLY,
+            (nodes, 8),
+            stretch=(day * DAY_S, PHILLY_JOBS),
+        )
+        for day in PHILLY_DAYS
+        for nodes in PHILLY_NODES
+    ),
+    *(
+        made_up(
+            f"made-{told.replace(' ', '')}-{load:g}",
+            f"{NUM_GENERATED} made-up jobs, median {told}, load {load:g}, on {GENERATED_NODES}x8",
+            NUM_GENERATED,
+            median_s,
+            load,
+            GENERATED_NODES,
+        )
+        for told, median_s in MEDIANS_S.items()
+        for load in LOADS
+    ),
+)

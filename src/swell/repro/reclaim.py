@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from swell.model.errors import InvalidInput
-from swell.namespaces.first_process import NamespacesMissing
 from swell.repro.bftrainer_inputs import POOL
-from swell.repro.experiment import Context, Paper
+from swell.repro.experiment import Context, Paper, keep_record, read_record
 from swell.repro.findings import Findings
 from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn
 from swell.repro.live_run import PlannedJob
+from swell.repro.machines.first_process import NamespacesMissing
+from swell.repro.page_texts import page_texts
 from swell.repro.reclaim_findings import findings_of
 from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
 from swell.repro.reclaim_record import PlayOrder, ReclaimRun
-from swell.repro.reclaim_words import INTRODUCTION
 from swell.settings import spell
 from swell.sim.pool_file import read_pool
 
@@ -73,7 +71,12 @@ class ReclaimExperiment:
 
         Raises InvalidInput.
         """
-        run = self._play(context) if context.played is None else self._read(context.played)
+        name = f"{self.name}-run"
+        if context.played is not None:
+            return findings_of(self.name, read_record(context.played, name, ReclaimRun))
+        run = self._play(context)
+        if context.runs is not None:
+            keep_record(run, context.runs, name)
         return findings_of(self.name, run)
 
     def _play(self, context: Context) -> ReclaimRun:
@@ -98,7 +101,7 @@ class ReclaimExperiment:
             raise InvalidInput(f"machines cannot be had here: {error}") from error
         except PlayFailed as error:
             raise InvalidInput(str(error)) from error
-        run = ReclaimRun(
+        return ReclaimRun(
             source=source,
             intervals=intervals,
             played_s=WINDOW.played_s,
@@ -106,22 +109,6 @@ class ReclaimExperiment:
             ended=ended,
             reclaimed=reclaimed,
         )
-        if context.runs is not None:
-            context.runs.mkdir(parents=True, exist_ok=True)
-            self._file(context.runs).write_bytes(msgspec.json.encode(run))
-        return run
-
-    def _read(self, folder: Path) -> ReclaimRun:
-        file = self._file(folder)
-        try:
-            return msgspec.json.decode(file.read_bytes(), type=ReclaimRun)
-        except OSError as error:
-            raise InvalidInput(f"{file} cannot be read ({error.strerror}); run it live first") from error
-        except msgspec.MsgspecError as error:
-            raise InvalidInput(f"{file} is of another version ({error}); run it live again") from error
-
-    def _file(self, folder: Path) -> Path:
-        return folder / f"{self.name}-run.json"
 
 
 def lent_nodes(data: Path, seed: int) -> tuple[str, tuple[LentInterval, ...]]:
@@ -136,6 +123,6 @@ PAPER = Paper(
     name="reclaim",
     title="Machines that are reclaimed",
     inputs="",
-    introduction=INTRODUCTION,
+    introduction=page_texts("reclaim").introduction,
     experiments=(ReclaimExperiment(),),
 )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from swell.model.job import Phase
-from swell.repro.fidelity_findings import sizes
-from swell.repro.findings import Chart, Column, Findings, Panel, Series, Table
+from swell.repro.fidelity_findings import TWIN_HEADING, twin_cells
+from swell.repro.findings import Chart, Findings, Missed, Part, Table, chart, findings, table
 from swell.repro.live_run import LiveJob
 from swell.repro.reclaim_record import ReclaimRun
 from swell.repro.reclaim_twin import DELAY_SHARE, NOISE_SHARE, ReclaimComparison, compare
@@ -25,15 +25,15 @@ LOST, REPEATED = "samples_lost", "samples_repeated"
 
 def findings_of(name: str, run: ReclaimRun) -> Findings:
     found = compare(run)
-    return Findings(
-        name=name,
-        title="Real jobs on machines that are killed without notice, and the same intervals simulated",
-        truth=tuple(_truth(found)),
-        tables=(_summary(found), _jobs(found), _intervals(run)),
-        charts=(_chart(found),),
-        notes=(),
-        missed=tuple(_missed(found)),
+    parts: tuple[Part, ...] = (
+        _summary(found),
+        _jobs(found),
+        _intervals(run),
+        _chart(found),
+        *map(Missed, _missed(found)),
     )
+    title = "Real jobs on machines that are killed without notice, and the same intervals simulated"
+    return findings(name, title, _truth(found), parts)
 
 
 def _truth(found: ReclaimComparison) -> Iterator[str]:
@@ -76,8 +76,7 @@ def _summary(found: ReclaimComparison) -> Table:
         ("samples repeated", _counted(jobs, REPEATED)),
         ("jobs failed", sum(job.view.phase is Phase.FAILED for job in jobs)),
     ]
-    columns = (Column("measure"), Column("value", 2))
-    return Table(name="reclaim", title="in all", columns=columns, rows=tuple(rows))
+    return table("reclaim", "in all", ("measure", ("value", 2)), rows)
 
 
 def _percent(share: float | None) -> float | None:
@@ -90,58 +89,26 @@ def _counted(jobs: tuple[LiveJob, ...], metric: str) -> int:
 
 
 def _jobs(found: ReclaimComparison) -> Table:
-    columns = (
-        Column("job"),
-        Column("live"),
-        Column("live s", 1),
-        Column("sim. s", 1),
-        Column("error %", 1),
-        Column("sizes"),
-        Column("sim. sizes"),
-    )
-    rows = tuple(
-        (
-            twin.live.view.name,
-            str(twin.live.view.phase),
-            twin.live_s,
-            twin.simulated_s,
-            _percent(twin.error_share),
-            sizes(twin.live.view),
-            sizes(twin.simulated),
-        )
-        for twin in found.twins
-    )
-    return Table(name="reclaim-jobs", title="job by job", columns=columns, rows=rows)
+    rows = ((twin.live.view.name, str(twin.live.view.phase), *twin_cells(twin)) for twin in found.twins)
+    return table("reclaim-jobs", "job by job", ("job", "live", *TWIN_HEADING), rows)
 
 
 def _intervals(run: ReclaimRun) -> Table:
-    columns = (Column("node"), Column("lent at s", 1), Column("reclaimed at s", 1), Column("gone after s", 3))
+    heading = ("node", ("lent at s", 1), ("reclaimed at s", 1), "gone after s")
     gone_s = {(one.node, round(one.sent_s)): one.kept_s for one in run.reclaimed}
-    rows = tuple(
+    rows = (
         (one.node, one.start_s, one.end_s, gone_s.get((one.node, round(one.end_s)))) for one in run.intervals
     )
-    return Table(name="reclaim-nodes", title="nodes, as the log has them", columns=columns, rows=rows)
+    return table("reclaim-nodes", "nodes, as the log has them", heading, rows)
 
 
 def _chart(found: ReclaimComparison) -> Chart:
     at_s = np.arange(0.0, found.run.played_s + CHART_EVERY_S / 2, CHART_EVERY_S).tolist()
-    return Chart(
-        name="reclaim",
-        title="samples done by all jobs",
-        kind="steps",
-        x=tuple(at_s),
-        x_label="seconds",
-        y_label="samples",
-        panels=(
-            Panel(
-                "",
-                (
-                    Series("live", tuple(map(found.live_samples, at_s))),
-                    Series("simulated", tuple(map(found.simulated_samples, at_s))),
-                ),
-            ),
-        ),
-    )
+    samples = {
+        "live": list(map(found.live_samples, at_s)),
+        "simulated": list(map(found.simulated_samples, at_s)),
+    }
+    return chart("reclaim", "samples done by all jobs", "steps", ("seconds", at_s), "samples", samples)
 
 
 def _missed(found: ReclaimComparison) -> Iterator[str]:

@@ -15,9 +15,9 @@ from typing import IO, TypeVar, cast
 import msgspec
 
 import swell
-from swell.namespaces.network import HOME, STATE, NamespacedMachine, Network
 from swell.repro import reclaimer
 from swell.repro.lent_intervals import LentInterval
+from swell.repro.machines.network import HOME, STATE, NamespacedMachine, Network
 from swell.repro.reclaim_record import PlayBegun, PlayEnded, PlayOrder, Reclaimed, ScriptsMeasured, Told
 
 Word = TypeVar("Word", bound=Told)
@@ -96,7 +96,7 @@ def lent_machines(names: Sequence[str], up: Sequence[str], devices: str) -> Iter
         NamespacesMissing: machines cannot be had.
         PlayFailed: the platform does not start.
     """
-    with Network(1 + len(names)) as network:
+    with Network(NamespacedMachine, 1 + len(names)) as network:
         head, *others = network
         words = ("up", "--devices", "none", "--listen", f"{head.address}:{PORT}", *up)
         try:

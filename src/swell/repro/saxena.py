@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from swell.repro.experiment import Paper
+from swell.repro.page_texts import page_texts
 from swell.repro.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine
 from swell.repro.saxena_experiment import Found, PrintedClaim, SaxenaBar, SaxenaExperiment
 from swell.repro.saxena_tables import MANY_LOADS, Grid, table_2
-from swell.repro.saxena_words import INTRODUCTION, WHY
 from swell.repro.saxena_workload import HALF_AN_HOUR, Pattern
 
+TEXTS = page_texts("saxena")
+#: Why a claim does not come out.
+WHY = TEXTS.reasons
 ELASTIC, RANDOM, MAX, MIN = "elastic", "Random-BS", "Max-BS", "Min-BS"
 POLICIES = {
     ELASTIC: "saxena",
@@ -47,7 +50,9 @@ def _one_category(category: int, pattern: Pattern, baseline: str = RANDOM) -> Sa
 
 def _completed(case: SaxenaCase, first: str, second: str) -> Callable[[Found], float]:
     """How many times as many jobs the first line completes as the second."""
-    return lambda found: found[case.name, first].completed / found[case.name, second].completed
+    return lambda found: (
+        found[case.name, first].count("completed") / found[case.name, second].count("completed")
+    )
 
 
 def _mean(case: SaxenaCase, label: str, measure: str) -> Callable[[Found], float]:
@@ -59,20 +64,21 @@ def _times(case: SaxenaCase, first: str, second: str, measure: str) -> Callable[
     return lambda found: found[case.name, first].mean(measure) / found[case.name, second].mean(measure)
 
 
+def _over_random(cases: tuple[SaxenaCase, ...], *gains: float) -> tuple[PrintedClaim, ...]:
+    """One claim for each case, with the printed gain."""
+    text = "jobs completed, elastic over Random-BS"
+    return tuple(
+        PrintedClaim(f"{case.name}: {text}", gain, _completed(case, ELASTIC, RANDOM), WHY["random batch"])
+        for case, gain in zip(cases, gains, strict=True)
+    )
+
+
 CATEGORY_CASES = tuple(_one_category(category, HIGH) for category in (1, 2, 3, 4))
 FIGURE_5 = SaxenaExperiment(
     name="fig5",
     title="Figure 5: effect of job categories, 40 devices, high arrival rate",
     cases=CATEGORY_CASES,
-    claims=tuple(
-        PrintedClaim(
-            text=f"{case.name}: jobs completed, elastic over Random-BS",
-            paper=gain,
-            of=_completed(case, ELASTIC, RANDOM),
-            why=WHY["random batch"],
-        )
-        for case, gain in zip(CATEGORY_CASES, (1.82, 1.644, 1.90, 1.0), strict=True)
-    ),
+    claims=_over_random(CATEGORY_CASES, 1.82, 1.644, 1.90, 1.0),
 )
 
 ARRIVAL_CASES = (_one_category(1, LOW), _one_category(1, BURSTY))
@@ -80,15 +86,7 @@ FIGURE_6 = SaxenaExperiment(
     name="fig6",
     title="Figure 6: effect of arrival patterns, category 1, 40 devices",
     cases=ARRIVAL_CASES,
-    claims=tuple(
-        PrintedClaim(
-            text=f"{case.name}: jobs completed, elastic over Random-BS",
-            paper=gain,
-            of=_completed(case, ELASTIC, RANDOM),
-            why=WHY["random batch"],
-        )
-        for case, gain in zip(ARRIVAL_CASES, (1.97, 2.19), strict=True)
-    ),
+    claims=_over_random(ARRIVAL_CASES, 1.97, 2.19),
     more=(table_2,),
 )
 
@@ -103,28 +101,25 @@ FIGURE_8 = SaxenaExperiment(
     cases=BATCH_CASES,
     claims=(
         PrintedClaim(
-            text="category 1, high rate: jobs completed, elastic over Max-BS",
-            paper=10.0,
-            of=_completed(BATCH_CASES[0], ELASTIC, MAX),
-            why=WHY["max batch"],
+            "category 1, high rate: jobs completed, elastic over Max-BS",
+            10.0,
+            _completed(BATCH_CASES[0], ELASTIC, MAX),
+            WHY["max batch"],
         ),
         PrintedClaim(
-            text="category 1, high rate: jobs completed, elastic over Min-BS",
-            paper=1.0,
-            of=_completed(BATCH_CASES[4], ELASTIC, MIN),
-            why=WHY["min batch"],
+            "category 1, high rate: jobs completed, elastic over Min-BS",
+            1.0,
+            _completed(BATCH_CASES[4], ELASTIC, MIN),
+            WHY["min batch"],
         ),
-        PrintedClaim(
-            text="category 1, low rate: completion in minutes, elastic",
-            paper=23.04,
-            of=_mean(BATCH_CASES[5], ELASTIC, JCT),
-            why=WHY["min batch"],
-        ),
-        PrintedClaim(
-            text="category 1, low rate: completion in minutes, Min-BS",
-            paper=27.39,
-            of=_mean(BATCH_CASES[5], MIN, JCT),
-            why=WHY["min batch"],
+        *(
+            PrintedClaim(
+                f"category 1, low rate: completion in minutes, {label}",
+                paper,
+                _mean(BATCH_CASES[5], label, JCT),
+                WHY["min batch"],
+            )
+            for label, paper in ((ELASTIC, 23.04), (MIN, 27.39))
         ),
     ),
     remarks=(
@@ -156,10 +151,10 @@ def _cells(case: SaxenaCase) -> tuple[PrintedClaim, ...]:
     """A claim for each printed figure."""
     return tuple(
         PrintedClaim(
-            text=f"{case.name}, {line.label}: {measure}",
-            paper=paper,
-            of=_mean(case, line.label, measure),
-            why=WHY[_reason(line)],
+            f"{case.name}, {line.label}: {measure}",
+            paper,
+            _mean(case, line.label, measure),
+            WHY[_reason(line)],
         )
         for line in case.lines
         for measure, paper in line.paper.items()
@@ -218,30 +213,31 @@ CASES_400 = CASE_400, _periodic(CASE_400)
 
 
 def _gains(case: SaxenaCase, completed: float, drops: float, waiting: float) -> tuple[PrintedClaim, ...]:
-    dropping, queueing = (
+    dropped, queued = (
         ("elastic, dropping", "Random-BS, dropping"),
         ("Random-BS, queueing", "elastic, queueing"),
     )
-    return (
-        PrintedClaim(
-            text=f"{case.name}: jobs completed where jobs are dropped, elastic over Random-BS",
-            paper=completed,
-            of=_completed(case, *dropping),
-            why=WHY["random batch"],
+    told = (
+        (
+            "jobs completed where jobs are dropped, elastic over Random-BS",
+            completed,
+            _completed(case, *dropped),
+            "random batch",
         ),
-        PrintedClaim(
-            text=f"{case.name}: share of jobs dropped, Random-BS over elastic",
-            paper=drops,
-            of=_times(case, dropping[1], dropping[0], DROP),
-            why=WHY["elastic"],
+        (
+            "share of jobs dropped, Random-BS over elastic",
+            drops,
+            _times(case, *dropped[::-1], DROP),
+            "elastic",
         ),
-        PrintedClaim(
-            text=f"{case.name}: completion time where jobs queue, Random-BS over elastic",
-            paper=waiting,
-            of=_times(case, *queueing, JCT),
-            why=WHY["queue"],
+        (
+            "completion time where jobs queue, Random-BS over elastic",
+            waiting,
+            _times(case, *queued, JCT),
+            "queue",
         ),
     )
+    return tuple(PrintedClaim(f"{case.name}: {text}", paper, of, WHY[why]) for text, paper, of, why in told)
 
 
 FIGURE_7 = SaxenaExperiment(
@@ -277,11 +273,11 @@ TABLE_4 = SaxenaExperiment(
     cases=CASES_400,
     claims=tuple(claim for case in CASES_400 for claim in _cells(case)),
     bars=(
-        SaxenaBar(case=CASE_400.name, label="elastic, dropping", measure=SJS, limit=0.80, is_least=True),
-        SaxenaBar(case=CASE_400.name, label="elastic, dropping", measure=DROP, limit=0.03, is_least=False),
-        SaxenaBar(case=CASE_400.name, label="elastic, dropping", measure=JCT, limit=24.0, is_least=False),
-        SaxenaBar(case=CASE_400.name, label="elastic, queueing", measure=SJS, limit=0.80, is_least=True),
-        SaxenaBar(case=CASE_400.name, label="elastic, queueing", measure=JCT, limit=24.0, is_least=False),
+        SaxenaBar(CASE_400.name, "elastic, dropping", SJS, 0.80, is_least=True),
+        SaxenaBar(CASE_400.name, "elastic, dropping", DROP, 0.03, is_least=False),
+        SaxenaBar(CASE_400.name, "elastic, dropping", JCT, 24.0, is_least=False),
+        SaxenaBar(CASE_400.name, "elastic, queueing", SJS, 0.80, is_least=True),
+        SaxenaBar(CASE_400.name, "elastic, queueing", JCT, 24.0, is_least=False),
     ),
     more=(Grid(case=CASE_400, networks=(4.0,), spreads=(1.0, 4.0)).of_models,),
 )
@@ -290,6 +286,6 @@ PAPER = Paper(
     name="saxena",
     title="Saxena et al.",
     inputs="it needs none",
-    introduction=INTRODUCTION,
+    introduction=TEXTS.introduction,
     experiments=(FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, TABLE_3, TABLE_4),
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
 
 import numpy as np
 
@@ -96,74 +95,46 @@ class SaxenaResult:
     def mean(self, measure: str) -> float:
         return float(np.mean([run.value(measure) for run in self.runs]))
 
-    @property
-    def submitted(self) -> float:
-        return float(np.mean([run.metrics.jobs for run in self.runs]))
-
-    @property
-    def resizes(self) -> float:
-        return float(np.mean([run.metrics.resizes for run in self.runs]))
-
-    @property
-    def completed(self) -> float:
-        return float(np.mean([run.metrics.completed for run in self.runs]))
+    def count(self, name: str) -> float:
+        """The mean of a field of the metrics."""
+        return float(np.mean([getattr(run.metrics, name) for run in self.runs]))
 
 
-def results_of(
-    name: str, cases: Sequence[SaxenaCase], context: Context, model: ScalingModel | None = None
-) -> list[SaxenaResult]:
+def results_of(name: str, cases: Sequence[SaxenaCase], context: Context) -> list[SaxenaResult]:
     """Run every line whose policy is to be run, and return the results."""
-    wanted = [
-        (case, line)
-        for case in cases
-        for line in case.lines
-        if context.policies is None or line.policy in context.policies
+    wanted = [(case, line) for case in cases for line in case.lines if context.is_run(line.policy)]
+    seeds = {case.name: range(context.seed, context.seed + case.num_seeds) for case in cases}
+    runs = iter(
+        context.run_all(
+            name, (partial(run_once, case, line, seed) for case, line in wanted for seed in seeds[case.name])
+        )
+    )
+    return [
+        SaxenaResult(case=case, line=line, runs=[next(runs) for _ in seeds[case.name]])
+        for case, line in wanted
     ]
-    found = []
-    with context.watch(name, sum(case.num_seeds for case, _ in wanted)) as advance:
-        num_done = 0
-        for case, line in wanted:
-            runs = []
-            for seed in range(context.seed, context.seed + case.num_seeds):
-                runs.append(run_once(case, line, seed, model))
-                advance(num_done := num_done + 1)
-            found.append(SaxenaResult(case=case, line=line, runs=runs))
-    return found
 
 
 def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel | None = None) -> SaxenaRun:
     """One simulation; the same arguments lead to the same run, and several figures ask for it."""
     told = {"drops": float(line.drops), **line.parameters}
     parameters = tuple(sorted((f"{line.policy}.{name}", value) for name, value in told.items()))
-    asked = _Asked(case.pattern, case.num_devices, case.categories, seed, case.minutes)
-    return _simulated(asked, line.policy, parameters, line.resize_cost, model)
-
-
-class _Asked(NamedTuple):
-    """Arguments of `workload`."""
-
-    pattern: Pattern
-    num_devices: int
-    categories: tuple[int, ...]
-    seed: int
-    minutes: float | None
+    arrivals = (case.pattern, case.num_devices, case.categories, seed, case.minutes)
+    return _simulated(arrivals, line.policy, parameters, line.resize_cost, model)
 
 
 @cache
 def _simulated(
-    asked: _Asked,
+    arrivals: tuple[Pattern, int, tuple[int, ...], int, float | None],  #: arguments of `workload`
     policy: str,
     parameters: tuple[tuple[str, float], ...],
     resize_cost: str,
     model: ScalingModel | None,
 ) -> SaxenaRun:
-    conditions = Conditions(
-        nodes=asked.num_devices // DEVICES_PER_NODE,
-        devices_per_node=DEVICES_PER_NODE,
-        resize_cost=resize_cost,
-    )
+    nodes = arrivals[1] // DEVICES_PER_NODE
+    conditions = Conditions(nodes=nodes, devices_per_node=DEVICES_PER_NODE, resize_cost=resize_cost)
     core = new_core(policy, make_settings({**SETTINGS, **dict(parameters)}))
-    scenario = set_up(workload(*asked), saxena(model), conditions)
+    scenario = set_up(workload(*arrivals), saxena(model), conditions)
     return _kept(simulate(core, scenario, with_offers=False))
 
 

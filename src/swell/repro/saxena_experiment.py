@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from swell import __version__
+from swell.arrays import FloatArray
 from swell.repro.experiment import Context
-from swell.repro.findings import Cell, Chart, Column, Findings, Panel, Series, Table
+from swell.repro.findings import (
+    Cell,
+    Chart,
+    Findings,
+    Missed,
+    Panel,
+    Part,
+    Table,
+    Values,
+    chart,
+    findings,
+    panel,
+    table,
+)
 from swell.repro.saxena_cases import (
     DIGITS,
     SETTINGS,
@@ -29,22 +44,19 @@ MOST_LINES = 6
 Found = dict[tuple[str, str], SaxenaResult]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedClaim:
-    """Something that the paper says, and where it does not come out, why.
-
-    Args:
-        of: gives our figure, of the results by (case, label of the line).
-    """
+class PrintedClaim(NamedTuple):
+    """Something that the paper says, and where it does not come out, why."""
 
     text: str
     paper: float
-    of: Callable[[Found], float]
+    of: Callable[[Found], float]  #: our figure, of the results by (case, label of the line)
     why: str = ""
 
+    def comes_out(self, ours: float) -> bool:
+        return abs(ours - self.paper) <= CLOSE_SHARE * abs(self.paper)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaxenaBar:
+
+class SaxenaBar(NamedTuple):
     """What is to be reached by a line of a case."""
 
     case: str
@@ -52,6 +64,13 @@ class SaxenaBar:
     measure: str
     limit: float
     is_least: bool  #: the measure is to be at least the limit; otherwise at most
+
+    @property
+    def told(self) -> str:
+        return f"{'>=' if self.is_least else '<='} {self.limit:g}"
+
+    def is_reached(self, value: float) -> bool:
+        return value >= self.limit if self.is_least else value <= self.limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,43 +93,62 @@ class SaxenaExperiment:
     def run(self, context: Context) -> Findings:
         """Simulate all cases; see `experiment.Experiment`."""
         results = results_of(self.name, self.cases, context)
+        parts = self._parts(results, context)
+        return findings(self.name, self.title, _truth(self.cases, context), parts)
+
+    def _parts(self, results: Sequence[SaxenaResult], context: Context) -> Iterator[Part]:
         found = {(result.case.name, result.line.label): result for result in results}
-        claims = list(_judged(self.claims, found))
-        bars = [(bar, found[bar.case, bar.label]) for bar in self.bars if (bar.case, bar.label) in found]
-        tables = [_measures_table(self.name, results)]
-        tables += [_claims_table(self.name, claims)] if claims else []
-        tables += [_bars_table(self.name, bars)] if bars else []
-        tables += [make(self.name, context) for make in self.more]
-        return Findings(
-            name=self.name,
-            title=self.title,
-            truth=tuple(_truth(self.cases, context)),
-            tables=tuple(tables),
-            charts=(_chart(self.name, self.title, self.cases, found),),
-            notes=(*self.remarks, *_unmet(claims)),
-            missed=tuple(_told(bar, result) for bar, result in bars if not _is_reached(bar, result)),
-        )
+        yield _measures_table(self.name, results)
+        yield from self.remarks
+        if claims := list(_judged(self.claims, found)):
+            yield table(
+                f"{self.name}-claims",
+                f"what the paper says; it comes out if ours is within {CLOSE_SHARE:.0%}",
+                ("claim", ("paper", 2), ("ours", 2), "comes out"),
+                ((claim.text, claim.paper, ours, _yes(claim.comes_out(ours))) for claim, ours in claims),
+            )
+        for claim, ours in claims:
+            if not claim.comes_out(ours):
+                told = f"{claim.text} (paper {claim.paper:.2f}, ours {ours:.2f})"
+                yield f"Does not come out: {told}. {claim.why}"
+        bars = [
+            (bar, found[bar.case, bar.label].mean(bar.measure))
+            for bar in self.bars
+            if (bar.case, bar.label) in found
+        ]
+        if bars:
+            heading = ("case", "line", "measure", "reached", "to reach", "is reached")
+            rows = ((*bar[:3], value, bar.told, _yes(bar.is_reached(value))) for bar, value in bars)
+            yield table(f"{self.name}-bars", "targets", heading, rows)
+        for bar, value in bars:
+            if not bar.is_reached(value):
+                yield Missed(f"{bar.label}: {bar.measure} {value:.3f}; to reach: {bar.told}")
+        yield from (make(self.name, context) for make in self.more)
+        yield _chart(self.name, self.title, self.cases, found)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
 
 
 def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
     """Every measure, beside the printed figures where there are any."""
     printed = [measure for measure in DIGITS if any(measure in result.line.paper for result in results)]
-    columns = [Column("case"), Column("line"), Column("policy"), Column("cost"), Column("jobs", 1)]
-    columns += [Column("completed", 1)]
+    heading: list[str | tuple[str, int]] = ["case", "line", "policy", "cost", ("jobs", 1), ("completed", 1)]
     for measure, digits in DIGITS.items():
-        columns += [Column(f"{measure}, paper", digits)] if measure in printed else []
-        columns += [Column(measure, digits)]
+        heading += [(f"{measure}, paper", digits)] if measure in printed else []
+        heading += [(measure, digits)]
     rows: list[tuple[Cell, ...]] = []
     for result in results:
         line = result.line
         row: list[Cell] = [result.case.name, line.label, line.policy, line.resize_cost]
-        row += [result.submitted, result.completed]
+        row += [result.count("jobs"), result.count("completed")]
         for measure in DIGITS:
             row += [line.paper.get(measure)] if measure in printed else []
             row += [result.mean(measure)]
-        rows.append((*row, result.resizes))
+        rows.append((*row, result.count("resizes")))
     title = "means of the runs; cost: seconds that a change of a gang takes"
-    return Table(name=name, title=title, columns=(*columns, Column("resizes", 1)), rows=tuple(rows))
+    return table(name, title, (*heading, ("resizes", 1)), rows)
 
 
 def _judged(claims: Iterable[PrintedClaim], found: Found) -> Iterable[tuple[PrintedClaim, float]]:
@@ -122,100 +160,38 @@ def _judged(claims: Iterable[PrintedClaim], found: Found) -> Iterable[tuple[Prin
             continue
 
 
-def _comes_out(claim: PrintedClaim, ours: float) -> bool:
-    return abs(ours - claim.paper) <= CLOSE_SHARE * abs(claim.paper)
-
-
-def _claims_table(name: str, claims: Sequence[tuple[PrintedClaim, float]]) -> Table:
-    return Table(
-        name=f"{name}-claims",
-        title=f"what the paper says; it comes out if ours is within {CLOSE_SHARE:.0%}",
-        columns=(Column("claim"), Column("paper", 2), Column("ours", 2), Column("comes out")),
-        rows=tuple(
-            (claim.text, claim.paper, ours, "yes" if _comes_out(claim, ours) else "no")
-            for claim, ours in claims
-        ),
-    )
-
-
-def _unmet(claims: Iterable[tuple[PrintedClaim, float]]) -> Iterable[str]:
-    for claim, ours in claims:
-        if not _comes_out(claim, ours):
-            yield f"Does not come out: {claim.text} (paper {claim.paper:.2f}, ours {ours:.2f}). {claim.why}"
-
-
-def _is_reached(bar: SaxenaBar, result: SaxenaResult) -> bool:
-    value = result.mean(bar.measure)
-    return value >= bar.limit if bar.is_least else value <= bar.limit
-
-
-def _told(bar: SaxenaBar, result: SaxenaResult) -> str:
-    sign = ">=" if bar.is_least else "<="
-    return f"{bar.label}: {bar.measure} {result.mean(bar.measure):.3f}; to reach: {sign} {bar.limit:g}"
-
-
-def _bars_table(name: str, bars: Sequence[tuple[SaxenaBar, SaxenaResult]]) -> Table:
-    names = ("case", "line", "measure", "reached", "to reach", "is reached")
-    return Table(
-        name=f"{name}-bars",
-        title="targets",
-        columns=tuple(map(Column, names)),
-        rows=tuple(
-            (
-                bar.case,
-                bar.label,
-                bar.measure,
-                result.mean(bar.measure),
-                f"{'>=' if bar.is_least else '<='} {bar.limit:g}",
-                "yes" if _is_reached(bar, result) else "no",
-            )
-            for bar, result in bars
-        ),
-    )
-
-
 def _chart(name: str, title: str, cases: Sequence[SaxenaCase], found: Found) -> Chart:
     """Jobs that have arrived and that are completed over time, of the first run of each line."""
     last_min = max(case.pattern.minutes for case in cases)
     ends = [result.runs[0].end_s[-1] / 60.0 for result in found.values() if len(result.runs[0].end_s)]
     minutes = np.linspace(0.0, max([last_min, *ends]), NUM_POINTS)
-    return Chart(
-        name=name,
-        title=title,
-        kind="steps",
-        x=tuple(minutes.tolist()),
-        x_label="minutes",
-        y_label="jobs",
-        panels=tuple(panel for case in cases for panel in _panels(case, found, minutes)),
-    )
+    panels = (one for case in cases for one in _panels(case, found, minutes))
+    return chart(name, title, "steps", ("minutes", minutes.tolist()), "jobs", panels)
 
 
-def _panels(case: SaxenaCase, found: Found, minutes: np.ndarray) -> Iterable[Panel]:
+def _panels(case: SaxenaCase, found: Found, minutes: FloatArray) -> Iterable[Panel]:
     """Yield the panels of a case's lines.
 
     If there are many lines, those that drop jobs are apart from those that queue them.
     """
     results = [result for (name, _), result in found.items() if name == case.name]
     if len(results) <= MOST_LINES:
-        yield Panel(case.name, tuple(_series(results, minutes, "")))
+        yield panel(case.name, _series(results, minutes, ""))
         return
     for drops, told in ((True, "dropping"), (False, "queueing")):
         some = [result for result in results if result.line.drops is drops]
         if some:
-            yield Panel(f"{case.name}, {told}", tuple(_series(some, minutes, f", {told}")))
+            yield panel(f"{case.name}, {told}", _series(some, minutes, f", {told}"))
 
 
-def _series(results: Sequence[SaxenaResult], minutes: np.ndarray, told: str) -> Iterable[Series]:
+def _series(results: Sequence[SaxenaResult], minutes: FloatArray, told: str) -> dict[str, Values]:
     """Args: told: part of labels that the panel's title tells."""
-    for result in results[:1]:
-        yield _counted("arrived", result.runs[0].submit_s, minutes)
-    for result in results:
-        yield _counted(result.line.label.replace(told, ""), result.runs[0].end_s, minutes)
-
-
-def _counted(label: str, at_s: np.ndarray, minutes: np.ndarray) -> Series:
-    counts = np.searchsorted(at_s, 60.0 * minutes, side="right")
-    return Series(label, tuple(float(count) for count in counts))
+    times_s = {"arrived": results[0].runs[0].submit_s} if results else {}
+    times_s |= {result.line.label.replace(told, ""): result.runs[0].end_s for result in results}
+    return {
+        label: np.searchsorted(at_s, 60.0 * minutes, side="right").astype(float).tolist()
+        for label, at_s in times_s.items()
+    }
 
 
 def _truth(cases: Sequence[SaxenaCase], context: Context) -> Iterable[str]:

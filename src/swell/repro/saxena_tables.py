@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from swell.repro.experiment import Context
-from swell.repro.findings import Cell, Column, Table
+from swell.repro.findings import Cell, Table, table
 from swell.repro.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine, run_once
 from swell.sim.profiles.saxena import TABLE_II, ScalingModel, fitted
 
@@ -26,13 +27,15 @@ DECISIONS = {0.05: "10 min or 5 %", 1.0: "10 min"}
 def table_2(name: str, context: Context) -> Table:
     """The fit of the scaling model."""
     model = fitted()
-    rows = tuple(
-        (samples, printed, model.factor(0, 2, samples / max(TABLE_II)))
-        for samples, printed in TABLE_II.items()
+    return table(
+        f"{name}-table2",
+        "Table II: scaling factor of category 1 on two devices, to which the model is fitted",
+        ("samples of each device", ("paper", 2), ("model", 2)),
+        (
+            (samples, printed, model.factor(0, 2, samples / max(TABLE_II)))
+            for samples, printed in TABLE_II.items()
+        ),
     )
-    columns = (Column("samples of each device"), Column("paper", 2), Column("model", 2))
-    title = "Table II: scaling factor of category 1 on two devices, to which the model is fitted"
-    return Table(name=f"{name}-table2", title=title, columns=columns, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,47 +55,40 @@ class Grid:
 
     def of_models(self, name: str, context: Context) -> Table:
         """The baseline, for each way to decide, each load and each model, the fitted one first."""
-        columns = (*_NAMES, Column("network", 2), Column("spread", 2), *_columns(("baseline",)))
-        rows: list[tuple[Cell, ...]] = [("paper", *[None] * 4, *self._printed(BASELINE), None)]
-        points = [
-            (share, load, model)
-            for share in DECISIONS
-            for load in self.loads
-            for model in (fitted(), *self._models())
-        ]
-        if context.policies is None or BASELINE in context.policies:
-            with context.watch(f"{name} models", len(points)) as advance:
-                for at, (share, load, model) in enumerate(points):
-                    figures = self._figures(BASELINE, load, share, context.seed, model)
-                    spread = model.pair_shares[1] / model.pair_shares[0]
-                    verdict = _verdict(figures, self._printed(BASELINE))
-                    rows.append((DECISIONS[share], *load, model.network, spread, *figures, verdict))
-                    advance(at + 1)
+        heading = (*_NAMES, ("network", 2), ("spread", 2), *_columns(("baseline",)), "comes out")
+        printed = self._printed(BASELINE)
+        rows: list[tuple[Cell, ...]] = [("paper", *[None] * 4, *printed, None)]
+        models = (fitted(), *self._models())
+        points = [(share, load, model) for share in DECISIONS for load in self.loads for model in models]
+        if context.is_run(BASELINE):
+            runs = (partial(self._figures, BASELINE, *point, context.seed) for point in points)
+            found = context.run_all(f"{name} models", runs)
+            for (share, load, model), figures in zip(points, found, strict=True):
+                spread = model.pair_shares[1] / model.pair_shares[0]
+                way = (DECISIONS[share], *load, model.network, spread)
+                rows.append((*way, *figures, _verdict(figures, printed)))
         title = (
             "the baseline over the free parameters of the scaling model (the fitted one first), loads and "
             f"decisions; a share comes out within {CLOSE_POINTS:g} points, a time within {CLOSE_SHARE:.0%}"
         )
-        names = (*columns, Column("comes out"))
-        return Table(name=f"{name}-models", title=title, columns=names, rows=tuple(rows))
+        return table(f"{name}-models", title, heading, rows)
 
     def of_loads(self, name: str, context: Context) -> Table:
         """Both policies by the fitted model, for each way to decide and each load."""
-        columns = (*_NAMES, *_columns(("elastic", "baseline")))
         printed = (*self._printed(ELASTIC), *self._printed(BASELINE))
         rows: list[tuple[Cell, ...]] = [("paper", None, None, *printed)]
         points = [(share, load) for share in DECISIONS for load in self.loads]
         if context.policies is None:
-            with context.watch(f"{name} loads", len(points)) as advance:
-                for at, (share, load) in enumerate(points):
-                    figures = [
-                        figure
-                        for policy in (ELASTIC, BASELINE)
-                        for figure in self._figures(policy, load, share, context.seed, None)
-                    ]
-                    rows.append((DECISIONS[share], *load, *figures))
-                    advance(at + 1)
+            runs = (
+                partial(self._figures, policy, *point, None, context.seed)
+                for point in points
+                for policy in (ELASTIC, BASELINE)
+            )
+            found = context.run_all(f"{name} loads", runs)
+            for (share, load), ours, theirs in zip(points, found[::2], found[1::2], strict=True):
+                rows.append((DECISIONS[share], *load, *ours, *theirs))
         title = "both policies over the loads that the paper calls very high and very low; the fitted model"
-        return Table(name=f"{name}-loads", title=title, columns=columns, rows=tuple(rows))
+        return table(f"{name}-loads", title, (*_NAMES, *_columns(("elastic", "baseline"))), rows)
 
     def _models(self) -> Iterator[ScalingModel]:
         fit = fitted()
@@ -113,10 +109,10 @@ class Grid:
     def _figures(
         self,
         policy: str,
-        load: tuple[float, float],
         ended_share: float,
-        seed: int,
+        load: tuple[float, float],
         model: ScalingModel | None,
+        seed: int,
     ) -> tuple[float, float, float, float]:
         high, low = load
         case = replace(self.case, pattern=replace(self.case.pattern, high=high, low=low))
@@ -127,13 +123,13 @@ class Grid:
         return dropping.value(SJS), dropping.value(DROP), dropping.value(JCT), queueing.value(JCT)
 
 
-_NAMES = (Column("decisions"), Column("very high", 2), Column("very low", 2))
+_NAMES: tuple[str | tuple[str, int], ...] = ("decisions", ("very high", 2), ("very low", 2))
 
 
-def _columns(labels: Sequence[str]) -> Iterator[Column]:
+def _columns(labels: Sequence[str]) -> Iterator[tuple[str, int]]:
     for label in labels:
         for measure, digits in (("SJS", 3), ("drop", 3), ("min, drop", 1), ("min, queue", 1)):
-            yield Column(f"{label}: {measure}", digits)
+            yield f"{label}: {measure}", digits
 
 
 def _verdict(ours: Sequence[float], printed: Sequence[float]) -> str:

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Generic, Self, TypeVar
 
-from swell.namespaces.first_process import WITHIN_S, FirstProcess, NamespacesMissing, entry
+from swell.repro.machines.first_process import FirstProcess, NamespacesMissing, entry
+
+Machine = TypeVar("Machine", bound="NamespacedMachine")
 
 #: On every machine, in memory. The second one is `SWELL_STATE` of its commands.
 HOME, STATE = "/tmp/home", "/tmp/state"  # noqa: S108
@@ -33,11 +32,9 @@ HOME, STATE = "/tmp/home", "/tmp/state"  # noqa: S108
 INTERFACE = "eth0"
 MOST_MACHINES = 200
 
-#: What has to be seen on each machine: this package.
-_ROOT = Path(__file__).parents[2]
+#: What has to be seen on each machine: the package `swell`.
+_ROOT = Path(__file__).parents[3]
 _CAP_SYS_ADMIN = 21
-#: What has not stopped after so long is let go on for a moment.
-AGAIN_S = 1.0
 _BRIDGE = "10.9.0.1"
 #: Two machines have not been up for the same time, so that their monotonic clocks cannot be compared.
 _UP_LONGER_S = 1000
@@ -45,20 +42,11 @@ _UP_LONGER_S = 1000
 _FOREIGN = ("SWELL_", "XDG_", "PYTEST_", "TMP", "TEMP", "HOME", "PWD", "OLDPWD")
 
 
-@cache
-def why_not() -> str:
-    """Why machines cannot be had here; empty: they can."""
-    try:
-        with Network(1):
-            return ""
-    except NamespacesMissing as error:
-        return str(error)
-
-
-class Network:
-    """Machines that reach each other. `with Network(3) as network:` starts three, and leaves nothing behind.
+class Network(Generic[Machine]):
+    """Machines that reach each other, which are killed with it: it leaves nothing behind.
 
     Args:
+        kind: of the machines.
         num_machines: that are started with it; `add` starts others.
         as_user: with the rights of an ordinary user, by a user namespace. None: if need be.
         state_bytes: size of the state folder of each machine; 0: as much as the kernel gives.
@@ -67,11 +55,19 @@ class Network:
         NamespacesMissing: this machine does not offer what is needed.
     """
 
-    def __init__(self, num_machines: int, *, as_user: bool | None = None, state_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        kind: Callable[[Network[Machine], int], Machine],
+        num_machines: int,
+        *,
+        as_user: bool | None = None,
+        state_bytes: int = 0,
+    ) -> None:
+        self._kind = kind
         has_users = not _may_unshare() if as_user is None else as_user
         self.users = ("user",) if has_users else ()
         self.state_bytes = state_bytes
-        self.machines: list[NamespacedMachine] = []
+        self.machines: list[Machine] = []
         words = [_program("unshare"), "--net", "--pid", "--fork", "--kill-child"]
         owner = os.pidfd_open(os.getpid())
         try:
@@ -99,15 +95,15 @@ class Network:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[NamespacedMachine]:
+    def __iter__(self) -> Iterator[Machine]:
         return iter(self.machines)
 
-    def __getitem__(self, index: int) -> NamespacedMachine:
+    def __getitem__(self, index: int) -> Machine:
         return self.machines[index]
 
-    def add(self) -> NamespacedMachine:
+    def add(self) -> Machine:
         """Another machine, started."""
-        machine = NamespacedMachine(self, len(self.machines))
+        machine = self._kind(self, len(self.machines))
         self.machines.append(machine)
         machine.start()
         return machine
@@ -131,7 +127,7 @@ class Network:
 class NamespacedMachine:
     """After a kill it can be started again: with its name and its address, and without its files."""
 
-    def __init__(self, network: Network, index: int) -> None:
+    def __init__(self, network: Network[Any], index: int) -> None:
         if index >= MOST_MACHINES:
             raise ValueError(f"a network has at most {MOST_MACHINES} machines")
         self.name, self.address = _name_of(index), _address_of(index)
@@ -197,11 +193,6 @@ class NamespacedMachine:
         """A file of this machine, for this process to read and write."""
         return Path(f"/proc/{self.pid}/root") / path.lstrip("/")
 
-    def pids(self) -> list[int]:
-        """Process ids of all processes of the machine, in the PID namespace of this process."""
-        namespace = Path(f"/proc/{self.pid}/ns/pid").stat().st_ino
-        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _is_in(pid, namespace)]
-
     # ------------------------------------------------------------ what befalls it
     def start(self) -> None:
         self._first = FirstProcess.start(
@@ -227,37 +218,10 @@ class NamespacedMachine:
             f"route add default via {_BRIDGE}",
         )
 
-    def partition(self) -> None:
-        """Cut it off from all others."""
-        self._network.configure(self._network.pid, f"link set {self._link} down")
-
-    def heal(self) -> None:
-        self._network.configure(self._network.pid, f"link set {self._link} up")
-
     def kill(self) -> None:
         """SIGKILL for each of its processes at once; returns when the last one has ended."""
         self._running.kill()
         self.release()
-
-    def freeze(self) -> None:
-        """SIGSTOP for each of its processes; returns when all have stopped. The kernel still answers."""
-        self._signal_all(signal.SIGSTOP)
-        deadline_s = time.monotonic() + WITHIN_S
-        again_s = time.monotonic() + AGAIN_S
-        while running := [pid for pid in self.pids() if not _is_stopped(pid)]:
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(
-                    f"processes {running} of {self.name} have not stopped within {WITHIN_S:g} s"
-                )
-            time.sleep(0.002)
-            if time.monotonic() > again_s:  # one in vfork is deaf until its child, which has stopped, goes on
-                self.thaw()
-                time.sleep(0.01)
-                self._signal_all(signal.SIGSTOP)
-                again_s = time.monotonic() + AGAIN_S
-
-    def thaw(self) -> None:
-        self._signal_all(signal.SIGCONT)
 
     def release(self) -> None:
         """Wait for its commands, once it has been killed."""
@@ -283,13 +247,6 @@ class NamespacedMachine:
     def _link(self) -> str:
         """The end of its pair at the bridge. That of an earlier start may be there a moment longer."""
         return f"veth{self._index}.{self._num_starts}"
-
-    def _signal_all(self, number: signal.Signals) -> None:
-        """One call of kill(2), which no fork escapes. It spares process 1, and fails if there is no other."""
-        self._running.signal(number)
-        text = f"kill -{int(number)} -1 || true"
-        words = entry(self.pid, (*self._network.users, "pid"), "/", "sh", "-c", text)
-        subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
 
 
 def _name_of(index: int) -> str:
@@ -337,27 +294,3 @@ def _program(name: str) -> str:
     if path is None:
         raise NamespacesMissing(f"the program `{name}` is not installed")
     return path
-
-
-def _is_in(pid: int, namespace: int) -> bool:
-    """False if it is gone, or is another user's."""
-    try:
-        return Path(f"/proc/{pid}/ns/pid").stat().st_ino == namespace
-    except OSError:
-        return False
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a process is stopped with all its threads, or has ended.
-
-    A thread that waits in the kernel (D) counts as stopped: it stops before it leaves the kernel, as does the
-    parent in vfork of a child that has stopped.
-    """
-    try:
-        states = [
-            file.read_text().rpartition(")")[2].split()[0]
-            for file in Path(f"/proc/{pid}/task").glob("*/stat")
-        ]
-    except OSError:
-        return False
-    return all(state in "TtDZX" for state in states)

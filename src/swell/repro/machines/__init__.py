@@ -1,0 +1,1 @@
+"""Several machines on one, made of namespaces: for measurements with machines that die."""
