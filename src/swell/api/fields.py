@@ -11,7 +11,7 @@ import stat
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -67,6 +67,7 @@ class InvalidField(InvalidJob):
 
 
 Count = TypeVar("Count", int, float)
+Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
@@ -458,6 +459,30 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
     return given
 
 
+def parsed(value: Any, kind: type[Fields], what: str) -> Fields:
+    """The struct that a mapping of fields describes.
+
+    Args:
+        what: name of such a struct, with its article.
+
+    Raises:
+        InvalidField: a key is unknown or missing, or a value has the wrong type.
+    """
+    if not isinstance(value, dict):
+        raise InvalidField(
+            "", f"{what} must be a mapping of fields, not {shown(value)}; write `name: value` for each field"
+        )
+    names = kind.__struct_encode_fields__
+    for key in value:
+        if key not in names:
+            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
+            raise InvalidField(name, f"no such field; choose from {', '.join(names)}")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise wrong_type(error, value) from error
+
+
 def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
     """msgspec's message (`Expected int, got str - at $.steps`) in our words."""
     text, _, path = str(error).partition(" - at `$")
@@ -465,7 +490,7 @@ def wrong_type(error: msgspec.ValidationError, value: object) -> InvalidField:
     field = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
     if field in CHOICES:
         text = f"choose from {', '.join(CHOICES[field])}"
-    given = value.get(field) if isinstance(value, dict) else None
+    given = value.get(field) if isinstance(value, dict) and field else value
     return InvalidField(field, f"{shown(given)} does not fit ({text[0].lower()}{text[1:]}); correct it")
 
 

@@ -374,18 +374,7 @@ def parse(value: Any) -> Submission:
     Raises:
         InvalidField: a key is unknown or missing, or a value has the wrong type.
     """
-    if not isinstance(value, dict):
-        raise InvalidField(
-            "", f"a job must be a mapping of fields, not {shown(value)}; write `name: ...` lines"
-        )
-    for key in value:
-        if key not in FIELD_NAMES:
-            name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
-            raise InvalidField(name, f"no such field; choose from {', '.join(FIELD_NAMES)}")
-    try:
-        return msgspec.convert(value, Submission)
-    except msgspec.ValidationError as error:
-        raise fields.wrong_type(error, value) from error
+    return fields.parsed(value, Submission, "a job")
 
 
 def request_key(key: str | None) -> str:
@@ -418,4 +407,4 @@ def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) ->
 
 
 #: As written in a job file, in its order.
-FIELD_NAMES = tuple(field.encode_name for field in msgspec.structs.fields(Submission))
+FIELD_NAMES = Submission.__struct_encode_fields__
