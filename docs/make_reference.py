@@ -17,6 +17,7 @@ import msgspec
 import typer
 
 from swell.api.openapi import document
+from swell.api.operations import OPERATIONS
 from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
 from swell.api.submission import DeclaredField, declared
 from swell.cli.commands import load_all
@@ -201,7 +202,7 @@ def _label_values() -> list[str]:
 
 def openapi_document() -> str:
     """The control API, for generators of clients and for tests."""
-    return json.dumps(document(), indent=1) + "\n"
+    return json.dumps(document(OPERATIONS), indent=1) + "\n"
 
 
 PAGES = {

@@ -41,7 +41,7 @@ ROOM_BYTES = 1 << 15
 ROOM = "ROOM_FOR_VARIABLES"
 #: Begin names of variables that are read when modules are imported, by the interpreter and by libraries.
 READ_AT_IMPORT = (
-    *("PYTHON", "_PYTHON", "NPY_", "NUMPY_", "TYPER_", "_TYPER_", "PYDANTIC_", "OTEL_"),
+    *("PYTHON", "_PYTHON", "NPY_", "NUMPY_", "TYPER_", "_TYPER_"),
     *("PROMETHEUS_", "prometheus_", "LANG", "LC_"),
 )
 

@@ -45,7 +45,6 @@ PRELOAD = (
     "swell.api.daemon",
     "swell.assemble",
     "h11",
-    "pydantic.v1",
     "sqlalchemy.dialects.sqlite",
 )
 #: Run as a script.

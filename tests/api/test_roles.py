@@ -16,7 +16,8 @@ from tests.store.views import job_view
 from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import Role
-from swell.api.operations import OPERATIONS, Operation
+from swell.api.operation import Operation
+from swell.api.operations import OPERATIONS
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList

@@ -155,6 +155,28 @@ def test_a_body_that_is_no_json_is_refused(http: httpx.Client, body: bytes) -> N
     assert "not JSON" in answer.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/v1/jobs/some/promise", "/v1/jobs/some/retry", "/v1/prune"])
+def test_what_is_wrong_with_a_body_is_told_alike_by_every_operation(http: httpx.Client, path: str) -> None:
+    for body, status, said in (
+        (b"{", 400, "not JSON"),
+        (b"[" * 500_000, 400, "nested too deeply"),
+        (b"3", 422, "mapping of fields, not 3"),
+        (b'{"colour": 3}', 422, "colour: no such field; choose from "),
+    ):
+        answer = http.post(path, content=body)
+        assert (answer.status_code, said in answer.json()["error"]) == (status, True), answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("limit=1001", "limit"), ("limit=x", "limit"), ("since=", "since"), ("phase=odd", "phase")],
+)
+def test_a_wrong_parameter_is_named(http: httpx.Client, query: str, field: str) -> None:
+    answer = http.get(f"/v1/jobs?{query}")
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(f"{field}: ")
+
+
 @pytest.mark.parametrize(
     "body", [b"[" * 500_000, b'{"a":' * 100_000, b'{"args":' + b"[" * 900 + b"]" * 900 + b"}"]
 )
@@ -330,7 +352,7 @@ def test_nothing_outside_the_folder_of_logs_is_read(
     (log_dir / "leaders").symlink_to(secret)
     for whose in logs.Whose:
         assert "hidden" not in http.get("/v1/jobs/logged/logs", params={"whose": whose}).text
-    for query in ({"worker": "../../secret"}, {"worker": "1e0"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
+    for query in ({"worker": "../../secret"}, {"worker": "1.5"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
         assert http.get("/v1/jobs/logged/logs", params=query).status_code == 422
 
 

@@ -14,7 +14,7 @@ from swell.cli.commands import SOURCES, load_all
 #: Packages that no command of a client needs, and each takes 10 to 270 ms of CPU time.
 HEAVY = frozenset(
     {
-        *("asyncio", "email", "fastapi", "httpx", "matplotlib", "numba", "numpy", "prometheus_client"),
+        *("asyncio", "email", "httpx", "matplotlib", "numba", "numpy", "prometheus_client"),
         *("psutil", "pydantic", "rich", "scipy", "sqlalchemy", "ssl", "starlette", "uvicorn"),
         *("swell.assemble", "swell.core", "swell.live.board", "swell.model.cluster", "swell.policies"),
     }

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from swell.api.access_log import AccessEntry, AccessLog
 from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
-from swell.api.operations import Operation
+from swell.api.operation import Operation
 from swell.api.rates import Buckets, HourlyCounts, RateExceeded
 from swell.api.user_list import TenantLimits, UserList, UserListError
 from swell.executors.rate_limited_log import RateLimitedLog

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.api.fields import InvalidField
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, log_path
 from swell.executors.local.logs.pieces import NUM_TRIES, Listing, begins_of, end_offset, list_logs, read_range
 
@@ -123,7 +124,7 @@ def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
     """`0:1234,1:50` (worker:bytes), or plain bytes when one worker is asked for.
 
     Raises:
-        ValueError: it is neither.
+        InvalidField: it is neither.
     """
     if worker is not None and ":" not in text:
         text = f"{worker}:{text or 0}"
@@ -131,7 +132,9 @@ def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
     if not all(
         len(pair) == 2 and all(part.isdecimal() and len(part) < 16 for part in pair) for pair in pairs
     ):
-        raise ValueError(f"offset {text[:80]!r} is not WORKER:BYTES,...; leave it out to read from the start")
+        raise InvalidField(
+            "offset", f"{text[:80]!r} is not WORKER:BYTES,...; leave it out to read from the start"
+        )
     return {int(number): int(offset) for number, offset in pairs}
 
 

@@ -11,8 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from swell.api.answers import failure
-from swell.api.operations import PROMETHEUS_TEXT
-from swell.api.prometheus import Exposition
+from swell.api.prometheus import PROMETHEUS_TEXT, Exposition
 from swell.live.measures import Measures
 from swell.store.folder import StateFolder
 

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from swell import __version__
-from swell.api.operations import COMMON_FAILURES, FAILURES, OPERATIONS, Failure, Operation, Parameter
+from swell.api.operation import Operation
 
 Schema = dict[str, Any]
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was not done: what is wrong, the rule and the remedy."""
+
+    error: str
+
+
+#: What each status means. The first ones may come from any operation.
+FAILURES = {
+    400: "The request is not HTTP or not JSON.",
+    401: "Wrong or missing token, or no session of the page.",
+    403: "The `Host` is not a name of this machine's loopback, the request comes from another web page, or "
+    "the user's role or tenant does not allow it.",
+    413: "The body is larger than 1 MiB.",
+    500: "The platform failed to answer; `daemon.log` says more.",
+    404: "There is no such job, or node.",
+    409: "The key was used for another request, or the phase of the job, or what runs on the node, does not "
+    "allow it; or the tenant has as many open jobs as it may.",
+    422: "A field or a parameter breaks a rule.",
+    429: "Too many requests of this user, or submissions of this tenant; `Retry-After` says how many "
+    "seconds to wait.",
+    503: "The journal cannot be written, or a file system does not answer; try again.",
+}
+COMMON_FAILURES = (400, 401, 403, 413, 429, 500)
 
 #: How `swell.model.coding` writes a float.
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}]}
 
 
-def document() -> dict[str, Any]:
+def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """OpenAPI 3.1."""
-    bodies = [operation.body for operation in OPERATIONS if operation.body is not None]
-    schemas, components = _schemas([Failure, *bodies, *(operation.answer for operation in OPERATIONS)])
+    bodies = [one.body for one in operations if one.body is not None]
+    answers, arguments = [one.answer for one in operations], [one.arguments for one in operations]
+    kinds = [Failure, *bodies, *answers, *arguments]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    parameters = [components.pop(one.__name__) for one in arguments]
     for name in components.keys() - {body.__name__ for body in bodies}:
         components[name] = _with_numbers(components[name])
     paths: dict[str, dict[str, Any]] = {}
-    answers = schemas[1 + len(bodies) :]
-    for operation, schema in zip(OPERATIONS, answers, strict=True):
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schema)
+    for one, answer, given in zip(operations, schemas[1 + len(bodies) :], parameters, strict=False):
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, answer, given)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -40,62 +67,51 @@ def document() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components | {"Number": NUMBER},
-            "responses": {f"Failure{status}": _failure(text) for status, text in FAILURES.items()},
+            "responses": {
+                f"Failure{status}": {"description": text, "content": _json(_reference(Failure))}
+                for status, text in FAILURES.items()
+            },
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
 
 
-def _schemas(types: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
-    return list(schemas), dict(components)
-
-
-def _operation(operation: Operation, answer: Schema) -> dict[str, Any]:
-    described: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
-    described["x-least-role"] = operation.role.word
-    if operation.parameters:
-        described["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+def _operation(operation: Operation, answer: Schema, arguments: Schema) -> Schema:
+    described: Schema = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "x-least-role": operation.role.word,
+    }
+    if operation.places:
+        described["parameters"] = [
+            _parameter(name, place, arguments["properties"][name]) for name, place in operation.places.items()
+        ]
     if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(_reference(operation.body))}
-    described["responses"] = {
-        str(operation.status): {
-            "description": "Done.",
-            "content": {operation.media_type.partition(";")[0]: {"schema": answer}},
-        },
-        **(
-            {
-                "200": {
-                    "description": "Repeated request; the answer is the same as before.",
-                    "content": _json(answer),
-                }
-            }
-            if operation.repeated
-            else {}
-        ),
-        **{
-            str(status): {"$ref": f"#/components/responses/Failure{status}"}
-            for status in (*COMMON_FAILURES, *operation.failures)
-        },
-    }
-    return described
+        is_required = "body" not in operation.defaults
+        described["requestBody"] = {"required": is_required, "content": _json(_reference(operation.body))}
+    content = {operation.media_type.partition(";")[0]: {"schema": answer}}
+    responses: Schema = {str(operation.status): {"description": "Done.", "content": content}}
+    if operation.makes_job:
+        repeated = "Repeated request; the answer is the same as before."
+        responses["200"] = {"description": repeated, "content": content}
+    for status in (*COMMON_FAILURES, *operation.failures):
+        responses[str(status)] = {"$ref": f"#/components/responses/Failure{status}"}
+    return {**described, "responses": responses}
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(name: str, place: str, schema: Schema) -> Schema:
+    """A parameter that may be left out is never null."""
+    schema = next(one for one in schema.get("anyOf", [schema]) if one != {"type": "null"})
     return {
-        "name": parameter.name,
-        "in": parameter.place,
-        "required": parameter.place == "path",
-        "description": parameter.description,
-        "schema": dict(parameter.schema),
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": schema.pop("description"),
+        "schema": schema,
     }
 
 
-def _failure(text: str) -> dict[str, Any]:
-    return {"description": text, "content": _json(_reference(Failure))}
-
-
-def _json(schema: Schema) -> dict[str, Any]:
+def _json(schema: Schema) -> Schema:
     return {"application/json": {"schema": schema}}
 
 

@@ -1,21 +1,34 @@
-"""What can be asked of the control API. Its routes and its OpenAPI document are made from this table."""
+"""What can be asked of the control API: each method of `Operations` is one operation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
-from swell.api.caller import Role
-from swell.api.logs import LogChunk, Whose
-from swell.api.pages import MAX_JOBS
+from swell import __version__
+from swell.api import openapi
+from swell.api.access import Access, of_other_tenant
+from swell.api.caller import OWNER, Caller, Role, caller_of
+from swell.api.control import Control
+from swell.api.intake import Intake
+from swell.api.logs import LogChunk, Whose, parse_offsets, read_chunks
+from swell.api.operation import Operation, operation
+from swell.api.page.page import Page
+from swell.api.page.socket_owner import user_of
+from swell.api.pages import MAX_JOBS, parse_query
+from swell.api.prometheus import PROMETHEUS_TEXT, Exposition
 from swell.api.promise_request import PromiseRequest
-from swell.api.resubmission import Resubmission
-from swell.api.submission import Submission
+from swell.api.resubmission import Resubmission, continued, retried
+from swell.api.submission import Submission, origin_of, request_key
 from swell.live.retention import PrunedJob, PruneRequest
-from swell.model.job import Phase
+from swell.model.errors import InvalidJob, Unavailable
+from swell.model.job import JobSpec, Origin, Phase, key_of_user
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -44,368 +57,259 @@ class PageLink(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was not done: what is wrong, the rule and the remedy."""
+JobId = Annotated[str, Meta(description="As `POST /v1/jobs` answered it.")]
+Key = Annotated[
+    str,
+    Meta(
+        description="Repeated requests with the same key create one job, so a client that received no answer "
+        "can ask again.",
+        extra_json_schema={"minLength": 1, "maxLength": 200},  # `request_key` refuses others
+    ),
+]
+NodeName = Annotated[str, Meta(description="Of a node, as in the cluster.")]
+KindName = Annotated[str, Meta(description="Of devices, as in the cluster.")]
+Force = Annotated[bool, Meta(description="Even if jobs have workers on the node, which are lost.")]
+Match = Annotated[
+    str,
+    Meta(
+        description="Only the job with this id, else the newest with this name, else a few whose ids begin "
+        "with it. Other parameters are ignored then."
+    ),
+]
+Phases = Annotated[
+    str, Meta(description="Only jobs in these phases, such as `queued,running`. Default: all.")
+]
+EndedSince = Annotated[
+    float, Meta(description="Leave out jobs that ended before this time, in seconds since 1970.")
+]
+Before = Annotated[
+    str,
+    Meta(
+        description="Only jobs before the job with this id, which is the first one of the page that was read "
+        "last."
+    ),
+]
+Limit = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=MAX_JOBS,
+        description="At most this many jobs, the newest; 0: as many as an answer may hold.",
+    ),
+]
+MetricNames = Annotated[
+    Sequence[str],
+    Meta(description="Only this metric, as `loss`; may be given several times. Default: all."),
+]
+ReportedSince = Annotated[
+    float, Meta(description="Leave out values that were reported before this time, in seconds since 1970.")
+]
+Offset = Annotated[
+    str,
+    Meta(
+        description="Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the "
+        "start."
+    ),
+]
+Worker = Annotated[int, Meta(ge=0, description="Only lines of this worker. Default: all workers.")]
+Lines = Annotated[Whose, Meta(description="Lines of rank 0 (`leader`), of all workers, or of the trial run.")]
 
-    error: str
+#: A job that is submitted again as it was.
+UNCHANGED = Resubmission()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A part of the path or of the query."""
+class Operations:
+    """Operations of one platform. Each runs in a thread, and what it returns is the answer."""
 
-    name: str
-    description: str
-    schema: Mapping[str, Any]
-    place: str = "query"  #: or `path`, `header`
+    def __init__(self, control: Control, intake: Intake | None, page: Page, access: Access | None) -> None:
+        self._control, self._page, self._access = control, page, access
+        self._intake = intake
+        self._exposition = Exposition(control.measures)
+
+    @operation("GET", "/v1/health", Role.VIEW)
+    def health(self) -> Health:
+        """Whether the platform answers."""
+        return Health(pid=os.getpid(), version=__version__)
+
+    @operation("GET", "/v1/openapi.json", Role.VIEW)
+    def openapi(self) -> dict[str, Any]:
+        """This document."""
+        return openapi.document(OPERATIONS)
+
+    @operation("GET", "/metrics", Role.VIEW, answer=str, media_type=PROMETHEUS_TEXT)
+    def prometheus(self) -> bytes:
+        """Metrics of the platform and of its daemon, for Prometheus."""
+        return self._exposition.text()
+
+    @operation("POST", "/v1/jobs", Role.SUBMIT, status=201, failures=(409, 422, 503))
+    def submit(self, body: Submission, scope: Scope, key: Key | None = None) -> SubmitResult:
+        """Submit a job. Paths must be absolute."""
+        caller, now_s = caller_of(scope), self._control.now_s()
+        submission = _of_tenant(body, caller)
+        try:
+            spec = submission.to_spec(now_s)
+        except OverflowError as error:
+            raise InvalidJob(f"a value is too large ({error}); correct it") from error
+        origin = origin_of(submission, spec, request_key(key), now_s)
+        if self._intake is not None:
+            spec = self._intake.prepare(submission, spec)
+        return self._bound(spec, origin, caller)
+
+    @operation("POST", "/v1/jobs/{job_id}/retry", Role.SUBMIT, status=201, failures=(404, 409, 422, 503))
+    def retry(
+        self, job_id: JobId, scope: Scope, key: Key | None = None, body: Resubmission = UNCHANGED
+    ) -> SubmitResult:
+        """Submit a failed, cancelled or refused job again."""
+        return self._bound(*retried(self._control, job_id, body, request_key(key)), caller_of(scope))
+
+    @operation("POST", "/v1/jobs/{job_id}/continue", Role.SUBMIT, status=201, failures=(404, 409, 422, 503))
+    def go_on(
+        self, job_id: JobId, scope: Scope, key: Key | None = None, body: Resubmission = UNCHANGED
+    ) -> SubmitResult:
+        """Retry a job from its last sound checkpoint."""
+        return self._bound(*continued(self._control, job_id, body, request_key(key)), caller_of(scope))
+
+    def _bound(self, spec: JobSpec, origin: Origin, caller: Caller) -> SubmitResult:
+        """Submit it; its code is kept for as long as the job is.
+
+        Raises RateExceeded: its tenant has submitted too many jobs.
+        """
+        if caller != OWNER:
+            key = key_of_user(caller.name, origin.key)
+            origin = msgspec.structs.replace(origin, user=caller.name, key=key)
+        result = self._submitted(spec, origin)
+        if self._intake is not None and result.is_new:
+            self._intake.bind(result.id, spec)
+        return result
+
+    def _submitted(self, spec: JobSpec, origin: Origin) -> SubmitResult:
+        """Within the limits of its tenant."""
+        if self._access is None:
+            return self._control.submit(spec, origin)
+        submission = self._access.submission_of(spec.tenant)
+        try:
+            return self._control.submit(spec, origin, submission.limits.open_jobs, submission.count)
+        except Unavailable:
+            submission.give_back()
+            raise
+
+    @operation("GET", "/v1/jobs", Role.VIEW, failures=(404, 422))
+    def jobs(
+        self,
+        match: Match | None = None,
+        phase: Phases = "",
+        since: EndedSince | None = None,
+        before: Before = "",
+        limit: Limit = MAX_JOBS,
+    ) -> Sequence[JobView]:
+        """Jobs, including ended ones, oldest first. A long list comes in pages, the newest page first."""
+        if match is not None:
+            return self._control.candidates(match)
+        return self._control.jobs(parse_query(phase, since, limit), before)
+
+    @operation("GET", "/v1/counts", Role.VIEW)
+    def counts(self) -> Mapping[Phase, int]:
+        """The number of jobs in each phase."""
+        return self._control.count_jobs()
+
+    @operation("GET", "/v1/jobs/{job_id}", Role.VIEW, failures=(404,))
+    def job(self, job_id: JobId) -> JobView:
+        """One job."""
+        return self._control.job(job_id)
+
+    @operation("POST", "/v1/jobs/{job_id}/cancel", Role.SUBMIT, status=202, failures=(404, 503))
+    def cancel(self, job_id: JobId) -> JobRef:
+        """End a job; no effect on one that has ended."""
+        self._control.cancel(job_id)
+        return JobRef(id=job_id)
+
+    @operation("POST", "/v1/jobs/{job_id}/promise", Role.SUBMIT, failures=(404, 409, 422, 503))
+    def promise(self, job_id: JobId, body: PromiseRequest) -> JobView:
+        """Ask for another deadline of an open job. Refused: it keeps what it has, and `refusal` and
+        `counter_offer_s` say more. `asked_deadline_s` is set until it is decided.
+        """
+        return self._control.ask_deadline(job_id, *body.times(self._control.now_s()))
+
+    @operation("GET", "/v1/jobs/{job_id}/stories", Role.VIEW, failures=(404,))
+    def stories(self, job_id: JobId) -> Sequence[Story]:
+        """What happened to a job and why, oldest first."""
+        return self._control.stories(job_id)
+
+    @operation("GET", "/v1/jobs/{job_id}/metrics", Role.VIEW, failures=(404, 422))
+    def metrics(
+        self, job_id: JobId, name: MetricNames = (), since: ReportedSince | None = None
+    ) -> MetricHistory:
+        """The history of what a job reported, by step and time, oldest first. Exact near the end; before
+        that, a point stands for many steps.
+        """
+        return self._control.metrics(job_id, name, since)
+
+    @operation("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
+    def logs(
+        self, job_id: JobId, offset: Offset = "", worker: Worker | None = None, whose: Lines = Whose.WORKERS
+    ) -> list[LogChunk]:
+        """What a job printed, in pieces. The next piece begins at `next_offset`."""
+        log_dir = self._control.log_dir(job_id)
+        return read_chunks(log_dir, parse_offsets(offset, worker), worker, whose)
+
+    @operation("GET", "/v1/cluster", Role.VIEW)
+    def cluster(self) -> ClusterView:
+        """The nodes, and which job holds which device."""
+        return self._control.cluster()
+
+    @operation("POST", "/v1/nodes/{name}/drain", Role.OPERATE, failures=(404, 503))
+    def drain_node(self, name: NodeName) -> NodeView:
+        """Place nothing on a node any more, and move its jobs to other nodes."""
+        return self._control.drain_node(name)
+
+    @operation("POST", "/v1/nodes/{name}/undrain", Role.OPERATE, failures=(404, 503))
+    def undrain_node(self, name: NodeName) -> NodeView:
+        """Let jobs be placed on a node again; no effect if they may be."""
+        return self._control.undrain_node(name)
+
+    @operation("POST", "/v1/kinds/allow", Role.OPERATE, failures=(422, 503))
+    def allow_kind(self, kind: KindName = "") -> ClusterView:
+        """Let jobs have devices of a kind that is new to the platform, which are there or will be."""
+        return self._control.allow_kind(kind)
+
+    @operation("POST", "/v1/nodes/{name}/remove", Role.OPERATE, status=202, failures=(404, 409, 422, 503))
+    def remove_node(self, name: NodeName, force: Force = False) -> NodeView:
+        """Have the host of a node that has joined leave. The answer is the node as it was; it is gone from
+        the cluster when its workers are.
+        """
+        return self._control.remove_node(name, force)
+
+    @operation("POST", "/v1/prune", Role.OPERATE, failures=(404, 422, 503))
+    def prune(self, body: PruneRequest) -> Sequence[PrunedJob]:
+        """Remove ended jobs, with their folders and records."""
+        return self._control.prune(body)
+
+    @operation("GET", "/v1/head", Role.OPERATE, answer=dict[str, Any])
+    def head(self) -> bytes:
+        """The scheduler's whole state. Its format may change between versions."""
+        return self._control.head_state()
+
+    @operation("POST", "/v1/page", Role.VIEW, failures=(503,))
+    def page(self, scope: Scope) -> PageLink:
+        """A link that opens the live page in a browser, once and within a minute. From then on the daemon
+        listens on a port of 127.0.0.1.
+        """
+        return PageLink(url=self._page.link(caller_of(scope), user_of(scope)))
+
+    @operation("POST", "/v1/stop", Role.OPERATE, status=202, failures=(503,))
+    def stop(self) -> Stopping:
+        """Suspend every job and end the platform; answers before that is done."""
+        self._control.stop()
+        return Stopping()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """A method of a path. `name` is that of the method of `Routes` which answers."""
-
-    method: str
-    path: str
-    name: str
-    summary: str
-    answer: Any
-    status: int = 200
-    media_type: str = "application/json"  #: of the answer
-    repeated: bool = False  #: 200, with the same answer, where the request was made before
-    body: type | None = None
-    parameters: tuple[Parameter, ...] = ()
-    failures: tuple[int, ...] = ()  #: statuses, besides those of every operation
-    role: Role = Role.OPERATE  #: the least that may; of role SUBMIT those of the job's tenant, see `access`
+OPERATIONS = tuple(one for one in vars(Operations).values() if isinstance(one, Operation))
 
 
-#: Prometheus' text format.
-PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-
-JOB_ID = Parameter(
-    name="job_id", description="As `POST /v1/jobs` answered it.", schema={"type": "string"}, place="path"
-)
-KEY = Parameter(
-    name="Idempotency-Key",
-    description="Repeated requests with the same key create one job, so a client that "
-    "received no answer can ask again.",
-    schema={"type": "string", "minLength": 1, "maxLength": 200},
-    place="header",
-)
-NODE = Parameter(
-    name="name", description="Of a node, as in the cluster.", schema={"type": "string"}, place="path"
-)
-KIND = Parameter(name="kind", description="Of devices, as in the cluster.", schema={"type": "string"})
-FORCE = Parameter(
-    name="force",
-    description="Even if jobs have workers on the node, which are lost.",
-    schema={"type": "boolean", "default": False},
-)
-OFFSET = Parameter(
-    name="offset",
-    description="Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the start.",
-    schema={"type": "string"},
-)
-WORKER = Parameter(
-    name="worker",
-    description="Only lines of this worker. Default: all workers.",
-    schema={"type": "integer", "minimum": 0},
-)
-WHOSE = Parameter(
-    name="whose",
-    description="Lines of rank 0 (`leader`), of all workers, or of the trial run.",
-    schema={"type": "string", "enum": [str(whose) for whose in Whose], "default": str(Whose.WORKERS)},
-)
-
-MATCH = Parameter(
-    name="match",
-    description="Only the job with this id, else the newest with this name, else a few whose "
-    "ids begin with it. Other parameters are ignored then.",
-    schema={"type": "string"},
-)
-PHASE = Parameter(
-    name="phase",
-    description="Only jobs in these phases, such as `queued,running`. Default: all.",
-    schema={"type": "string"},
-)
-SINCE = Parameter(
-    name="since",
-    description="Leave out jobs that ended before this time, in seconds since 1970.",
-    schema={"type": "number"},
-)
-BEFORE = Parameter(
-    name="before",
-    description="Only jobs before the job with this id, which is the first one of the page "
-    "that was read last.",
-    schema={"type": "string"},
-)
-LIMIT = Parameter(
-    name="limit",
-    description="At most this many jobs, the newest; 0: as many as an answer may hold.",
-    schema={"type": "integer", "minimum": 0, "maximum": MAX_JOBS, "default": MAX_JOBS},
-)
-METRIC = Parameter(
-    name="name",
-    description="Only this metric, as `loss`; may be given several times. Default: all.",
-    schema={"type": "array", "items": {"type": "string"}},
-)
-REPORTED_SINCE = Parameter(
-    name="since",
-    description="Leave out values that were reported before this time, in seconds since 1970.",
-    schema={"type": "number"},
-)
-
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/v1/health",
-        name="health",
-        role=Role.VIEW,
-        summary="Whether the platform answers.",
-        answer=Health,
-    ),
-    Operation(
-        method="GET",
-        path="/v1/openapi.json",
-        name="openapi",
-        role=Role.VIEW,
-        summary="This document.",
-        answer=dict[str, Any],
-    ),
-    Operation(
-        method="GET",
-        path="/metrics",
-        name="prometheus",
-        role=Role.VIEW,
-        summary="Metrics of the platform and of its daemon, for Prometheus.",
-        answer=str,
-        media_type=PROMETHEUS_TEXT,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs",
-        name="submit",
-        role=Role.SUBMIT,
-        summary="Submit a job. Paths must be absolute.",
-        answer=SubmitResult,
-        status=201,
-        repeated=True,
-        body=Submission,
-        parameters=(KEY,),
-        failures=(409, 422, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{job_id}/retry",
-        name="retry",
-        role=Role.SUBMIT,
-        summary="Submit a failed, cancelled or refused job again.",
-        answer=SubmitResult,
-        status=201,
-        repeated=True,
-        body=Resubmission,
-        parameters=(JOB_ID, KEY),
-        failures=(404, 409, 422, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{job_id}/continue",
-        name="go_on",
-        role=Role.SUBMIT,
-        summary="As `retry`, from the last sound checkpoint of the job.",
-        answer=SubmitResult,
-        status=201,
-        repeated=True,
-        body=Resubmission,
-        parameters=(JOB_ID, KEY),
-        failures=(404, 409, 422, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs",
-        name="jobs",
-        role=Role.VIEW,
-        summary="Jobs, including ended ones, oldest first. A long list comes in pages, the "
-        "newest page first.",
-        answer=list[JobView],
-        parameters=(MATCH, PHASE, SINCE, BEFORE, LIMIT),
-        failures=(404, 422),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/counts",
-        name="counts",
-        role=Role.VIEW,
-        summary="The number of jobs in each phase.",
-        answer=dict[Phase, int],
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{job_id}",
-        name="job",
-        role=Role.VIEW,
-        summary="One job.",
-        answer=JobView,
-        parameters=(JOB_ID,),
-        failures=(404,),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{job_id}/cancel",
-        name="cancel",
-        role=Role.SUBMIT,
-        summary="End a job; no effect on one that has ended.",
-        answer=JobRef,
-        status=202,
-        parameters=(JOB_ID,),
-        failures=(404, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/jobs/{job_id}/promise",
-        name="promise",
-        role=Role.SUBMIT,
-        summary="Ask for another deadline of an open job. Refused: it keeps what it has, and `refusal` and "
-        "`counter_offer_s` say more. `asked_deadline_s` is set until it is decided.",
-        answer=JobView,
-        body=PromiseRequest,
-        parameters=(JOB_ID,),
-        failures=(404, 409, 422, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{job_id}/stories",
-        name="stories",
-        role=Role.VIEW,
-        summary="What happened to a job and why, oldest first.",
-        answer=list[Story],
-        parameters=(JOB_ID,),
-        failures=(404,),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{job_id}/metrics",
-        name="metrics",
-        role=Role.VIEW,
-        summary="The history of what a job reported, by step and time, oldest first. Exact near the end; "
-        "before that, a point stands for many steps.",
-        answer=MetricHistory,
-        parameters=(JOB_ID, METRIC, REPORTED_SINCE),
-        failures=(404, 422),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/jobs/{job_id}/logs",
-        name="logs",
-        role=Role.VIEW,
-        summary="What a job printed, in pieces. The next piece begins at `next_offset`.",
-        answer=list[LogChunk],
-        parameters=(JOB_ID, OFFSET, WORKER, WHOSE),
-        failures=(404, 422),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/cluster",
-        name="cluster",
-        role=Role.VIEW,
-        summary="The nodes, and which job holds which device.",
-        answer=ClusterView,
-    ),
-    Operation(
-        method="POST",
-        path="/v1/nodes/{name}/drain",
-        name="drain_node",
-        role=Role.OPERATE,
-        summary="Place nothing on a node any more, and move its jobs to other nodes.",
-        answer=NodeView,
-        parameters=(NODE,),
-        failures=(404, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/nodes/{name}/undrain",
-        name="undrain_node",
-        role=Role.OPERATE,
-        summary="Let jobs be placed on a node again; no effect if they may be.",
-        answer=NodeView,
-        parameters=(NODE,),
-        failures=(404, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/kinds/allow",
-        name="allow_kind",
-        role=Role.OPERATE,
-        summary="Let jobs have devices of a kind that is new to the platform, which are there or will be.",
-        answer=ClusterView,
-        parameters=(KIND,),
-        failures=(422, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/nodes/{name}/remove",
-        name="remove_node",
-        role=Role.OPERATE,
-        summary="Have the host of a node that has joined leave. The answer is the node as it was; it is gone "
-        "from the cluster when its workers are.",
-        answer=NodeView,
-        status=202,
-        parameters=(NODE, FORCE),
-        failures=(404, 409, 422, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/prune",
-        name="prune",
-        role=Role.OPERATE,
-        summary="Remove ended jobs, with their folders and records.",
-        answer=list[PrunedJob],
-        body=PruneRequest,
-        failures=(404, 422, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/head",
-        name="head",
-        role=Role.OPERATE,
-        summary="The scheduler's whole state. Its format may change between versions.",
-        answer=dict[str, Any],
-    ),
-    Operation(
-        method="POST",
-        path="/v1/page",
-        name="page",
-        role=Role.VIEW,
-        summary="A link that opens the live page in a browser, once and within a minute. From then on "
-        "the daemon listens on a port of 127.0.0.1.",
-        answer=PageLink,
-        failures=(503,),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/stop",
-        name="stop",
-        role=Role.OPERATE,
-        summary="Suspend every job and end the platform; answers before that is done.",
-        answer=Stopping,
-        status=202,
-        failures=(503,),
-    ),
-)
-
-#: What each status means. The first ones may come from any operation.
-FAILURES = {
-    400: "The request is not HTTP or not JSON.",
-    401: "Wrong or missing token, or no session of the page.",
-    403: "The `Host` is not a name of this machine's loopback, the request comes from another web page, or "
-    "the user's role or tenant does not allow it.",
-    413: "The body is larger than 1 MiB.",
-    500: "The platform failed to answer; `daemon.log` says more.",
-    404: "There is no such job, or node.",
-    409: "The key was used for another request, or the phase of the job, or what runs on the node, does not "
-    "allow it; or the tenant has as many open jobs as it may.",
-    422: "A field or a parameter breaks a rule.",
-    429: "Too many requests of this user, or submissions of this tenant; `Retry-After` says how many "
-    "seconds to wait.",
-    503: "The journal cannot be written, or a file system does not answer; try again.",
-}
-COMMON_FAILURES = (400, 401, 403, 413, 429, 500)
+def _of_tenant(submission: Submission, caller: Caller) -> Submission:
+    """A job without a tenant is of the caller's. Raises HTTPException: it may not submit for that one."""
+    if submission.tenant is None and caller.tenant:
+        submission = msgspec.structs.replace(submission, tenant=caller.tenant)
+    if not caller.may_change_jobs_of(submission.tenant or ""):
+        raise HTTPException(403, f"the job {of_other_tenant(caller, submission.tenant or '')}")
+    return submission

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from swell.api.operations import PageLink
 from swell.api.transport import Transport
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
@@ -93,7 +92,7 @@ class OperatorCalls:
 
     def page(self) -> str:
         """A link that opens the live page in a browser, once and within a minute."""
-        return decoder(PageLink).decode(self._transport.call("POST", "/v1/page")).url
+        return decoder(dict[str, str]).decode(self._transport.call("POST", "/v1/page"))["url"]
 
     def stop(self) -> None:
         """Suspend every job and end the platform; returns before that is done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from swell.api.fields import InvalidField
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
 
@@ -12,9 +13,9 @@ MAX_JOBS = 1000
 
 
 def parse_query(phase: str, since_s: float | None, limit: int) -> JobQuery:
-    """Raises ValueError, which names what is wrong and the remedy."""
+    """Raises InvalidField."""
     if since_s is not None and not math.isfinite(since_s):
-        raise ValueError(f"since {since_s} is not a time; give seconds since 1970")
+        raise InvalidField("since", f"{since_s} is not a time; give seconds since 1970")
     return JobQuery(phases=_phases(phase), since_s=since_s, limit=limit or MAX_JOBS)
 
 
@@ -28,5 +29,5 @@ def _phases(text: str) -> frozenset[Phase]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in list(Phase)]
     if unknown:
-        raise ValueError(f"phase {unknown[0][:80]!r} is not known; choose from {', '.join(Phase)}")
+        raise InvalidField("phase", f"{unknown[0][:80]!r} is not known; choose from {', '.join(Phase)}")
     return frozenset(map(Phase, names))

@@ -7,7 +7,6 @@ from typing import Annotated
 import msgspec
 
 from swell.api import fields
-from swell.api.fields import InvalidField
 from swell.api.submission import Number, declared
 from swell.model.job import JobClass
 
@@ -22,11 +21,3 @@ class PromiseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """The deadline, and until when a counter-offer is taken. Raises InvalidField."""
         deadline_s = fields.deadline(self.deadline, now_s) or now_s
         return deadline_s, fields.accept_until(self.accept_until, JobClass.STRICT, deadline_s, now_s)
-
-
-def parse_promise(body: bytes) -> PromiseRequest:
-    """Decode the body of a request for another deadline. Raises InvalidField."""
-    try:
-        return msgspec.json.decode(body, type=PromiseRequest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidField("", f'{error}; send `{{"deadline": "now+10m"}}`') from error

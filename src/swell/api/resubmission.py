@@ -28,14 +28,6 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     kind: str | None = None  #: of the devices that it runs on
 
 
-def parse_wish(body: bytes) -> Resubmission:
-    """Decode the body of a request to retry or continue a job; it may be empty. Raises InvalidField."""
-    try:
-        return msgspec.json.decode(body, type=Resubmission) if body else Resubmission()
-    except msgspec.MsgspecError as error:
-        raise InvalidField("", f'{error}; send nothing, or `{{"deadline": "now+10m"}}`') from error
-
-
 def retried(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
     submission = _undone(control, job_id, "retry")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.resize_words import totals
+from swell.api import job_words
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
@@ -17,9 +17,7 @@ from swell.cli.output import console, print_json, print_table, warn
 from swell.cli.resizes import HEADINGS, resize_row
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
-from swell.model.counted import told_devices
 from swell.model.lengths import span
-from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.view import JobView, Story
@@ -116,8 +114,8 @@ def _phase(view: JobView) -> str:
 
 def done(view: JobView) -> str:
     """`42%`; `744 st.` of a job whose total is unknown; `-` before the first step."""
-    if view.total_steps:
-        return f"{min(1.0, view.steps / view.total_steps):.0%}"
+    if (share := job_words.done_share(view)) is not None:
+        return f"{share:.0%}"
     return f"{view.steps} st." if view.steps else "-"
 
 
@@ -161,103 +159,32 @@ def _look(job: str, run: Path | None, policy: str | None, state: Path | None) ->
 
 
 def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
-    def when(at_s: float | None) -> str:
-        return "" if at_s is None else times.moment(at_s)
-
     changes = ", ".join(f"{workers} at {times.clock(at_s)}" for at_s, workers in view.sizes)
-    numbers = {**({} if view.loss is None else {"loss": view.loss}), **view.metrics}
-    offer = "" if view.counter_offer_s is None else when(view.counter_offer_s)
     return [
         ("job", view.id),
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
-        ("class", view.job_class + _standing(view)),
-        ("tenant", view.tenant),
-        ("user", view.user),
-        ("script", " ".join((view.entry, *view.args))),
+        ("script", job_words.command_line(view)),
         ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
-        ("batch", _batch(view)),
-        ("workers", _workers(view)),
-        ("devices", ", ".join(view.devices)),
-        ("kind", view.kind),
+        *job_words.facts(view),
         ("sizes", changes),
-        ("pids", _pids(view)),
         ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),
-        ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
-        ("last", ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())),
-        ("learning", _learning(view, numbers)),
-        ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
-        ("used", _used(view)),
-        ("resizes", totals(view)),
+        ("last", ", ".join(f"{name} {value:.4g}" for name, value in job_words.latest(view).items())),
+        ("resizes", job_words.totals(view)),
         ("continues", view.continues),
-        ("submitted", when(view.submitted_s)),
-        ("started", when(view.started_s)),
-        ("deadline", when(view.deadline_s) + _kept(view).replace(" ", ", ")),
-        ("refused", _refusal(view)),
-        ("could be", offer),
-        ("next try", _next_try(view, times)),
+        *_moments(view, times),
+        ("refused", job_words.refusal_of_change(view)),
         ("expected", expectation(view, times)),
-        ("finished", when(view.finished_s) + _run_time(view)),
     ]
 
 
-def _learning(view: JobView, numbers: Mapping[str, float]) -> str:
-    """Which metric shows how much a job still learns; empty unless that matters or was asked for."""
-    from swell.model.job import LOSS
-
-    if view.share is None and view.metric == LOSS:
-        return ""
-    lacks = "" if view.metric in numbers else "; not reported yet"
-    return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}{lacks}"
-
-
-def _used(view: JobView) -> str:
-    """CPU time that the job has used, and memory that its present workers use."""
-    cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
-    memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
-    return ", ".join(filter(None, (cpu, memory)))
-
-
-def _refusal(view: JobView) -> str:
-    """Why another deadline was refused, or that it is not decided yet; empty: none was asked for."""
-    if view.asked_deadline_s is not None:
-        return "another deadline is asked for, and not decided yet"
-    return "" if view.is_unpromised else view.refusal
-
-
-def _next_try(view: JobView, times: Times) -> str:
-    """When a job that waits after a failure is tried again; empty if it does not wait."""
-    return "" if view.retry_s is None or view.retry_s <= times.now_s else times.moment(view.retry_s)
-
-
-def _standing(view: JobView) -> str:
-    """Whether its deadline is a promise, or why it is none."""
-    if view.is_unpromised:
-        return f", not promised: {view.refusal}"
-    return ", promised" if view.is_promised else ""
-
-
-def _workers(view: JobView) -> str:
-    most = "or more" if view.max_workers is None else f"to {view.max_workers}"
-    wanted = str(view.min_workers) if view.min_workers == view.max_workers else f"{view.min_workers} {most}"
-    return f"{view.workers} now, {wanted} wanted, {told_devices(view.devices_per_worker)} each"
-
-
-def _batch(view: JobView) -> str:
-    """The script of a restart job cuts its batches itself; what was not told when it was submitted is 1."""
-    if view.batch_per_worker is not None:
-        return f"{view.batch} samples a step, {view.batch_per_worker} for each worker"
-    if view.max_batch is not None:
-        rate = f"learning rate of {view.global_batch}"
-        return f"{view.batch} samples a step, {view.min_batch} to {view.max_batch} wanted, {rate}"
-    is_known = view.elasticity == "live" or view.global_batch > 1
-    return f"{view.global_batch} samples a step" if is_known else ""
-
-
-def _pids(view: JobView) -> str:
-    """Pids of the live workers, and the number of processes before them."""
-    num_former = len(set(view.pids).difference(view.live_pids))
-    former = [f"{num_former} former"] if num_former else []
-    return ", ".join([*map(str, view.live_pids), *former])
+def _moments(view: JobView, times: Times) -> Iterator[tuple[str, str]]:
+    more = {
+        "finished": _run_time(view),
+        "deadline": _kept(view).replace(" ", ", "),
+        "asked for": ", not decided on yet",
+    }
+    for name, at_s in (job_words.moments(view, times.now_s) | job_words.promise_moments(view)).items():
+        yield name, times.moment(at_s) + more.get(name, "")
 
 
 def _run_time(view: JobView) -> str:
@@ -274,8 +201,9 @@ def explain(
     if json:
         print_json(stories)
         return
-    head = [(view.id, f"{view.phase}: {view.reason}"), ("next try", _next_try(view, times))]
-    print_table(("", ""), [row for row in head if row[1]])
+    retry_s = job_words.moments(view, times.now_s).get("next try")
+    retry = [] if retry_s is None else [("next try", times.moment(retry_s))]
+    print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}"), *retry])
     print()
     print_table(("AT", "WHAT", "WHY"), [(times.clock(told.at_s), told.code, told.text) for told in stories])
 

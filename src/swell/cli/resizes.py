@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swell.api.resize_words import seconds
+from swell.api.job_words import held, seconds
 
 if TYPE_CHECKING:
     from swell.cli.clock import Times
@@ -15,13 +15,12 @@ HEADINGS = ("AT", "SIZE", "WAIT", "COST", "HELD", "GAIN", "HOPED", "VERDICT", "W
 
 def resize_row(resize: Resize, times: Times) -> tuple[str, ...]:
     """One line of `swell show`: cells of HEADINGS."""
-    held = "-" if resize.wait_s is None else seconds(resize.held_s)
     return (
         times.clock(resize.at_s),
         f"{resize.before}->{resize.after}",
         seconds(resize.wait_s),
         seconds(resize.cost_s),
-        f"{held}+" if resize.is_held else held,
+        held(resize, "+"),
         seconds(resize.gain_s, signed=True),
         seconds(resize.expected_gain_s, signed=True),
         resize.verdict,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from swell.api.admission_status import took_offer
+from swell.api.job_words import deadline_words, offer
 from swell.cli.clock import WallTimes, moment
-from swell.cli.finish import expectation, is_known
-from swell.model.deadline_state import DeadlineState, deadline_state, is_measured
+from swell.cli.finish import expectation
+from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
@@ -45,8 +45,6 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
 
 def change_refused(view: JobView, now_s: float) -> str:
     """That a job has no other deadline, why, and what it keeps."""
-    from swell.api.durations import format_duration
-
     keeps = "stays without a deadline"
     if view.deadline_s is not None:
         what = "promise to finish by" if view.is_promised else "deadline of"
@@ -54,8 +52,7 @@ def change_refused(view: JobView, now_s: float) -> str:
     text = f"{view.id}: refused: {view.refusal}\n  {keeps}"
     if view.counter_offer_s is None:
         return text
-    offer = format_duration(max(1, math.ceil(view.counter_offer_s - now_s) + 1))
-    return f"{text}; ask again with --deadline now+{offer}"
+    return f"{text}; ask again with --deadline {deadline_words(view.counter_offer_s, now_s)}"
 
 
 def _kept(view: JobView) -> str:
@@ -75,7 +72,7 @@ def _expected(view: JobView, now_s: float) -> str:
     """When an open job is expected to finish, or why that cannot be told."""
     if view.estimated_finish_s is None:
         return f"; {view.reason}"
-    if not is_known(view):
+    if not is_finish_known(view):
         return ", finish not yet known"
     return f", expected to finish at {expectation(view, WallTimes(now_s))}"
 
@@ -88,11 +85,5 @@ def _failure(view: JobView) -> str:
 
 
 def _refusal(view: JobView) -> str:
-    from swell.api.durations import format_duration
-
     text = f"{view.id}: refused: {view.reason}"
-    if view.counter_offer_s is None:
-        return text
-    # Said as a length of time, the offer does not grow old while it is read; a second for the way there.
-    offer = format_duration(math.ceil(view.counter_offer_s - view.submitted_s) + 1)
-    return f"{text}\n  submit again with --deadline now+{offer}"
+    return f"{text}\n  submit again with --deadline {offer(view)}" if offer(view) else text

@@ -29,6 +29,11 @@ def is_measured(job: JobView) -> bool:
     return job.is_promised or job.reason_code not in UNMEASURED
 
 
+def is_finish_known(job: JobView) -> bool:
+    """Whether the estimate of its end is more than a guess, which only programs are given."""
+    return job.estimated_finish_s is not None and is_measured(job)
+
+
 def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> DeadlineState:
     """Whether an open job is expected to end by its deadline.
 

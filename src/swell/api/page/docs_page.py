@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from swell.api.openapi import document
 from swell.web.templating import render
 
 Schema = Mapping[str, Any]
@@ -15,52 +13,12 @@ Schema = Mapping[str, Any]
 TypePart = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedField:
-    """A parameter of an operation, or a field of a schema."""
-
-    name: str
-    kind: tuple[TypePart, ...]
-    place: str  #: `path`, `query`, `header`; empty of a field
-    is_required: bool
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedAnswer:
-    """What a status means."""
-
-    status: str
-    meaning: str
-    kind: tuple[TypePart, ...]
-
-
-def docs_page(base: Mapping[str, Any]) -> str:
+def docs_page(document: Schema, base: Mapping[str, Any]) -> str:
     """
     Args:
         base: what `base.html` needs.
     """
-    whole = document()
-    components = whole["components"]
-    operations = [
-        {
-            "method": method.upper(),
-            "path": path,
-            "id": described["operationId"],
-            "summary": described["summary"],
-            "fields": [_parameter(one) for one in described.get("parameters", ())],
-            "body": type_parts(_content(described["requestBody"])) if "requestBody" in described else (),
-            "answers": [
-                _answer(status, answer, components["responses"])
-                for status, answer in described["responses"].items()
-            ],
-        }
-        for path, methods in whole["paths"].items()
-        for method, described in methods.items()
-    ]
-    schemas = [(name, list(_fields(schema))) for name, schema in components["schemas"].items()]
-    values = {"info": whole["info"], "operations": operations, "schemas": schemas, **base}
-    return render("docs.html", values)
+    return render("docs.html", {"document": document, "type_parts": type_parts, **base})
 
 
 def type_parts(schema: Schema) -> tuple[TypePart, ...]:
@@ -89,36 +47,3 @@ def _joined(each: list[tuple[TypePart, ...]], between: str) -> tuple[TypePart, .
         parts += [(between, "")] if number else []
         parts += one
     return tuple(parts)
-
-
-def _parameter(described: Schema) -> DescribedField:
-    return DescribedField(
-        described["name"],
-        type_parts(described["schema"]),
-        described["in"],
-        described["required"],
-        described["description"],
-    )
-
-
-def _fields(schema: Schema) -> Iterator[DescribedField]:
-    """Fields of an object schema; of any other schema one field without a name, which has its type."""
-    if "properties" not in schema:
-        yield DescribedField("", type_parts(schema), "", False, schema.get("description", ""))
-    for name, of_field in schema.get("properties", {}).items():
-        is_required = name in schema.get("required", ())
-        yield DescribedField(name, type_parts(of_field), "", is_required, of_field.get("description", ""))
-
-
-def _answer(status: str, described: Schema, shared: Schema) -> DescribedAnswer:
-    if "$ref" in described:
-        described = shared[described["$ref"].rpartition("/")[2]]
-    kind = type_parts(_content(described)) if "content" in described else ()
-    return DescribedAnswer(status, described["description"], kind)
-
-
-def _content(described: Schema) -> Schema:
-    """Schema of the only media type that a body can have."""
-    (media,) = described["content"].values()
-    schema: Schema = media["schema"]
-    return schema

@@ -11,10 +11,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell import __version__
+from swell.api import job_words
 from swell.api.answers import answer, failure
 from swell.api.caller import caller_of
 from swell.api.control import Control, UnknownJob
-from swell.api.page import job_words
 from swell.api.page.job_files import NotShown, read_code, read_code_text
 from swell.api.page.job_parts import JobParts
 from swell.api.page.job_rows import SIGNS, JobRow, job_row

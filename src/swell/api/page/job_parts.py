@@ -6,12 +6,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from swell.api import job_words
 from swell.api.control import Control, UnknownJob
-from swell.api.page import job_words
 from swell.api.page.job_files import read_checkpoints
 from swell.api.page.job_rows import JobRow
 from swell.api.page.state_option import state_option
-from swell.api.resize_words import totals
 from swell.api.resubmission import UNDONE
 from swell.model.event import JobSubmitted
 from swell.model.view import JobView
@@ -68,17 +67,22 @@ class JobParts:
             case "story":
                 return self._story(view.id)
             case "resizes":
-                return {"resizes": job_words.resize_rows(view), "resize_totals": totals(view)}
+                return {"resizes": job_words.resize_rows(view), "resize_totals": job_words.totals(view)}
             case "checkpoints":
                 newest, number = read_checkpoints(self._job_dir)
                 return {"checkpoints": newest, "num_checkpoints": number}
             case "actions":
                 return {"is_undone": view.phase in UNDONE}
             case "facts":
-                facts = job_words.facts(view, self._submitted, may_change)
-                return {"facts": facts, "moments": job_words.moments(view)}
+                return self._facts(view, may_change)
             case _:
                 return {}
+
+    def _facts(self, view: JobView, may_change: bool) -> dict[str, Any]:
+        told = [("id", view.id), *job_words.facts(view), ("elasticity", str(view.elasticity))]
+        if self._submitted is not None:  # else it ended under a version that did not keep this
+            told += job_words.submission_facts(self._submitted, may_change)
+        return {"facts": told, "moments": job_words.moments(view, self._control.now_s())}
 
     def _story(self, job_id: str) -> dict[str, Any]:
         stories = self._control.stories(job_id)

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from swell.model.deadline_state import DeadlineState, deadline_state, is_measured
+from swell.api.job_words import done_share
+from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.policies.wording import NO_SLACK
@@ -139,7 +140,7 @@ def job_row(
         losses: with which it begins, where there was no row.
     """
     loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
-    is_known = view.estimated_finish_s is not None and is_measured(view)
+    done = done_share(view)
     return JobRow(
         id=view.id,
         name=view.name,
@@ -152,12 +153,12 @@ def job_row(
         size=view.workers,
         wanted=_wanted(view),
         devices=len(view.devices),
-        done=min(1.0, round(view.steps / view.total_steps, 3)) if view.total_steps else None,
+        done=None if done is None else round(done, 3),
         steps=view.steps,
         submitted_s=round(view.submitted_s),
         started_s=_second(view.started_s),
         deadline_s=_second(view.deadline_s),
-        expected_s=_second(view.estimated_finish_s) if is_known else None,
+        expected_s=_second(view.estimated_finish_s) if is_finish_known(view) else None,
         finished_s=_second(view.finished_s),
         offer_s=_second(view.counter_offer_s),
         loss=loss,

@@ -16,7 +16,6 @@ from swell.api.answers import answer, failure
 from swell.api.caller import Caller, caller_of
 from swell.api.control import Control
 from swell.api.logs import Whose
-from swell.api.page.docs_page import docs_page
 from swell.api.page.event_stream import EventStream, last_id_of
 from swell.api.page.feed import PageFeed
 from swell.api.page.history_page import HistoryPage
@@ -74,7 +73,6 @@ class Page:
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
             Route("/page/events", self._events, methods=["GET"]),
             *JobPage(self.control, base_values).routes(),
-            Route("/docs", _docs, methods=["GET"]),
             *(route for view in self._views for route in view.routes()),
         ]
 
@@ -128,10 +126,6 @@ def base_values(request: Request) -> dict[str, Any]:
     """What `base.html` needs of each request."""
     session: Session | None = request.scope.get("swell.session")
     return {"csrf": "" if session is None else session.csrf, "path": request.url.path, "views": VIEWS}
-
-
-def _docs(request: Request) -> Response:
-    return HTMLResponse(docs_page(base_values(request)))
 
 
 async def _static(request: Request) -> Response:

@@ -1,26 +1,25 @@
-"""What the page of a job says in sentences: its promise, its resizes, and its facts."""
+"""What commands and the page say of a job: its facts, its promise, its times and its resizes."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from swell.api.admission_status import is_change_refused
 from swell.api.durations import format_duration
-from swell.api.resize_words import seconds
 from swell.model.counted import told_devices
 from swell.model.deadline_state import is_measured
-from swell.model.event import JobSubmitted
 from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import span
 from swell.model.resize import Resize, Verdict
 from swell.model.sizes import format_bytes
-from swell.model.view import JobView
 
-#: Process ids that are listed.
-MOST_PIDS = 16
+if TYPE_CHECKING:
+    from swell.model.event import JobSubmitted
+    from swell.model.view import JobView
 
 OF_PROMISES = {
     "on-track": "It is on track.",
@@ -42,21 +41,31 @@ def promise_words(view: JobView, policy: str, standing: str) -> list[str]:
     return [*said, *([] if view.phase.is_end else _other_deadline(view))]
 
 
-def promise_moments(view: JobView) -> list[tuple[str, float]]:
+def promise_moments(view: JobView) -> dict[str, float]:
     """The times that its sentences are about, to the second."""
     offered = view.counter_offer_s if view.phase is Phase.REJECTED or is_change_refused(view) else None
-    moments = {"deadline": view.deadline_s, "asked for": view.asked_deadline_s, "could be promised": offered}
-    return [(name, round(at_s)) for name, at_s in moments.items() if at_s is not None]
+    return _known(
+        {"deadline": view.deadline_s, "asked for": view.asked_deadline_s, "could be promised": offered}
+    )
+
+
+def deadline_words(at_s: float, since_s: float) -> str:
+    """A deadline as people write one, `now+5m`: said as a length of time it does not grow old while it is
+    read. A second is for the way there.
+    """
+    return f"now+{format_duration(max(1, math.ceil(at_s - since_s) + 1))}"
 
 
 def offer(view: JobView) -> str:
-    """The deadline with which a refused job can be retried, as people write one; empty: none is known.
-
-    Said as a length of time it does not grow old while it is read; a second is for the way there.
-    """
+    """The deadline with which a refused job can be retried; empty: none is known."""
     if view.phase is not Phase.REJECTED or view.counter_offer_s is None:
         return ""
-    return f"now+{format_duration(math.ceil(view.counter_offer_s - view.submitted_s) + 1)}"
+    return deadline_words(view.counter_offer_s, view.submitted_s)
+
+
+def refusal_of_change(view: JobView) -> str:
+    """Why the job has no other deadline, of one that was asked for; empty: it has it, or none was."""
+    return view.refusal if is_change_refused(view) and not view.is_unpromised else ""
 
 
 def _ended(view: JobView) -> Iterator[str]:
@@ -104,8 +113,8 @@ def _open(view: JobView, policy: str, standing: str) -> Iterator[str]:
 def _other_deadline(view: JobView) -> Iterator[str]:
     if view.asked_deadline_s is not None:
         yield "Another deadline is asked for, and not decided on yet."
-    elif is_change_refused(view) and not view.is_unpromised:
-        yield f"Another deadline was refused: {view.refusal}"
+    elif refusal := refusal_of_change(view):
+        yield f"Another deadline was refused: {refusal}"
         yield "The job keeps what it had."
 
 
@@ -136,7 +145,6 @@ def resize_rows(view: JobView) -> list[ResizeRow]:
 
 
 def _resize_row(resize: Resize) -> ResizeRow:
-    held = "-" if resize.wait_s is None else seconds(resize.held_s)
     return ResizeRow(
         at_s=resize.at_s,
         size=f"{resize.before} → {resize.after}",
@@ -146,10 +154,34 @@ def _resize_row(resize: Resize) -> ResizeRow:
         expected_cost=seconds(resize.expected_cost_s),
         gain=seconds(resize.gain_s, signed=True),
         expected_gain=seconds(resize.expected_gain_s, signed=True),
-        held=f"{held} so far" if resize.is_held and resize.wait_s is not None else held,
+        held=held(resize, " so far"),
         verdict=str(resize.verdict),
         mood=MOODS.get(resize.verdict, "plain"),
     )
+
+
+def held(resize: Resize, so_far: str) -> str:
+    """How long the size was held; of one that still is, with `so_far` behind it."""
+    if resize.wait_s is None:
+        return "-"
+    return seconds(resize.held_s) + (so_far if resize.is_held else "")
+
+
+def totals(view: JobView) -> str:
+    """`3, took 0.21 s from training; growing saved 14 s`."""
+    took = f"{view.resizes}, took {view.resize_pause_s:.2f} s from training"
+    if not view.resize_saved_s:
+        return took
+    saved_s = view.resize_saved_s
+    return f"{took}; growing {'saved' if saved_s >= 0 else 'cost'} {seconds(abs(saved_s))}"
+
+
+def seconds(time_s: float | None, signed: bool = False) -> str:
+    """Two digits at least: `0.12 s`, `7.3 s`, `143 s`; `+7.3 s` where it may be a loss."""
+    if time_s is None:
+        return "-"
+    digits = 2 if abs(time_s) < 1 else 1 if abs(time_s) < 10 else 0
+    return f"{time_s:{'+' if signed else ''}.{digits}f} s"
 
 
 # ---------------------------------------------------------------- facts
@@ -158,56 +190,71 @@ def command_line(view: JobView) -> str:
     return shlex.join((view.entry, *view.args))
 
 
-def facts(view: JobView, submitted: JobSubmitted | None, is_ours: bool) -> list[tuple[str, str]]:
-    """(name, text) of what is known of the job, times and lists apart.
-
-    Args:
-        submitted: None: it ended under a version that did not keep this.
-        is_ours: told to somebody who may change the job.
-    """
+def facts(view: JobView) -> list[tuple[str, str]]:
+    """(name, text) of what the job is, what it has and what it uses; times and its progress apart."""
     told = [
-        ("id", view.id),
-        ("class", str(view.job_class).replace("_", " ")),
+        ("class", view.job_class + _standing(view)),
         ("tenant", view.tenant),
+        ("user", view.user),
+        ("batch", _batch(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
-        ("batch", _batch(view)),
+        ("pids", _pids(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
-        ("elasticity", str(view.elasticity)),
         ("learning", _learning(view)),
-        ("share of cores", "" if view.share is None else f"{100 * view.share:.3g} %"),
-        ("CPU time", "" if view.cpu_s is None else span(view.cpu_s)),
-        ("memory", f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""),
-        ("processes", _pids(view)),
-        *([] if submitted is None else _submission(submitted, is_ours)),
+        ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
+        ("used", _used(view)),
     ]
     return [(name, text) for name, text in told if text]
 
 
-def moments(view: JobView) -> list[tuple[str, float]]:
-    """(name, time) of its life."""
+def moments(view: JobView, now_s: float) -> dict[str, float]:
+    """Times of its life by their names; those of its promise apart."""
+    is_waiting = view.retry_s is not None and view.retry_s > now_s and not view.phase.is_end
     times = {
         "submitted": view.submitted_s,
         "started": view.started_s,
-        "next try": None if view.phase.is_end else view.retry_s,
+        "next try": view.retry_s if is_waiting else None,
         "finished": view.finished_s,
     }
-    return [(name, at_s) for name, at_s in times.items() if at_s is not None]
+    return _known(times)
+
+
+def _known(times: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: at_s for name, at_s in times.items() if at_s is not None}
+
+
+def done_share(view: JobView) -> float | None:
+    """Share of its steps that are done; None: how many there are is not known."""
+    return min(1.0, view.steps / view.total_steps) if view.total_steps else None
+
+
+def latest(view: JobView) -> dict[str, float]:
+    """The numbers that it has reported last, by their names."""
+    return {**({} if view.loss is None else {LOSS: view.loss}), **view.metrics}
+
+
+def _standing(view: JobView) -> str:
+    """Whether its deadline is a promise, or why it is none."""
+    if view.is_unpromised:
+        return f", not promised: {view.refusal}"
+    return ", promised" if view.is_promised else ""
 
 
 def _workers(view: JobView) -> str:
-    most = " or more" if view.max_workers is None else f" to {view.max_workers}"
-    wanted = f"{view.min_workers}{'' if view.min_workers == view.max_workers else most}"
-    each = told_devices(view.devices_per_worker)
-    return f"{view.workers} now, {wanted} wanted, {each} each"
+    most = "or more" if view.max_workers is None else f"to {view.max_workers}"
+    wanted = str(view.min_workers) if view.min_workers == view.max_workers else f"{view.min_workers} {most}"
+    return f"{view.workers} now, {wanted} wanted, {told_devices(view.devices_per_worker)} each"
 
 
 def _batch(view: JobView) -> str:
+    """The script of a restart job cuts its batches itself; what was not told when it was submitted is 1."""
     if view.batch_per_worker is not None:
         return f"{view.batch} samples a step, {view.batch_per_worker} for each worker"
     if view.max_batch is not None:
-        return f"{view.batch} samples a step, {view.min_batch} to {view.max_batch} wanted"
+        rate = f"learning rate of {view.global_batch}"
+        return f"{view.batch} samples a step, {view.min_batch} to {view.max_batch} wanted, {rate}"
     is_known = view.elasticity == "live" or view.global_batch > 1
     return f"{view.global_batch} samples a step" if is_known else ""
 
@@ -216,31 +263,41 @@ def _learning(view: JobView) -> str:
     """Which metric shows how much a job still learns; empty unless that matters or was asked for."""
     if view.share is None and view.metric == LOSS:
         return ""
-    return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}"
+    lacks = "" if view.metric in latest(view) else "; not reported yet"
+    return f"told by {view.metric}, which learning {'raises' if view.metric_rises else 'lowers'}{lacks}"
+
+
+def _used(view: JobView) -> str:
+    """CPU time that the job has used, and memory that its present workers use."""
+    cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
+    memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
+    return ", ".join(filter(None, (cpu, memory)))
 
 
 def _pids(view: JobView) -> str:
-    live = [str(pid) for pid in view.live_pids[:MOST_PIDS]]
-    num_more = len(view.live_pids) - len(live)
+    """Pids of the live workers, and the number of processes before them."""
     num_former = len(set(view.pids).difference(view.live_pids))
-    rest = [f"{number} {what}" for number, what in ((num_more, "more"), (num_former, "former")) if number]
-    return ", ".join([*live, *rest])
+    former = [f"{num_former} former"] if num_former else []
+    return ", ".join([*map(str, view.live_pids), *former])
 
 
-def _submission(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, str]]:
-    """Values of environment variables may be secrets: names are told, to few."""
+def submission_facts(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, str]]:
+    """(name, text) of what was asked for with the job.
+
+    Values of environment variables may be secrets: names are told, to those who may change the job.
+    """
     spec = submitted.spec
-    memory = "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)
-    return [
+    told = [
         ("working folder", spec.workdir),
         ("interpreter", spec.python),
         ("image", spec.image),
         ("environment", ", ".join(name for name, _ in spec.env) if is_ours else ""),
         ("ends after", _end(submitted)),
         ("seed", str(spec.seed)),
-        ("memory limit", memory),
+        ("memory limit", "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)),
         ("needs", ", ".join(spec.needs)),
     ]
+    return [(name, text) for name, text in told if text]
 
 
 def _end(submitted: JobSubmitted) -> str:

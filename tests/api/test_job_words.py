@@ -1,0 +1,33 @@
+"""What is said of a job, by commands and by the page alike."""
+
+from __future__ import annotations
+
+from tests.store.views import job_view
+
+from swell.api.job_words import facts, moments, promise_moments, refusal_of_change
+from swell.model.job import Phase
+
+NOW_S = 1_800_000_100.0
+
+
+def test_a_next_try_is_told_while_it_lies_ahead() -> None:
+    assert moments(job_view(retry_s=NOW_S + 5), NOW_S)["next try"] == NOW_S + 5
+    assert "next try" not in moments(job_view(retry_s=NOW_S - 5), NOW_S)
+    ended = job_view(retry_s=NOW_S + 5, phase=Phase.CANCELLED, finished_s=NOW_S)
+    assert "next try" not in moments(ended, NOW_S)
+
+
+def test_an_offer_that_was_taken_is_neither_a_refusal_nor_an_offer() -> None:
+    refused = {"refusal": "8 are busy", "counter_offer_s": NOW_S + 60}
+    asked = job_view(**refused, deadline_s=NOW_S + 10)
+    assert refusal_of_change(asked) == "8 are busy"
+    assert promise_moments(asked) == {"deadline": NOW_S + 10, "could be promised": NOW_S + 60}
+    taken = job_view(**refused, deadline_s=NOW_S + 60)
+    assert refusal_of_change(taken) == ""
+    assert promise_moments(taken) == {"deadline": NOW_S + 60}
+
+
+def test_a_range_of_batches_is_told_with_the_batch_of_its_learning_rate() -> None:
+    told = dict(facts(job_view(batch=128, min_batch=32, max_batch=512, global_batch=64)))
+    assert told["batch"] == "128 samples a step, 32 to 512 wanted, learning rate of 64"
+    assert not any(text == "" for text in told.values())
