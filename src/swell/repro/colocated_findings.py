@@ -30,8 +30,7 @@ from swell.repro.intervals import Interval
 #: What is to be reached: see `_missed`.
 LATE_JOB_REDUCTION, MOST_MAKESPAN, USABLE_REDUCTION, MOST_COMPLETION = 0.25, 1.02, 0.03, 1.3
 MOST_CONTROL_SHARE, MOST_ERROR_SHARE = 0.01, 0.05
-#: The policy of ours, and the paper's.
-OURS, PAPERS = "flowcon_fit", "flowcon"
+OURS = "flowcon_fit"
 #: Seconds between two points of a picture over time.
 GRID_S = 0.5
 

@@ -146,25 +146,34 @@ def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Call
     """Play the workload, once every script in it has been measured."""
     player = Player(client, advance)
     trials = player.measure(parts)
-    beginning = begin(client)
-    jobs = player.play(parts)
-    return record(player, beginning, devices, nodes_of(client.cluster()), trials, jobs)
+    begun = begin(player, devices, nodes_of(client.cluster()), trials)
+    return ended(player, begun, player.play(parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """What is to be known of a platform before a workload is played."""
-
-    policy: str
-    begun_s: float
-    head: str
-    load: float
-
-
-def begin(client: Client) -> Beginning:
+def begin(player: Player, devices: str, nodes: tuple[Node, ...], trials: Sequence[JobView]) -> LiveRun:
+    """Make the record of a workload that is about to be played: it has no jobs yet."""
+    client = player.client
+    measured = tuple(live_job(client, player.specs[view.id], view, nodes) for view in trials)
     load, cluster = os.getloadavg()[0], client.cluster()
-    head = client.head_state().decode()
-    return Beginning(policy=cluster.policy, begun_s=cluster.now_s, head=head, load=load)
+    return LiveRun(
+        policy=cluster.policy,
+        begun_s=cluster.now_s,
+        head=client.head_state().decode(),
+        devices=devices,
+        nodes=nodes,
+        trials=measured,
+        jobs=(),
+        num_cores=len(os.sched_getaffinity(0)),
+        load_before=load,
+        load_after=load,
+    )
+
+
+def ended(player: Player, begun: LiveRun, views: Sequence[JobView]) -> LiveRun:
+    """Complete the record of a workload that has just been played."""
+    load = os.getloadavg()[0]
+    jobs = tuple(live_job(player.client, player.specs[view.id], view, begun.nodes) for view in views)
+    return msgspec.structs.replace(begun, jobs=jobs, load_after=load)
 
 
 def nodes_of(cluster: ClusterView) -> tuple[Node, ...]:
@@ -178,30 +187,6 @@ def nodes_of(cluster: ClusterView) -> tuple[Node, ...]:
             is_borrowed=node.is_borrowed,
         )
         for node in cluster.nodes
-    )
-
-
-def record(
-    player: Player,
-    beginning: Beginning,
-    devices: str,
-    nodes: tuple[Node, ...],
-    trials: Sequence[JobView],
-    jobs: Sequence[JobView],
-) -> LiveRun:
-    """Make the record of a workload that has just been played."""
-    client = player.client
-    return LiveRun(
-        policy=beginning.policy,
-        begun_s=beginning.begun_s,
-        head=beginning.head,
-        devices=devices,
-        nodes=nodes,
-        trials=tuple(live_job(client, player.specs[view.id], view, nodes) for view in trials),
-        jobs=tuple(live_job(client, player.specs[view.id], view, nodes) for view in jobs),
-        num_cores=len(os.sched_getaffinity(0)),
-        load_before=beginning.load,
-        load_after=os.getloadavg()[0],
     )
 
 

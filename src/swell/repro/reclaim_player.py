@@ -17,7 +17,7 @@ import msgspec
 
 from swell.api.client import Client, connect
 from swell.model.view import ClusterView
-from swell.repro.live_run import LOOK_EVERY_S, Player, begin, nodes_of, record
+from swell.repro.live_run import LOOK_EVERY_S, Player, begin, ended, nodes_of
 from swell.repro.reclaim_record import (
     NodeSeen,
     PlayBegun,
@@ -87,11 +87,11 @@ def play(client: Client, order: PlayOrder) -> PlayEnded:
     say(ScriptsMeasured())
     await_nodes(client, lambda names: names == order.first)
     player.measure(order.parts[:1], NUM_MEASURED_STEPS)  # what the loss of the others entails is over then
-    beginning = begin(client)
+    begun = begin(player, nodes[0].kind, nodes, trials)
     say(PlayBegun())
-    watch = PoolWatch(client, beginning.begun_s)
+    watch = PoolWatch(client, begun.begun_s)
     jobs = player.play(order.parts, order.played_s, watch.look)
-    run = record(player, beginning, nodes[0].kind, nodes, trials, jobs)
+    run = ended(player, begun, jobs)
     return PlayEnded(run=run, seen=tuple(watch.seen), progress=tuple(watch.progress))
 
 
