@@ -8,47 +8,29 @@ numbers up to its own. A process does not know the numbers of the one before it,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Message = TypeVar("Message")
 
 
+@dataclass(slots=True)
 class RetransmissionQueue(Generic[Message]):
-    """Messages that the other side may not have, in order."""
+    """The sender's messages that are not acknowledged, in order."""
 
-    def __init__(self) -> None:
-        self._messages: deque[Message] = deque()
-        self.num_acknowledged = 0
-        self.num_sent = 0  #: on the present line, or acknowledged
+    messages: deque[Message] = field(default_factory=deque)
+    num_acknowledged: int = 0
+    num_sent: int = 0  #: on the present line, or acknowledged
 
     @property
     def num_added(self) -> int:
         """Number of the latest message."""
-        return self.num_acknowledged + len(self._messages)
-
-    def __len__(self) -> int:
-        return len(self._messages)
-
-    def __iter__(self) -> Iterator[Message]:
-        return iter(self._messages)
-
-    def numbered(self) -> Iterator[tuple[int, Message]]:
-        """Return all messages, each with its number."""
-        return enumerate(self._messages, self.num_acknowledged + 1)
+        return self.num_acknowledged + len(self.messages)
 
     def add(self, message: Message) -> int:
         """Queue a message. Returns its number."""
-        self._messages.append(message)
+        self.messages.append(message)
         return self.num_added
-
-    def get(self, number: int) -> Message:
-        """Return the message of a number that is not acknowledged."""
-        return self._messages[number - self.num_acknowledged - 1]
-
-    def replace(self, number: int, message: Message) -> None:
-        """Have another message under this number, which no receiver may have seen."""
-        self._messages[number - self.num_acknowledged - 1] = message
 
     def begin_line(self) -> None:
         """Send again what is not acknowledged."""
@@ -59,37 +41,29 @@ class RetransmissionQueue(Generic[Message]):
         if self.num_sent == self.num_added:
             return None
         self.num_sent += 1
-        return self.num_sent, self.get(self.num_sent)
+        return self.num_sent, self.messages[self.num_sent - self.num_acknowledged - 1]
 
     def acknowledge(self, number: int) -> None:
         """Drop the messages up to this number."""
-        while self._messages and self.num_acknowledged < number:
-            self._messages.popleft()
+        while self.messages and self.num_acknowledged < number:
+            self.messages.popleft()
             self.num_acknowledged += 1
         self.num_sent = max(self.num_sent, self.num_acknowledged)
 
-    def clear(self) -> None:
-        """Drop all messages. Their numbers are not used again."""
-        self.acknowledge(self.num_added)
 
-
+@dataclass(slots=True)
 class ReceivedNumbers:
-    """Which messages of the present sender have come, and which of them were acknowledged."""
+    """The receiver's account of the present sender."""
 
-    def __init__(self) -> None:
-        self.sender = ""  #: name of its process; empty: none has come
-        self.num_received = self._num_acknowledged = 0
-
-    @property
-    def num_unacknowledged(self) -> int:
-        """Messages that have come since the latest acknowledgement."""
-        return self.num_received - self._num_acknowledged
+    sender: str = ""  #: name of its process; empty: none has come
+    num_received: int = 0
+    num_acknowledged: int = 0
 
     def begin(self, sender: str) -> bool:
         """Whether this is another process than before, of which nothing has come."""
         if sender == self.sender:
             return False
-        self.sender, self.num_received, self._num_acknowledged = sender, 0, 0
+        self.sender, self.num_received, self.num_acknowledged = sender, 0, 0
         return True
 
     def take(self, number: int) -> bool:
@@ -99,7 +73,7 @@ class ReceivedNumbers:
         return is_news
 
     def acknowledge(self, number: int) -> bool:
-        """Whether the sender is to be told that all up to this number have come, which it was not yet."""
-        is_news = number > self._num_acknowledged
-        self._num_acknowledged = max(number, self._num_acknowledged)
+        """Whether the sender is to be told that it need not keep this one, which it was not yet."""
+        is_news = number > self.num_acknowledged
+        self.num_acknowledged = max(number, self.num_acknowledged)
         return is_news

@@ -68,21 +68,22 @@ class Outbox:
 
     def ended_gangs(self) -> dict[str, int]:
         """Job -> generation of a gang whose end is not acknowledged."""
-        ends = [event for event in self._events if isinstance(event, GangEnded | GangSuspended)]
+        ends = [event for event in self._events.messages if isinstance(event, GangEnded | GangSuspended)]
         return {event.job_id: event.generation for event in ends}
 
     def __len__(self) -> int:
-        return len(self._events)
+        return len(self._events.messages)
 
     def _fold(self, event: AnyEvent) -> bool:
         """Into the job's latest report, if it was never sent and nothing else of the job came after it."""
         if not isinstance(event, StepsReported):
             return False
-        for number in range(self._events.num_added, self._num_told, -1):
-            older = self._events.get(number)
+        events = self._events.messages
+        for index in range(len(events) - 1, self._num_told - self._events.num_acknowledged - 1, -1):
+            older = events[index]
             if isinstance(older, JobEvent) and older.job_id == event.job_id:
                 if isinstance(older, StepsReported) and can_fold(older, event):
-                    self._events.replace(number, fold(older, event))
+                    events[index] = fold(older, event)
                     return True
                 return False
         return False

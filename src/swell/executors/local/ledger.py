@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
@@ -25,6 +25,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
+from swell.model.running import regained_nodes
 
 AGENT_KILLED = "the agent was killed, and its workers with it"
 NO_AGENT = "there was no agent for so long that its lease had ended, and its workers with it"
@@ -129,7 +130,8 @@ class DeliveryLedger:
         for gang in inventory.gangs:
             found = KnownGang(gang.generation, gang.devices, gang.steps, launched=gang.generation)
             self.gangs.setdefault(gang.job_id, found)
-        return lost, [Perform(number=number, command=command) for number, command in self._untaken.numbered()]
+        numbered = enumerate(self._untaken.messages, self._untaken.num_acknowledged + 1)
+        return lost, [Perform(number=number, command=command) for number, command in numbered]
 
     def _begin_boot(self, inventory: Inventory, is_first: bool) -> list[AnyEvent]:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
@@ -138,7 +140,7 @@ class DeliveryLedger:
         self._num_delivered = self._num_before_last_call = 0
         if is_first:
             return []
-        launches = {command.job_id for command in self._untaken if isinstance(command, LaunchGang)}
+        launches = {command.job_id for command in self._untaken.messages if isinstance(command, LaunchGang)}
         live = {gang.job_id for gang in inventory.gangs}
         told = {
             job
@@ -146,14 +148,18 @@ class DeliveryLedger:
             if job in self.gangs and end >= self.gangs[job].launched
         }
         gone = [job_id for job_id in self.gangs if job_id not in launches | live | told]
-        left = self._left_nodes(gone)
-        untaken = [command for command in self._untaken if command.job_id not in gone]
+        held, kept = (
+            {device for job_id in jobs for device in self.gangs[job_id].devices}
+            for jobs in (gone, self.gangs.keys() - set(gone))
+        )
+        left = regained_nodes(self._nodes.values(), held, kept)
+        untaken = [command for command in self._untaken.messages if command.job_id not in gone]
         ordered = {command.job_id for command in untaken}
         # What was taken and is not answered: the agent that took it may have died before it did anything.
         asked = (gang.unanswered for job_id, gang in self.gangs.items() if job_id in live - ordered)
         trials = (command for job_id, command in self._trials.items() if job_id not in ordered)
         again = [*(command for command in asked if command is not None), *untaken, *trials]
-        self._untaken.clear()
+        self.note_performed(self._untaken.num_added)  # each gets another number
         for command in again:
             self._untaken.add(command)
         causes = dict.fromkeys(sorted({*before, *away} - self._nodes.keys()), AGENT_KILLED)
@@ -163,19 +169,8 @@ class DeliveryLedger:
         # The agent has told that they joined, but before they were lost here.
         return [*lost_nodes, *lost_gangs, *(NodeJoined(at_s=0.0, node=node) for node in left)]
 
-    def _left_nodes(self, gone: Collection[str]) -> list[Node]:
-        """Joined ones that were given up and are here again: each had one of these gangs, and has no other.
-
-        Hosts outlive agents, and keep their gangs for the next one as long as their leases last.
-        """
-        held = {device for job_id in gone for device in self.gangs[job_id].devices}
-        kept = {d for job_id, gang in self.gangs.items() if job_id not in gone for d in gang.devices}
-        return [
-            n for n in self._nodes.values() if held.intersection(n.devices) and kept.isdisjoint(n.devices)
-        ]
-
     def _lost(self, job_id: str, known: KnownGang, left: Iterable[Node]) -> AnyEvent:
-        """`left`: see `_left_nodes`."""
+        """`left`: see `regained_nodes`."""
         names = [node.name for node in left if not set(known.devices).isdisjoint(node.devices)]
         hosts = " and ".join(map(repr, names))
         return GangEnded(

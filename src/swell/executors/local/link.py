@@ -171,12 +171,6 @@ class LocalExecutor:
             if number is not None:
                 self._send(Acknowledge(number=number))
 
-    @property
-    def gangs(self) -> frozenset[str]:
-        """Jobs that have a gang, as far as this executor was told."""
-        with self._lock:
-            return frozenset(self._ledger.gangs)
-
     def close(self) -> None:
         """Let go of the agent: it and its workers live on, until another executor adopts them."""
         self._is_closing = True

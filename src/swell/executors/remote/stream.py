@@ -83,7 +83,7 @@ class SequencedStream:
 
     def __len__(self) -> int:
         """Messages that the other side may not have."""
-        return len(self._said)
+        return len(self._said.messages)
 
     @property
     def is_open(self) -> bool:
@@ -110,7 +110,7 @@ class SequencedStream:
         if not self._is_resumed:
             return None
         is_much = self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES
-        if is_much or self._received.num_unacknowledged >= ACKNOWLEDGE_EVERY:
+        if is_much or self._received.num_received - self._received.num_acknowledged >= ACKNOWLEDGE_EVERY:
             return self.acknowledge()
         following = self._said.take_next()
         return None if following is None else Numbered(number=following[0], body=following[1])
