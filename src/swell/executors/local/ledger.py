@@ -57,16 +57,20 @@ class DeliveryLedger:
         self._num_delivered = self._num_before_last_call = 0
 
     # ------------------------------------------------------------ commands
-    def order(self, command: ExecutorCommand) -> Perform:
-        """Number a command, and keep it until the agent has performed it."""
-        number = self._untaken.add(command)
+    def order(self, command: ExecutorCommand) -> None:
+        """Queue a command for the agent."""
+        self._untaken.add(command)
         if isinstance(command, ProfileJob):
             self._trials[command.job_id] = command
         else:
             if isinstance(command, StopGang):
                 self._trials.pop(command.job_id, None)
             self._note_ordered(command)
-        return Perform(number=number, command=command)
+
+    def next_command(self) -> Perform | None:
+        """Return the next one to send on the present line; None: all were sent."""
+        following = self._untaken.take_next()
+        return None if following is None else Perform(number=following[0], command=following[1])
 
     def _note_ordered(self, command: GangCommand) -> None:
         known = self.gangs.get(command.job_id)
@@ -119,8 +123,8 @@ class DeliveryLedger:
             known.steps = event.steps
 
     # ------------------------------------------------------------ a new line
-    def reconcile(self, inventory: Inventory) -> tuple[list[AnyEvent], list[Perform]]:
-        """What was lost with an earlier agent, and the commands to say again, in order.
+    def reconcile(self, inventory: Inventory) -> list[AnyEvent]:
+        """What was lost with an earlier agent. Commands that may be are sent again.
 
         Nodes are lost before gangs; those that are here again join after them.
         """
@@ -130,8 +134,8 @@ class DeliveryLedger:
         for gang in inventory.gangs:
             found = KnownGang(gang.generation, gang.devices, gang.steps, launched=gang.generation)
             self.gangs.setdefault(gang.job_id, found)
-        numbered = enumerate(self._untaken.messages, self._untaken.num_acknowledged + 1)
-        return lost, [Perform(number=number, command=command) for number, command in numbered]
+        self._untaken.begin_line()
+        return lost
 
     def _begin_boot(self, inventory: Inventory, is_first: bool) -> list[AnyEvent]:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
