@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import EventTold, Inventory, Perform
+from swell.executors.controller.protocol import EventTold, Inventory
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
@@ -271,7 +271,6 @@ class Fleet:
         self._state_dir, self._conduct = state_dir, conduct or GangSettings()
         self._num_controllers = 0
         self._ledger = DeliveryLedger()
-        self._again: list[Perform] = []  #: to be said to a new controller
         self.inventory: Inventory | None = None
         self.hosts: dict[str, FakeHost] = {}
         self.steps: dict[str, int] = {}  #: by run, as the state of its members has it
@@ -312,14 +311,12 @@ class Fleet:
 
     def meet(self) -> None:
         """The daemon says again what may be lost, once it has been told what runs."""
-        while self._again:
-            message = self._again.pop(0)
+        while self.controller._succession.is_over and (message := self._ledger.next_command()):
             self._ledger.note_performed(self.controller.perform(message.number, message.command))
 
     def _reconcile(self, inventory: Inventory) -> None:
         self.inventory = inventory
-        lost, self._again = self._ledger.reconcile(inventory)
-        self.events += lost
+        self.events += self._ledger.reconcile(inventory)
 
     def _hear_event(self, told: EventTold) -> None:
         if self._ledger.is_news(told):
@@ -357,9 +354,8 @@ class Fleet:
         self.meet()
 
     def perform(self, command: GangCommand | ProfileJob) -> None:
-        message = self._ledger.order(command)
-        if self.controller._succession.is_over:
-            self._ledger.note_performed(self.controller.perform(message.number, command))
+        self._ledger.order(command)
+        self.meet()
 
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(10 * seconds)):

@@ -261,14 +261,21 @@ def inventory(boot_id: str, num_performed: int = 0, *gangs: str) -> Inventory:
     return Inventory(boot_id=boot_id, num_performed=num_performed, gangs=live, profiling=(), untold={})
 
 
+def sent_by(ledger: DeliveryLedger) -> list[Perform]:
+    """On the present line, from now on."""
+    return list(iter(ledger.next_command, None))
+
+
 def test_commands_that_were_not_taken_are_said_again_in_order() -> None:
     ledger = DeliveryLedger()
     ledger.reconcile(inventory("boot"))
-    sent = [ledger.order(launch(job)) for job in ("a", "b", "c")]
+    for job in ("a", "b", "c"):
+        ledger.order(launch(job))
+    sent = sent_by(ledger)
+    assert [message.number for message in sent] == [1, 2, 3]
     ledger.note_performed(1)
-    lost, again = ledger.reconcile(inventory("boot", 2, "a", "b"))
-    assert lost == []
-    assert again == sent[2:]
+    assert ledger.reconcile(inventory("boot", 2, "a", "b")) == []
+    assert sent_by(ledger) == sent[2:]
 
 
 def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
@@ -280,8 +287,10 @@ def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
     ledger.note_performed(2)
     assert ledger.is_news(EventTold(number=1, event=steps("a", 7)))
     ledger.order(Reconfigure(job_id="a", generation=2, target=target(0)))
-    new = ledger.order(launch("b"))
-    lost, again = ledger.reconcile(inventory("other"))
+    ledger.order(launch("b"))
+    *_, new = sent_by(ledger)
+    lost = ledger.reconcile(inventory("other"))
+    again = sent_by(ledger)
     (event,) = lost
     assert isinstance(event, GangEnded)
     assert (event.job_id, event.generation, event.outcome, event.steps) == ("a", 2, Outcome.LOST, 7)
@@ -300,7 +309,7 @@ def test_a_node_that_was_away_as_the_agent_died_is_lost_with_what_was_told_of_it
         assert ledger.is_news(EventTold(number=number, event=gone))
     node = Node(name="back", devices=("back/0",), kind="cpu")
     assert ledger.is_news(EventTold(number=3, event=NodeJoined(at_s=0.0, node=node)))
-    (lost,), _ = ledger.reconcile(msgspec.structs.replace(inventory("other"), nodes=(node,)))
+    (lost,) = ledger.reconcile(msgspec.structs.replace(inventory("other"), nodes=(node,)))
     assert isinstance(lost, NodeLost) and lost.name == "away" and not lost.is_host_kept
 
 
@@ -315,9 +324,8 @@ def test_gangs_that_another_agent_has_taken_over_are_not_lost() -> None:
     for number, job in enumerate(("a", "b"), start=1):
         assert ledger.is_news(EventTold(number=number, event=started(job, 1)))
     found = msgspec.structs.replace(inventory("other", 0, "a", "b"), untold={"c": 1})
-    lost, again = ledger.reconcile(found)
-    assert lost == [], "the end of c is about to be told"
-    assert [message.command for message in again] == [resize], "it was taken, and not answered"
+    assert ledger.reconcile(found) == [], "the end of c is about to be told"
+    assert [message.command for message in sent_by(ledger)] == [resize], "it was taken, and not answered"
     assert set(ledger.gangs) == {"a", "b", "c"}
 
 
@@ -326,7 +334,7 @@ def test_an_end_of_the_gang_before_does_not_hide_that_a_gang_is_lost() -> None:
     ledger.reconcile(inventory("boot"))
     ledger.order(launch("a", generation=7))
     ledger.note_performed(1)
-    lost, _ = ledger.reconcile(msgspec.structs.replace(inventory("other"), untold={"a": 6}))
+    lost = ledger.reconcile(msgspec.structs.replace(inventory("other"), untold={"a": 6}))
     assert [event.job_id for event in lost if isinstance(event, GangEnded)] == ["a"]
 
 
@@ -336,7 +344,7 @@ def test_what_was_answered_is_not_said_again() -> None:
     ledger.order(launch("a"))
     ledger.note_performed(1)
     assert ledger.is_news(EventTold(number=1, event=started("a", 1)))
-    assert ledger.reconcile(inventory("other", 0, "a")) == ([], [])
+    assert ledger.reconcile(inventory("other", 0, "a")) == [] and sent_by(ledger) == []
 
 
 def test_only_what_was_delivered_before_the_turn_before_is_acknowledged() -> None:

@@ -51,7 +51,6 @@ def test_training_goes_on_without_a_daemon_and_the_next_one_adopts_it(
     second, after = new_executor(), Listener()
     assert second.start(after.put).jobs == {JOB}
     assert after.wait(GangStarted).pids == pids  # it was never acknowledged
-    assert second.gangs == {JOB}
     second.perform(resize(2, devices(0, 1, 2)))
     resized = after.wait(GangResized, 2)
     assert resized.pids[:2] == pids

@@ -205,11 +205,11 @@ def test_with_the_agent_go_the_nodes_that_had_joined_it_and_then_their_gangs() -
     node = Node(name="a", devices=("a/0",), kind="cpu")
     gang = LiveGang(job_id="j", generation=1, devices=("a/0",), pids=(1,), steps=3)
     ledger = DeliveryLedger()
-    lost, _ = ledger.reconcile(inventory("one", (node,), (gang,)))
+    lost = ledger.reconcile(inventory("one", (node,), (gang,)))
     assert lost == []
-    lost, _ = ledger.reconcile(inventory("one", (node,), (gang,)))
+    lost = ledger.reconcile(inventory("one", (node,), (gang,)))
     assert lost == []
-    lost, _ = ledger.reconcile(inventory("two"))
+    lost = ledger.reconcile(inventory("two"))
     assert [type(event) for event in lost] == [NodeLost, GangEnded]
     assert isinstance(lost[0], NodeLost) and lost[0].name == "a" and "agent was killed" in lost[0].cause
 
@@ -225,7 +225,7 @@ def test_nodes_whose_leases_ended_without_an_agent_are_lost_before_their_gangs_a
     ledger.reconcile(inventory("one", nodes, gangs))
     ledger.order(Reconfigure(job_id="on a", generation=2, target=Target(devices=("c/0",))))
     ledger.note_performed(1)
-    lost, *ends, joined = ledger.reconcile(inventory("two", nodes, (gangs[1],)))[0]
+    lost, *ends, joined = ledger.reconcile(inventory("two", nodes, (gangs[1],)))
     assert isinstance(lost, NodeLost) and lost.name == "c"
     assert isinstance(joined, NodeJoined) and joined.node == nodes[2]
     told = {end.job_id: end.message for end in ends if isinstance(end, GangEnded)}

@@ -17,7 +17,7 @@ from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
 from swell.model.job import Phase
-from swell.model.running import RunningWork
+from swell.model.running import RunningWork, regained_nodes
 
 NO_PLATFORM = "there was no platform for so long that its lease had ended, and its workers with it"
 
@@ -185,14 +185,12 @@ def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_
 
 
 def _left_nodes(core: PlatformCore, work: RunningWork) -> list[Node]:
-    """Each had a gang that is missing, and has no other: hosts keep gangs as long as their leases last."""
     alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
     missing = [gang for gang in core.gangs() if gang.job_id not in alive and gang.phase is not Phase.STARTING]
     lost = {device for gang in missing for device in gang.devices}
     kept = {device for gang in work.gangs for device in gang.devices}
     known = {node.name for node in core.cluster.nodes}
-    here = [node for node in work.nodes if node.name in known and kept.isdisjoint(node.devices)]
-    return [node for node in here if lost.intersection(node.devices)]
+    return regained_nodes((node for node in work.nodes if node.name in known), lost, kept)
 
 
 def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[AnyEvent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from swell.model.cluster import Node
@@ -24,3 +24,14 @@ class RunningWork:
     def jobs(self) -> frozenset[str]:
         """Jobs that have a gang, or had one whose end is yet to be told."""
         return frozenset({gang.job_id for gang in self.gangs} | set(self.ended))
+
+
+def regained_nodes(nodes: Iterable[Node], lost: Collection[str], kept: Collection[str]) -> list[Node]:
+    """Nodes that were given up and are here again: each had a gang that is lost, and has no other.
+
+    Hosts outlive agents and daemons, and keep their gangs for the next ones as long as their leases last.
+
+    Args:
+        lost, kept: devices of gangs.
+    """
+    return [n for n in nodes if not set(lost).isdisjoint(n.devices) and set(kept).isdisjoint(n.devices)]

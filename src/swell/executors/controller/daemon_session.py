@@ -10,6 +10,7 @@ from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.protocol import Gathering, Inventory
 from swell.executors.controller.succession import Succession
 from swell.executors.controller.trials import Trials
+from swell.executors.retransmission import ReceivedNumbers
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0
@@ -33,10 +34,14 @@ class DaemonSession:
         self._boot_id, self._protocol, self._now_s = boot_id, protocol, now_s
         self._hosts, self._gangs, self._trials = hosts, gangs, trials
         self._succession, self._outbox = succession, outbox
-        self._session = ""
-        self.num_performed = 0  #: commands of the session that were taken
+        self._commands = ReceivedNumbers()  #: of the session
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
         self._told_waiting_s = 0.0
+
+    @property
+    def num_performed(self) -> int:
+        """Commands of the session that were taken."""
+        return self._commands.num_received
 
     def attach(self, line: DaemonLine, session: str) -> None:
         """A daemon has come. It hears what runs, once that is known, and what no daemon has acknowledged."""
@@ -53,8 +58,7 @@ class DaemonSession:
             line.send(Gathering(hosts=tuple(sorted(self._succession.awaited))))
             return
         self._waiting = None
-        if session != self._session:
-            self._session, self.num_performed = session, 0
+        if self._commands.begin(session):
             self._gangs.forget_ended(self._outbox.ended_gangs())
         line.send(self._inventory())
         self._outbox.attach(line)
@@ -71,9 +75,7 @@ class DaemonSession:
 
     def take(self, number: int) -> bool:
         """Whether the command of this number is a new one."""
-        is_new = number > self.num_performed
-        self.num_performed = max(number, self.num_performed)
-        return is_new
+        return self._commands.take(number)
 
     def pass_time(self) -> None:
         """What waits is told, if there is a daemon."""

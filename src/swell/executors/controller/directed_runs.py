@@ -34,7 +34,7 @@ OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted |
 
 
 class DirectedRuns:
-    """See `trial_runner.TrialRunner` and `succession.Successor`, too."""
+    """See `trial_runner.TrialRunner`, too."""
 
     def __init__(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 import msgspec
 
 from swell.executors.controller.protocol import EventTold
 from swell.executors.gang.progress import can_fold, fold
+from swell.executors.retransmission import RetransmissionQueue
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobEvent, StepsReported
 
 
@@ -28,33 +28,32 @@ class DaemonLine(Protocol):
 
 
 class Outbox:
-    """A number is given when an event is first sent: until then progress can be folded into one report."""
+    """Queue of events. Progress that was never sent is folded into one report."""
 
     def __init__(self) -> None:
         self._link: DaemonLine | None = None
-        self._unsent: deque[AnyEvent] = deque()
-        self._unacknowledged: deque[EventTold] = deque()
-        self._num_sent = 0
+        self._events: RetransmissionQueue[AnyEvent] = RetransmissionQueue()
+        self._num_told = 0  #: events that some daemon may have seen
 
     def add(self, event: AnyEvent) -> None:
         """Queue an event, and send it if a daemon is attached and reads."""
         if not self._fold(event):
-            self._unsent.append(event)
+            self._events.add(event)
         self.send()
 
     def send(self) -> None:
         """All that waits, if there is a daemon that reads."""
-        while self._unsent and self._link is not None and not self._link.is_full and self._link.is_open:
-            self._num_sent += 1
-            told = EventTold(number=self._num_sent, event=self._unsent.popleft())
-            self._unacknowledged.append(told)
-            self._link.send(told)
+        while self._link is not None and not self._link.is_full and self._link.is_open:
+            if (following := self._events.take_next()) is None:
+                return
+            number, event = following
+            self._num_told = max(self._num_told, number)
+            self._link.send(EventTold(number=number, event=event))
 
     def attach(self, link: DaemonLine) -> None:
         """A daemon has come: it hears first what no daemon has acknowledged."""
         self._link = link
-        for told in self._unacknowledged:
-            link.send(told)
+        self._events.begin_line()
         self.send()
 
     def detach(self, link: DaemonLine) -> None:
@@ -64,28 +63,27 @@ class Outbox:
 
     def acknowledge(self, number: int) -> None:
         """Drop events up to this number, which are in the journal."""
-        while self._unacknowledged and self._unacknowledged[0].number <= number:
-            self._unacknowledged.popleft()
+        self._events.acknowledge(min(number, self._num_told))
         self.send()
 
     def ended_gangs(self) -> dict[str, int]:
         """Job -> generation of a gang whose end is not acknowledged."""
-        events = [*(told.event for told in self._unacknowledged), *self._unsent]
-        ends = [event for event in events if isinstance(event, GangEnded | GangSuspended)]
+        ends = [event for event in self._events.messages if isinstance(event, GangEnded | GangSuspended)]
         return {event.job_id: event.generation for event in ends}
 
     def __len__(self) -> int:
-        return len(self._unsent) + len(self._unacknowledged)
+        return len(self._events.messages)
 
     def _fold(self, event: AnyEvent) -> bool:
-        """Into the job's latest unsent report, if nothing else of the job came after it."""
+        """Into the job's latest report, if it was never sent and nothing else of the job came after it."""
         if not isinstance(event, StepsReported):
             return False
-        for index in range(len(self._unsent) - 1, -1, -1):
-            older = self._unsent[index]
+        events = self._events.messages
+        for index in range(len(events) - 1, self._num_told - self._events.num_acknowledged - 1, -1):
+            older = events[index]
             if isinstance(older, JobEvent) and older.job_id == event.job_id:
                 if isinstance(older, StepsReported) and can_fold(older, event):
-                    self._unsent[index] = fold(older, event)
+                    events[index] = fold(older, event)
                     return True
                 return False
         return False

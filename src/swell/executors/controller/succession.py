@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover, WholeRun
-from swell.executors.gang.effects import Effect
 from swell.executors.gang.records import read_record
 from swell.executors.gang.workers import KILL
 from swell.executors.hosts.messages import (
@@ -26,33 +24,14 @@ from swell.executors.hosts.messages import (
     SignalWorker,
     TalkKept,
 )
-from swell.model.event import AnyEvent, GangEnded, Outcome
-
-
-class Successor(Protocol):
-    """Who directs what is inherited."""
-
-    def now_s(self) -> float:
-        """Time of the controller's clock."""
-
-    def begin_run(self, run: DirectedRun) -> None:
-        """Register a run that is open."""
-
-    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
-        """Perform the effects in order."""
-
-    def release_hosts(self, run: DirectedRun) -> None:
-        """Close the run where its gang has nothing any more."""
-
-    def report(self, event: AnyEvent) -> None:
-        """Send the event to the daemon, or keep it until there is one."""
+from swell.model.event import GangEnded, Outcome
 
 
 @dataclass(slots=True)
 class Succession:
     """Its owner hands on what hosts tell of the time before, and asks `is_over` before it greets a daemon."""
 
-    successor: Successor
+    runs: DirectedRuns
     hosts: KnownHosts
     gangs: KnownGangs
     offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
@@ -143,19 +122,19 @@ class Succession:
         if self.is_over:
             for end in self.takeover.take_ends():
                 if self.gangs.get(end.job_id) is None:
-                    self.successor.report(end)
+                    self.runs.report(end)
 
     def _take_over(self, whole: WholeRun) -> None:
         run, gang = self.gangs.adopt(whole)
-        now_s = self.successor.now_s()
-        self.successor.begin_run(run)
+        now_s = self.runs.now_s()
+        self.runs.begin_run(run)
         effects = gang.take_over(whole.workers, whole.lost, now_s)
         for host in whole.kept:  # a change of it may have been under way
             share = gang.gang.wanted_configuration.weight
             order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
             self.hosts.tell(host, order)
-        self.successor.do(run, effects)
-        self.successor.release_hosts(run)
+        self.runs.do(run, effects)
+        self.runs.release_hosts(run)
 
     def _give_up(self, whole: WholeRun) -> None:
         self.takeover.leave(whole.kept)
@@ -168,7 +147,7 @@ class Succession:
             steps=gang.steps,
             message="the controller was lost, and what its hosts tell of the gang does not fit together",
         )
-        self.successor.report(end)
+        self.runs.report(end)
 
     def _end_remnants(self) -> None:
         for abandoned_run in self.takeover.abandoned_runs:

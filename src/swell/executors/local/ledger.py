@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
+from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang
 from swell.model.event import (
@@ -25,6 +25,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
+from swell.model.running import regained_nodes
 
 AGENT_KILLED = "the agent was killed, and its workers with it"
 NO_AGENT = "there was no agent for so long that its lease had ended, and its workers with it"
@@ -48,29 +49,28 @@ class DeliveryLedger:
 
     def __init__(self) -> None:
         self.gangs: dict[str, KnownGang] = {}
-        self._boot_id = ""
-        self._num_ordered = 0
-        self._untaken: deque[Perform] = deque()
+        self._untaken: RetransmissionQueue[ExecutorCommand] = RetransmissionQueue()
+        self._heard = ReceivedNumbers()  #: of the agent, which is named by its `boot_id`
         self._trials: dict[str, ProfileJob] = {}
         self._nodes: dict[str, Node] = {}  #: that have joined, as the head knows it or is about to
         self._away: set[str] = set()  #: names of nodes that are not there while their hosts are
-        self._newest_heard = 0
-        self._num_delivered = 0
-        self._num_before_last_call = 0
-        self._num_acknowledged = 0
+        self._num_delivered = self._num_before_last_call = 0
 
     # ------------------------------------------------------------ commands
-    def order(self, command: ExecutorCommand) -> Perform:
-        """Number a command, and keep it until the agent has performed it."""
-        message = self._number(command)
-        self._untaken.append(message)
+    def order(self, command: ExecutorCommand) -> None:
+        """Queue a command for the agent."""
+        self._untaken.add(command)
         if isinstance(command, ProfileJob):
             self._trials[command.job_id] = command
         else:
             if isinstance(command, StopGang):
                 self._trials.pop(command.job_id, None)
             self._note_ordered(command)
-        return message
+
+    def next_command(self) -> Perform | None:
+        """Return the next one to send on the present line; None: all were sent."""
+        following = self._untaken.take_next()
+        return None if following is None else Perform(number=following[0], command=following[1])
 
     def _note_ordered(self, command: GangCommand) -> None:
         known = self.gangs.get(command.job_id)
@@ -84,15 +84,13 @@ class DeliveryLedger:
 
     def note_performed(self, number: int) -> None:
         """Drop commands up to this number, which the agent has performed."""
-        while self._untaken and self._untaken[0].number <= number:
-            self._untaken.popleft()
+        self._untaken.acknowledge(number)
 
     # ------------------------------------------------------------ events
     def is_news(self, told: EventTold) -> bool:
         """False for an event that came before, on an earlier line to the same agent."""
-        if told.number <= self._newest_heard:
+        if not self._heard.take(told.number):
             return False
-        self._newest_heard = told.number
         self._note(told.event)
         return True
 
@@ -103,10 +101,7 @@ class DeliveryLedger:
     def handled(self) -> int | None:
         """Up to which event to acknowledge, now that the head has ended a turn; None: nothing new."""
         number, self._num_before_last_call = self._num_before_last_call, self._num_delivered
-        if number <= self._num_acknowledged:
-            return None
-        self._num_acknowledged = number
-        return number
+        return number if self._heard.acknowledge(number) else None
 
     def _note(self, event: AnyEvent) -> None:
         if isinstance(event, ANSWERS) and (known := self.gangs.get(event.job_id)) is not None:
@@ -128,30 +123,28 @@ class DeliveryLedger:
             known.steps = event.steps
 
     # ------------------------------------------------------------ a new line
-    def reconcile(self, inventory: Inventory) -> tuple[list[AnyEvent], list[Perform]]:
-        """What was lost with an earlier agent, and the commands to say again, in order.
+    def reconcile(self, inventory: Inventory) -> list[AnyEvent]:
+        """What was lost with an earlier agent. Commands that may be are sent again.
 
         Nodes are lost before gangs; those that are here again join after them.
         """
-        lost: list[AnyEvent] = []
-        if inventory.boot_id != self._boot_id:
-            lost = self._begin_boot(inventory)
+        is_first = not self._heard.sender
+        lost = self._begin_boot(inventory, is_first) if self._heard.begin(inventory.boot_id) else []
         self.note_performed(inventory.num_performed)
         for gang in inventory.gangs:
             found = KnownGang(gang.generation, gang.devices, gang.steps, launched=gang.generation)
             self.gangs.setdefault(gang.job_id, found)
-        return lost, list(self._untaken)
+        self._untaken.begin_line()
+        return lost
 
-    def _begin_boot(self, inventory: Inventory) -> list[AnyEvent]:
+    def _begin_boot(self, inventory: Inventory, is_first: bool) -> list[AnyEvent]:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
-        is_first = not self._boot_id
         away, self._away = self._away, set()
         before, self._nodes = self._nodes, {node.name: node for node in inventory.nodes}
-        self._boot_id = inventory.boot_id
-        self._newest_heard = self._num_delivered = self._num_before_last_call = self._num_acknowledged = 0
+        self._num_delivered = self._num_before_last_call = 0
         if is_first:
             return []
-        launches = {m.command.job_id for m in self._untaken if isinstance(m.command, LaunchGang)}
+        launches = {command.job_id for command in self._untaken.messages if isinstance(command, LaunchGang)}
         live = {gang.job_id for gang in inventory.gangs}
         told = {
             job
@@ -159,14 +152,20 @@ class DeliveryLedger:
             if job in self.gangs and end >= self.gangs[job].launched
         }
         gone = [job_id for job_id in self.gangs if job_id not in launches | live | told]
-        left = self._left_nodes(gone)
-        untaken = [m.command for m in self._untaken if m.command.job_id not in gone]
+        held, kept = (
+            {device for job_id in jobs for device in self.gangs[job_id].devices}
+            for jobs in (gone, self.gangs.keys() - set(gone))
+        )
+        left = regained_nodes(self._nodes.values(), held, kept)
+        untaken = [command for command in self._untaken.messages if command.job_id not in gone]
         ordered = {command.job_id for command in untaken}
         # What was taken and is not answered: the agent that took it may have died before it did anything.
         asked = (gang.unanswered for job_id, gang in self.gangs.items() if job_id in live - ordered)
         trials = (command for job_id, command in self._trials.items() if job_id not in ordered)
         again = [*(command for command in asked if command is not None), *untaken, *trials]
-        self._untaken = deque(map(self._number, again))
+        self.note_performed(self._untaken.num_added)  # each gets another number
+        for command in again:
+            self._untaken.add(command)
         causes = dict.fromkeys(sorted({*before, *away} - self._nodes.keys()), AGENT_KILLED)
         causes |= {node.name: NO_AGENT for node in left}
         lost_nodes = [NodeLost(at_s=0.0, name=name, cause=cause) for name, cause in causes.items()]
@@ -174,23 +173,8 @@ class DeliveryLedger:
         # The agent has told that they joined, but before they were lost here.
         return [*lost_nodes, *lost_gangs, *(NodeJoined(at_s=0.0, node=node) for node in left)]
 
-    def _left_nodes(self, gone: Collection[str]) -> list[Node]:
-        """Joined ones that were given up and are here again: each had one of these gangs, and has no other.
-
-        Hosts outlive agents, and keep their gangs for the next one as long as their leases last.
-        """
-        held = {device for job_id in gone for device in self.gangs[job_id].devices}
-        kept = {d for job_id, gang in self.gangs.items() if job_id not in gone for d in gang.devices}
-        return [
-            n for n in self._nodes.values() if held.intersection(n.devices) and kept.isdisjoint(n.devices)
-        ]
-
-    def _number(self, command: ExecutorCommand) -> Perform:
-        self._num_ordered += 1
-        return Perform(number=self._num_ordered, command=command)
-
     def _lost(self, job_id: str, known: KnownGang, left: Iterable[Node]) -> AnyEvent:
-        """`left`: see `_left_nodes`."""
+        """`left`: see `regained_nodes`."""
         names = [node.name for node in left if not set(known.devices).isdisjoint(node.devices)]
         hosts = " and ".join(map(repr, names))
         return GangEnded(

@@ -118,7 +118,7 @@ class LocalExecutor:
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
-        self._to_send: deque[msgspec.Struct] = deque()
+        self._to_send: deque[msgspec.Struct] = deque()  #: beside commands
         self._socket: socket.socket | None = None
         self._received = LineBuffer()
         self._process: subprocess.Popen[bytes] | None = None
@@ -153,7 +153,8 @@ class LocalExecutor:
         if isinstance(command, WakeAt):
             raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
         with self._lock:
-            self._send(self._ledger.order(command))
+            self._ledger.order(command)
+        self._wake()
 
     def remove_host(self, name: str) -> None:
         """Have a host that has joined end its workers and leave. Waits for nothing."""
@@ -170,12 +171,6 @@ class LocalExecutor:
             number = self._ledger.handled()
             if number is not None:
                 self._send(Acknowledge(number=number))
-
-    @property
-    def gangs(self) -> frozenset[str]:
-        """Jobs that have a gang, as far as this executor was told."""
-        with self._lock:
-            return frozenset(self._ledger.gangs)
 
     def close(self) -> None:
         """Let go of the agent: it and its workers live on, until another executor adopts them."""
@@ -233,9 +228,9 @@ class LocalExecutor:
     def _send_all(self) -> None:
         while self._socket is not None:
             with self._lock:
-                if not self._to_send:
-                    return
-                message = self._to_send.popleft()
+                message = self._ledger.next_command() or (self._to_send.popleft() if self._to_send else None)
+            if message is None:
+                return
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
 
     def _hear_all(self) -> None:
@@ -290,9 +285,9 @@ class LocalExecutor:
         inventory = self._attach(address)
         self.lack = lack_of_agent(self._settings.sharing, self._settings.state_dir, address.pid)
         with self._lock:
-            lost, again = self._ledger.reconcile(inventory)
-            kept = [message for message in self._to_send if isinstance(message, RemoveHost | ShutDown)]
-            self._to_send = deque([*again, *kept])
+            lost = self._ledger.reconcile(inventory)
+            kept = (message for message in self._to_send if isinstance(message, RemoveHost | ShutDown))
+            self._to_send = deque(kept)
         for event in lost:
             self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
         return inventory

@@ -1,16 +1,17 @@
 """Messages that arrive once and in order, however often the line between two processes breaks. No I/O.
 
-Each side numbers what it says, keeps it until the other one has it, and on a new line says again what was
-missing. Both begin a line with `Resume`. A process that was started anew knows nothing of its predecessor's
-stream: the other side learns of it (`is_new_peer`), and what was meant for the predecessor is dropped.
+Each side keeps what it says in a `RetransmissionQueue`. Both begin a line with `Resume`. A process that was
+started again knows nothing of its predecessor's stream: the other side learns of it (`is_new_peer`), and what
+was meant for the predecessor is dropped.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 import msgspec
+
+from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 
 
 class LineMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -70,23 +71,19 @@ class SequencedStream:
     def __init__(self, session: str) -> None:
         """`session`: of this process; no other has it."""
         self._session = session
-        self._peer = ""
-        self._kept: deque[Numbered] = deque()  #: said, and not known to have come
-        self._num_said = 0
-        self._num_sent = 0  #: on the present line, or known to have come
-        self._num_received = self._num_acknowledged = 0
+        self._said: RetransmissionQueue[msgspec.Raw] = RetransmissionQueue()
+        self._received = ReceivedNumbers()
         self._unacknowledged_bytes = 0
         self._is_resume_due = False
         self._is_resumed = False  #: the other side has said on this line what it has
 
     def say(self, body: bytes) -> None:
         """Queue a message, encoded as JSON."""
-        self._num_said += 1
-        self._kept.append(Numbered(number=self._num_said, body=msgspec.Raw(body)))
+        self._said.add(msgspec.Raw(body))
 
     def __len__(self) -> int:
         """Messages that the other side may not have."""
-        return len(self._kept)
+        return len(self._said.messages)
 
     @property
     def is_open(self) -> bool:
@@ -106,29 +103,31 @@ class SequencedStream:
         if self._is_resume_due:
             self._is_resume_due = False
             self._note_acknowledged()
-            return Resume(session=self._session, of_session=self._peer, num_received=self._num_received)
+            received = self._received
+            return Resume(
+                session=self._session, of_session=received.sender, num_received=received.num_received
+            )
         if not self._is_resumed:
             return None
         is_much = self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES
-        if is_much or self._num_received - self._num_acknowledged >= ACKNOWLEDGE_EVERY:
+        if is_much or self._received.num_received - self._received.num_acknowledged >= ACKNOWLEDGE_EVERY:
             return self.acknowledge()
-        if self._num_sent == self._num_said:
-            return None
-        self._num_sent += 1
-        return self._kept[self._num_sent - self._kept[0].number]
+        following = self._said.take_next()
+        return None if following is None else Numbered(number=following[0], body=following[1])
 
     def acknowledge(self) -> Received | None:
         """Return an acknowledgement of what has come since the last one; None: nothing, or no line is open.
 
         To be sent from time to time, so that the other side keeps little.
         """
-        if not self.is_open or self._num_acknowledged == self._num_received:
-            return None
-        self._note_acknowledged()
-        return Received(number=self._num_received)
+        if self.is_open and self._note_acknowledged():
+            return Received(number=self._received.num_received)
+        return None
 
-    def _note_acknowledged(self) -> None:
-        self._num_acknowledged, self._unacknowledged_bytes = self._num_received, 0
+    def _note_acknowledged(self) -> bool:
+        """Whether there is something to acknowledge."""
+        self._unacknowledged_bytes = 0
+        return self._received.acknowledge(self._received.num_received)
 
     def hear(self, message: OnLine) -> StreamHeard:
         """Take what has come on the present line. Raises BrokenStream."""
@@ -139,43 +138,39 @@ class SequencedStream:
         if isinstance(message, Numbered):
             return self._take(message)
         if isinstance(message, Received):
-            if message.number > self._num_sent:
+            if message.number > self._said.num_sent:
                 raise BrokenStream(
-                    f"the other side has {message.number} messages; {self._num_sent} were sent to it"
+                    f"the other side has {message.number} messages; {self._said.num_sent} were sent to it"
                 )
             self._forget(message.number)
         return StreamHeard()
 
     def _resume(self, resume: Resume) -> StreamHeard:
-        is_new = self._peer not in ("", resume.session)
-        if self._peer != resume.session:
-            self._peer, self._num_received, self._num_acknowledged = resume.session, 0, 0
+        former = self._received.sender
+        is_new = self._received.begin(resume.session) and former != ""
         if is_new:
-            self._kept.clear()
-            self._num_said = self._num_sent = 0
-        num_there = resume.num_received if resume.of_session == self._session else 0
-        self._forget(num_there)
-        self._num_sent = num_there
+            self._said = RetransmissionQueue()
+        self._forget(resume.num_received if resume.of_session == self._session else 0)
+        self._said.begin_line()
         self._is_resumed = True
         return StreamHeard(is_new_peer=is_new)
 
     def _take(self, message: Numbered) -> StreamHeard:
-        if message.number > self._num_received + 1:
+        num_received = self._received.num_received
+        if message.number > num_received + 1:
             raise BrokenStream(
-                f"message {message.number} came after {self._num_received}; the ones between are missing"
+                f"message {message.number} came after {num_received}; the ones between are missing"
             )
-        if message.number <= self._num_received:
+        if not self._received.take(message.number):
             return StreamHeard()
-        self._num_received += 1
         self._unacknowledged_bytes += len(memoryview(message.body))
         return StreamHeard(body=message.body)
 
     def _forget(self, number: int) -> None:
-        num_dropped = self._num_said - len(self._kept)
-        if not num_dropped <= number <= self._num_said:
+        said = self._said
+        if not said.num_acknowledged <= number <= said.num_added:
             raise BrokenStream(
-                f"the other side has {number} messages; it had {num_dropped} before, "
-                f"and {self._num_said} were said"
+                f"the other side has {number} messages; it had {said.num_acknowledged} before, "
+                f"and {said.num_added} were said"
             )
-        while self._kept and self._kept[0].number <= number:
-            self._kept.popleft()
+        said.acknowledge(number)
