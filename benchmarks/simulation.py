@@ -37,7 +37,7 @@ from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 #: Jobs that are simulated before: enough for each kernel to have been compiled, or fetched from disk.
 NUM_WARM_UP = 300
@@ -116,7 +116,7 @@ def machines(file: Path) -> tuple[Node, ...]:
 
 def set_stage(case: Case, data: Path) -> Scenario:
     profiles = load(case.profiles if case.profiles == "law" else str(data / case.profiles))
-    rules = Rules(
+    rules = FillRules(
         deadlines=case.deadlines,  # type: ignore[arg-type]
         elastic_share=case.elastic_share,
         unknown="draw",

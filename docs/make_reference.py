@@ -50,6 +50,29 @@ workers: 1:8
 ```
 """
 
+SWEEP = """\
+## Sweep
+
+A job with `sweep` stands for one job for each combination of its parameters. `{NAME}` in a text of the job is
+the value of a parameter. The jobs are called `NAME-1`, `NAME-2`, ..., unless `name` holds a parameter; they
+are a group, and each has its parameters as tags.
+
+```yaml
+name: lr
+script: train.py
+args: [--lr, "{lr}", --width, "{width}"]
+seed: "{seed}"
+global_batch: 64
+epochs: 12
+sweep:
+  lr: [0.1, 0.01]
+  width: [64, 128]
+  seed: [1, 2, 3]
+```
+
+A list of combinations (`sweep: [{lr: 0.1, width: 64}, {lr: 0.01, width: 128}]`) stands for these alone.
+"""
+
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
@@ -105,7 +128,8 @@ def job_file_page() -> str:
     for field in declared().values():
         meaning = (field.meta.description or "").replace("|", "\\|")
         lines.append(f"| `{field.word}` | {meaning} | {_default(field)} |")
-    return "\n".join(lines) + "\n"
+    lines.append(f"\n{SWEEP}")
+    return "\n".join(lines)
 
 
 def _default(field: DeclaredField) -> str:
@@ -205,12 +229,57 @@ def openapi_document() -> str:
     return json.dumps(document(OPERATIONS), indent=1) + "\n"
 
 
+SCRIPTS = ROOT / "tests/scripts"
+#: What becomes of the scripts of a folder, and the mark of the line that is named.
+FATES = {
+    "same": (
+        "learns and reports the same at 1, 2, 3 and 4 workers, and through resizes, kills and resumes",
+        "",
+    ),
+    "differs": ("is held to one worker, with this finding at its line", "differs"),
+    "refused": ("ends with an error that names the line and says this", "refused"),
+}
+
+
+def scripts_page() -> str:
+    """What becomes of each script that is tried, by folder and by the first line of its docstring."""
+    lines = [
+        f"# Scripts that are tried\n\n{NOTICE}\n",
+        "Training scripts in the idioms that people use, in [`tests/scripts`](../../tests/scripts). "
+        "What is guaranteed: [what stays the same](../explanation/what-stays-the-same.md).\n",
+    ]
+    for folder, (fate, mark) in FATES.items():
+        files = sorted((SCRIPTS / folder).glob("*.py"))
+        lines += [
+            f"## {len(files)}: {fate}\n",
+            f"| script | what it does |{' at its line |' if mark else ''}",
+        ]
+        lines.append("|---|---|---|" if mark else "|---|---|")
+        lines += [_script(file, mark) for file in files]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _script(file: Path, mark: str) -> str:
+    text = file.read_text("utf-8")
+    cells = [
+        f"[`{file.name}`](../../{file.relative_to(ROOT)})",
+        (ast.get_docstring(ast.parse(text)) or "").splitlines()[0],
+    ]
+    if mark:
+        [line] = [line for line in text.splitlines() if f"# {mark}: " in line]
+        said = line.split(f"# {mark}: ")[1]
+        cells.append(f"`{said}`" if mark == "differs" else said)
+    return f"| {' | '.join(cells)} |"
+
+
 PAGES = {
     "cli.md": cli_page,
     "job-file.md": job_file_page,
     "settings.md": settings_page,
     "metrics.md": metrics_page,
     "openapi.json": openapi_document,
+    "scripts.md": scripts_page,
 }
 
 

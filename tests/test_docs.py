@@ -18,6 +18,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+#: Options of the program, before its commands.
+OF_PROGRAM = ("--version", "--token-file", "--install-completion", "--show-completion")
 SPAN = re.compile(r"`([^`]+)`")
 INDENTED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -92,7 +94,7 @@ def test_every_command_and_option_exists(page: Path) -> None:
         name = command_of(line)
         own = re.split(r" -- |  +#| \| ", line)[0]
         if name.startswith("-"):
-            assert name in ("--version", "--token-file", "--help", "-h"), line
+            assert name in (*OF_PROGRAM, "--help", "-h"), line
             continue
         assert name in options_of(), f"there is no command `swell {name}`: {line}"
         unknown = set(OPTION.findall(own)) - options_of()[name]
@@ -101,7 +103,7 @@ def test_every_command_and_option_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_every_option_named_alone_is_one_of_ours(page: Path) -> None:
-    ours = frozenset({"--version", "--token-file"}).union(*options_of().values())
+    ours = frozenset(OF_PROGRAM).union(*options_of().values())
     spans = SPAN.findall(FENCE.sub("", page.read_text("utf-8")))
     named = {span.split()[0] for span in spans if re.match("--[a-z]", span)}
     assert named <= ours

@@ -28,7 +28,7 @@ KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "p
 def test_by_default_nothing_is_changed() -> None:
     settings = Settings()
     core = CoreSettings(unheard_s=LeaseTimes().wait_s)
-    assert (settings.core, settings.conduct) == (core, GangSettings())
+    assert (settings.core, settings.gang_settings) == (core, GangSettings())
     assert settings.changed == {}
 
 
@@ -49,14 +49,18 @@ def limits(name: str) -> tuple[float, float]:
 def test_every_setting_arrives_where_it_counts(field: Any) -> None:
     value = min(field.default * 2, limits(field.name)[1]) or limits(field.name)[1]
     changed = make_settings({field.name: value})
-    parts = asdict(changed.core) | asdict(changed.conduct.timeouts) | asdict(changed.conduct.worker_settings)
+    parts = (
+        asdict(changed.core)
+        | asdict(changed.gang_settings.timeouts)
+        | asdict(changed.gang_settings.worker_settings)
+    )
     parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
     parts |= {
         name: getattr(changed, name)
         for name in ("user_requests_per_s", "access_log_bytes", "slow_turn_s", "estimate_quantile")
     }
-    parts |= asdict(changed.conduct.logs) | asdict(changed.retention) | asdict(changed.code)
-    assert (parts | {"trial_s": changed.conduct.trial_s})[field.name] == value
+    parts |= asdict(changed.gang_settings.logs) | asdict(changed.retention) | asdict(changed.code)
+    assert (parts | {"trial_s": changed.gang_settings.trial_s})[field.name] == value
     assert changed.changed == {field.name: value}
     assert bounds(field.name).description
 
@@ -116,19 +120,19 @@ def test_a_log_that_is_kept_in_part_is_no_smaller_than_what_is_read_at_once() ->
 def test_workers_are_welcomed_with_their_settings() -> None:
     worker_settings = make_settings(
         {"checkpoint_interval_s": 9, "keep_checkpoints": 5, "heartbeat_s": 2}
-    ).conduct.worker_settings
+    ).gang_settings.worker_settings
     stage = replace(make_stage(), worker_settings=worker_settings)
     welcome = stage.welcome((next(iter(stage.bindings)),))
     assert (welcome.checkpoint_interval_s, welcome.keep_checkpoints, welcome.heartbeat_s) == (9, 5, 2)
 
 
 def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    conduct = make_settings({"ready_s": 300, "trial_s": 7, "keep_checkpoints": 5}).conduct
+    gang_settings = make_settings({"ready_s": 300, "trial_s": 7, "keep_checkpoints": 5}).gang_settings
     leases = make_settings({"lease_s": 20, "lease_margin_s": 3}).leases
     settings = AgentSettings(
         state_dir=tmp_path,
         preload=("json",),
-        conduct=conduct,
+        gang_settings=gang_settings,
         listen="127.0.0.1:0",
         leases=leases,
         advertise="10.9.0.1",
@@ -147,5 +151,5 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(agent, "serve", serve)
     monkeypatch.setattr("sys.argv", command[3:])
     agent.main()
-    assert taken[0].conduct == conduct
+    assert taken[0].gang_settings == gang_settings
     assert taken[0].leases == leases and taken[0].advertise == "10.9.0.1"

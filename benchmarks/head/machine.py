@@ -1,4 +1,4 @@
-"""A machine whose workers are emulated: the inside of a host's term, see `executors.node.terms.Inside`."""
+"""A machine whose workers are emulated: an implementation of `executors.node.terms.TermProcesses`."""
 
 from __future__ import annotations
 

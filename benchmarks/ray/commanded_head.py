@@ -18,7 +18,7 @@ from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
 from benchmarks.ray.site import RESOURCE
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.link import LocalExecutor
-from swell.executors.ray.options import DeviceResource, RayOptions
+from swell.executors.ray.engine import RayEngine
 from swell.model.command import GangCommand
 from swell.model.event import AnyEvent, NodeJoined
 
@@ -34,12 +34,11 @@ def say(line: bytes) -> None:
 def main() -> None:
     state_dir = Path(os.environ["SWELL_STATE"])
     settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
-    ray = RayOptions(address=sys.argv[1], resource=DeviceResource(name=RESOURCE, form="cpu"))
     executor = LocalExecutor(
         state_dir,
         (),
-        conduct=GangSettings(worker_settings=settings),
-        engine=msgspec.json.encode(ray).decode(),
+        gang_settings=GangSettings(worker_settings=settings),
+        engine=RayEngine(address=sys.argv[1], device_resource=f"{RESOURCE}=cpu"),
     )
 
     def tell(event: AnyEvent) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.training.steplog import this_group
-from swell.train.collective.laps import Laps
+from swell.train.collective.part_times import PartTimes
 
 
 class LapsLog(logging.Handler):
@@ -21,7 +21,7 @@ class LapsLog(logging.Handler):
         self._file = (folder / f"laps-{socket.gethostname()}-{os.getpid()}.log").open("a", buffering=1)
 
     def emit(self, record: logging.LogRecord) -> None:
-        laps = [each for each in record.args or () if isinstance(each, Laps)]
+        laps = [each for each in record.args or () if isinstance(each, PartTimes)]
         if laps:
             self._file.write(json.dumps([this_group(), dict(laps[0].parts_s)]) + "\n")
 

@@ -36,7 +36,7 @@ class SwellSide:
         self._executor = LocalExecutor(
             folder / "state",
             parse_devices(f"cpu:{MAX_WORKERS}"),
-            conduct=GangSettings(worker_settings=worker_settings),
+            gang_settings=GangSettings(worker_settings=worker_settings),
         )
         self._spec = JobSpec(
             name=JOB,

@@ -90,13 +90,13 @@ def open_platform(
             folder.path,
             nodes,
             options.preload,
-            options.settings.conduct,
+            options.settings.gang_settings,
             options.sharing,
             options.containers,
             listen=options.listen,
             leases=options.settings.leases,
             advertise=options.advertise,
-            engine="" if options.ray is None else msgspec.json.encode(options.ray).decode(),
+            engine=options.engine,
         )
         site = Site(
             jobs_dir=folder.jobs,
@@ -104,7 +104,8 @@ def open_platform(
             nodes=[node.node for node in nodes],
             retention=options.settings.retention,
             hosts_may_join=options.hosts_may_join,
-            engine="" if options.ray is None else "ray",
+            engine="" if options.engine.is_joined_by_hand else options.engine.name,
+            no_nodes=options.engine.no_nodes,
         )
         try:
             with _told_as_damage():

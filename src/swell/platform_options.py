@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from swell.executors.engine import Engine
 from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.engine import LocalEngine
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.ray.options import RayOptions
 from swell.settings import DEFAULT_POLICY, Settings
 
 
@@ -28,8 +29,8 @@ class PlatformOptions:
     )
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
     copy_to: str = ""  #: ADDRESS:PORT of the standby; empty: there is none
-    ray: RayOptions | None = None  #: the cluster that brings hosts; None: people do
+    engine: Engine = field(default_factory=LocalEngine)  #: what brings machines
 
     @property
     def hosts_may_join(self) -> bool:
-        return bool(self.listen) or self.ray is not None
+        return bool(self.engine.door_at(self.listen))

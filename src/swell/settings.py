@@ -16,7 +16,7 @@ from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.retention import Retention
 from swell.store.code_files import CodeLimits
-from swell.throughput.estimate_errors import KEPT_SHARE
+from swell.throughput.estimate_margins import KEPT_SHARE
 
 Number = int | float
 
@@ -241,7 +241,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     @property
-    def conduct(self) -> GangSettings:
+    def gang_settings(self) -> GangSettings:
         logs = LogLimits(**self._of(LogLimits))
         return GangSettings(
             Timeouts(**self._of(Timeouts)), WorkerSettings(**self._of(WorkerSettings)), self.trial_s, logs

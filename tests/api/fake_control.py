@@ -202,6 +202,28 @@ class FakeControl:
         if not view.phase.is_end:
             self.put(msgspec.structs.replace(view, phase=Phase.CANCELLED, finished_s=self.now_s()))
 
+    def hold(self, job_id: str) -> JobView:
+        return self._set_held(job_id, True)
+
+    def resume(self, job_id: str) -> JobView:
+        return self._set_held(job_id, False)
+
+    def _set_held(self, job_id: str, is_held: bool) -> JobView:
+        view = self.job(job_id)
+        if view.phase.is_end:
+            raise WrongPhase(f"job {job_id!r} is {view.phase}")
+        phase = Phase.QUEUED if is_held else Phase.RUNNING
+        self.put(msgspec.structs.replace(view, is_held=is_held, phase=phase))
+        return self.job(job_id)
+
+    def accept_differences(self, job_id: str, names: Collection[str]) -> JobView:
+        view = self.job(job_id)
+        if view.phase.is_end:
+            raise WrongPhase(f"job {job_id!r} is {view.phase}")
+        held_by = tuple(name for name in view.held_by if name not in names)
+        self.put(msgspec.structs.replace(view, held_by=held_by))
+        return self.job(job_id)
+
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
         view, offer_s = self.job(job_id), self.now_s() + NEEDS_S
         if view.phase.is_end:

@@ -16,7 +16,7 @@ from tests.store.views import job_view
 
 import swell
 from swell.api import transport
-from swell.api.client import Client, NoPlatform, PlatformSilent, Whose, has_verdict
+from swell.api.client import Client, LogOwner, NoPlatform, PlatformSilent, has_verdict
 from swell.api.control import InvalidJob, UnknownJob
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
@@ -141,7 +141,7 @@ def test_the_trial_run_is_heard_until_the_job_has_a_worker(client: Client, contr
     assert [(chunk.is_trial, chunk.text) for chunk in client.logs("early")] == [(True, "tried\n")]
     (folder / "worker-0.log").write_text("")
     assert [(chunk.is_trial, chunk.text) for chunk in client.logs("early")] == [(False, "")]
-    assert [chunk.text for chunk in client.logs("early", whose=Whose.TRIAL)] == ["tried\n"]
+    assert [chunk.text for chunk in client.logs("early", whose=LogOwner.TRIAL)] == ["tried\n"]
 
 
 def dead_endpoint() -> Endpoint:

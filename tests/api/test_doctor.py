@@ -25,7 +25,6 @@ from tests.live.test_platform import until
 from swell.api.caller import Role
 from swell.api.copies import back_up, restore, secrets_of
 from swell.api.doctor import examine, look_at_machine
-from swell.api.finding import Finding, Level
 from swell.api.machine_findings import machine_findings
 from swell.api.salvage import salvage
 from swell.api.user_list import TenantLimits, UserList
@@ -35,6 +34,7 @@ from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
 from swell.live.recovery import load, replay
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, NodeJoined, Opened, Outcome
+from swell.model.finding import Finding, Level
 from swell.model.job import JobClass, Phase
 from swell.model.quota import Quota
 from swell.platform_options import PlatformOptions

@@ -11,12 +11,12 @@ from tests.complete_machine import COMPLETE
 
 from swell import __version__
 from swell.api import host_findings
-from swell.api.finding import Finding, Level
 from swell.api.host_findings import hosts_findings
 from swell.api.machine_findings import machine_findings
 from swell.executors.local.launch import AgentError
 from swell.executors.local.machine_facts import TorchBuild
 from swell.executors.local.protocol import HostExamined
+from swell.model.finding import Finding, Level
 
 WELL = HostExamined(
     name="n1", facts=COMPLETE, version=__version__, torch="2.13.0", advertise="10.9.0.11", way_problem=""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tests.store.views import job_view
 
-from swell.api.job_words import facts, moments, promise_moments, refusal_of_change
+from swell.api.job_words import facts, moments, promise_moments, promise_words, refusal_of_change
+from swell.api.page.job_rows import job_row
+from swell.cli.jobs import row
 from swell.model.job import Phase
 
 NOW_S = 1_800_000_100.0
@@ -25,6 +27,18 @@ def test_an_offer_that_was_taken_is_neither_a_refusal_nor_an_offer() -> None:
     taken = job_view(**refused, deadline_s=NOW_S + 60)
     assert refusal_of_change(taken) == ""
     assert promise_moments(taken) == {"deadline": NOW_S + 60}
+
+
+def test_a_job_that_failed_before_its_deadline_has_missed_none() -> None:
+    ended = {"phase": Phase.FAILED, "finished_s": NOW_S, "kept": False, "is_promised": True}
+    early = job_view(**ended, deadline_s=NOW_S + 300)
+    assert promise_words(early, "elasticflow", "failed") == [
+        "The promise was not kept: it failed 5 min before the deadline."
+    ]
+    assert job_row(early, NOW_S).standing == "failed"
+    assert row(early, NOW_S)[-2].endswith(" failed")
+    late = job_view(**ended, deadline_s=NOW_S - 300)
+    assert job_row(late, NOW_S).standing == "missed" and row(late, NOW_S)[-2].endswith(" missed")
 
 
 def test_a_range_of_batches_is_told_with_the_batch_of_its_learning_rate() -> None:

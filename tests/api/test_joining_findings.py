@@ -15,13 +15,13 @@ import pytest
 
 from swell import __version__
 from swell.api import joining_findings
-from swell.api.finding import Finding, Level
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.running_host import options_of
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.opening import JOIN_PROTOCOL, JoinAccepted, JoinJudged, python_version
+from swell.model.finding import Finding, Level
 
 JUDGED = JoinJudged(
     python=python_version(), torch="", clock_s=0.0, seen_at="10.9.0.11", way_problem="", is_joined=False

@@ -13,11 +13,11 @@ import pytest
 from tests.complete_machine import CGROUP_V2, COMPLETE
 from tests.machines.namespaces import Network, why_not
 
-from swell.api.finding import Finding, Level
 from swell.api.machine_findings import BAD_BYTES, FEW_PORTS, WARN_BYTES, machine_findings
 from swell.executors.local.containers.engine import EngineOffer
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
 from swell.executors.local.machine_probe import probe_machine, probe_torch
+from swell.model.finding import Finding, Level
 from swell.model.share_mode import ShareMode
 
 ROOT = Path(__file__).parents[2]

@@ -350,7 +350,7 @@ def test_nothing_outside_the_folder_of_logs_is_read(
     (log_dir / "worker-2.log.bak").write_text("hidden")
     os.mkfifo(log_dir / "worker-3.log")
     (log_dir / "leaders").symlink_to(secret)
-    for whose in logs.Whose:
+    for whose in logs.LogOwner:
         assert "hidden" not in http.get("/v1/jobs/logged/logs", params={"whose": whose}).text
     for query in ({"worker": "../../secret"}, {"worker": "1.5"}, {"offset": "../x:0"}, {"offset": "0:-5"}):
         assert http.get("/v1/jobs/logged/logs", params=query).status_code == 422

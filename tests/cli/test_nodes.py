@@ -69,7 +69,7 @@ def test_without_a_node_it_says_what_brings_one(far: FakeControl, capsys: pytest
     empty = msgspec.structs.replace(far.cluster(), nodes=())
     nodes._print_cluster(empty)
     assert "start `swell node`" in capsys.readouterr().out
-    nodes._print_cluster(msgspec.structs.replace(empty, engine="ray"))
+    nodes._print_cluster(msgspec.structs.replace(empty, no_nodes="see `ray status`"))
     shown = capsys.readouterr().out
     assert "`ray status`" in shown and "swell node`" not in shown
 

@@ -359,7 +359,7 @@ def test_jobs_say_what_one_looks_for(here: Run) -> None:
     assert "FINISH" in lines["JOB"]
     assert re.search(r"strict +running +2 +34% ", lines["vae-22bb"])
     assert "failed" in lines["broken-33cc"]
-    assert "missed" in lines["broken-33cc"]
+    assert "missed" not in lines["broken-33cc"]  # its deadline lies ahead
 
 
 def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeControl) -> None:
@@ -524,6 +524,27 @@ def test_cancel(here: Run, control: FakeControl) -> None:
     assert here("cancel", "vae").stdout == "vae-22bb: will be cancelled\n"
     assert control.job("vae-22bb").phase is Phase.CANCELLED
     assert "nothing to cancel" in here("cancel", "broken").stdout
+
+
+def test_a_job_is_held_and_resumed(here: Run, control: FakeControl) -> None:
+    control.put(job_view(id="a-1", name="a", is_promised=True, phase=Phase.RUNNING))
+    control.put(job_view(id="b-1", name="b", is_promised=False, job_class=JobClass.BEST_EFFORT))
+    done = here("hold", "a", "b")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "a-1: is held, and its promise is withdrawn; `swell resume a-1` lets it go on",
+        "b-1: is held; `swell resume b-1` lets it go on",
+    ]
+    assert "queued, held" in here("jobs").stdout
+    control.put(job_view(id="c-1", phase=Phase.QUEUED, awaits=("a-1", "b-1")))
+    assert "queued, after a-1, ..." in here("jobs").stdout
+    assert [view["is_held"] for view in json.loads(here("hold", "a", "--json").stdout)] == [True]
+    assert here("resume", "b").stdout.startswith("b-1: running, best_effort")
+    control.put(job_view(id="a-1", name="a", is_promised=False, refusal="it is late", deadline_s=None))
+    done = here("resume", "a-1")
+    assert done.returncode == 3 and "a-1: refused: it is late" in done.stdout
+    here("cancel", "a-1")
+    fails(here("hold", "a-1"), 1, "is cancelled")
 
 
 def test_another_deadline_is_promised_or_the_job_keeps_what_it_has(here: Run, control: FakeControl) -> None:

@@ -26,7 +26,7 @@ from swell.api.serving import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.cli import up as up_command
-from swell.cli.remembered import Choice
+from swell.cli.remembered import ChosenOptions
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
 from swell.executors.local.protocol import AgentAddress
@@ -268,7 +268,7 @@ def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path
     folder.create()
     folder.log.touch()
     folder.write_options(LastOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
-    expected = "(--cores 4096 is from the last `swell up`; give it again)"
+    expected = "(--cores 4096 is from the last `swell up`; give another)"
     fails(up(), 1, "this process may use", expected)
 
 
@@ -336,7 +336,7 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     folder.create()
     folder.log.touch()
     folder.write_options(LastOptions(devices="paced:8@200", policy="astrology", preload=()))
-    expected = "--policy astrology is from the last `swell up`; give it again"
+    expected = "--policy astrology is from the last `swell up`; give another"
     fails(run_swell("up", "--state", state, *how), 1, "'astrology'", expected)
     wait_for_lock(state)
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
@@ -648,7 +648,7 @@ def test_who_chooses_ray_is_told_who_can_join(
 ) -> None:
     monkeypatch.setattr("swell.cli.launch.launch", lambda *_: connect(folder.path))
     options = LastOptions(devices="none", policy="fifo", preload=(), engine=engine)
-    up_command._start(folder, Choice(options, ()), {})
+    up_command._start(folder, ChosenOptions(options, ()), {})
     out, err = capsys.readouterr()
     assert "platform is up" in out
     assert ("every user of that Ray cluster can read the join token" in err) is (engine == "ray")

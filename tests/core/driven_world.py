@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
 
@@ -19,6 +20,7 @@ from swell.model.event import (
     NodeLost,
     NodeWarned,
 )
+from swell.model.findings import JobFinding
 from swell.model.job import JobSpec
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gang import Training
@@ -67,6 +69,7 @@ class DrivenWorld(SimulatedWorld):
     def __init__(self, seed: int = 0, rates: FaultRates = NO_FAULTS) -> None:
         self.seed = seed
         self.performed: list[tuple[float, AnyCommand]] = []
+        self.findings: dict[str, tuple[JobFinding, ...] | None] = {}  #: of trial runs, by job
         self._is_calm = False
         self._told_s: dict[str, float] = {}  #: when the head hears that a node is gone
         faults = EndingFaults(rates, seed, lambda: self._is_calm)
@@ -142,7 +145,7 @@ class DrivenWorld(SimulatedWorld):
             id=job_id,
             submit_s=self.now_s,
             spec=spec,
-            profile=profile(),
+            profile=msgspec.structs.replace(profile(), findings=self.findings.get(job_id)),
             speed=SPEED,
             num_steps=spec.end.steps or PLAIN_STEPS,
             dies_at_step=0 if spec.entry == DIES_AT_ONCE else None,

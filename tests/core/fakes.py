@@ -17,7 +17,7 @@ from swell.core.ports import Belief, Decides, Placer
 from swell.model.cluster import Cluster, Node
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
 from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement, Reason, Refusal, Told
+from swell.model.plan import Allocation, Placement, Reason, Refusal, WrittenAccount
 from swell.model.snapshot import STRICT, Snapshot
 from swell.policies.policy import Policy
 
@@ -179,7 +179,7 @@ def allocation_of(
         floor=np.zeros_like(workers) if floor is None else floor,
         refusals=refusals or {},
         wake_s=wake_s,
-        account=Told(
+        account=WrittenAccount(
             snapshot.now_s
             + np.where(snapshot.held_workers == 0, snapshot.start_cost_s, 0.0)
             + snapshot.remaining_steps / _best_rate(snapshot),

@@ -15,10 +15,19 @@ from swell.core.ports import World
 from swell.core.resizes import NUM_KEPT
 from swell.live.board import ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, WakeAt
-from swell.model.event import AnyEvent, CancelRequested, DeadlineChangeAsked
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    DeadlineChangeAsked,
+    HoldRequested,
+    ResumeRequested,
+)
 from swell.model.job import JobSpec, Phase
 from swell.model.resize import Verdict
 from swell.model.view import JobView
+
+#: What may happen to it at any time.
+FATES = ("turn", "fold", "die", "turn and die")
 
 
 class Head:
@@ -50,6 +59,12 @@ class Head:
 
     def cancel(self, job_id: str) -> None:
         self.world.say(CancelRequested(at_s=self.world.now_s, job_id=job_id))
+
+    def hold(self, job_id: str) -> None:
+        self.world.say(HoldRequested(at_s=self.world.now_s, job_id=job_id))
+
+    def resume(self, job_id: str) -> None:
+        self.world.say(ResumeRequested(at_s=self.world.now_s, job_id=job_id))
 
     def ask_deadline(self, job_id: str, in_s: float, accept_in_s: float | None = None) -> None:
         """`in_s` seconds from now."""
@@ -108,6 +123,21 @@ class Head:
         return commands
 
     # ------------------------------------------------------------ lives
+    def undergo(self, fate: str) -> bool:
+        """One of `FATES`; False if it is none."""
+        match fate:
+            case "turn":
+                self.turn()
+            case "fold":
+                self.fold()
+            case "die":
+                self.die()
+            case "turn and die":
+                self.turn_and_die()
+            case _:
+                return False
+        return True
+
     def fold(self) -> None:
         """Keep the state and forget the batches."""
         self._saved = self.core.save()

@@ -18,6 +18,7 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
+    HoldRequested,
     HostRuledOut,
     JobProfiled,
     JobSubmitted,
@@ -28,9 +29,11 @@ from swell.model.event import (
     NodeWarned,
     Opened,
     Outcome,
+    PredecessorsSucceeded,
     ProfilingFailed,
     QuotasSet,
     ResizeFailed,
+    ResumeRequested,
     ScriptDistributed,
     StepsReported,
     SuspendFailed,
@@ -47,7 +50,14 @@ STEPS = st.integers(0, 200)
 DEVICES = st.lists(st.sampled_from([f"n{n}.{i}" for n in (0, 1) for i in range(4)]), unique=True).map(tuple)
 SMALL = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, grows_when_distributed=True)
 SPECS = st.sampled_from(
-    [spec(50), spec(100, min_workers=2), spec(50, devices_per_worker=2), strict(9.0), SMALL]
+    [
+        spec(50),
+        spec(50, after=("a",)),
+        spec(100, min_workers=2),
+        spec(50, devices_per_worker=2),
+        strict(9.0),
+        SMALL,
+    ]
 )
 
 
@@ -76,6 +86,9 @@ ANYTHING = st.one_of(
         attempt=ATTEMPTS,
     ),
     _of(CancelRequested, job_id=JOBS),
+    _of(HoldRequested, job_id=JOBS),
+    _of(ResumeRequested, job_id=JOBS),
+    _of(PredecessorsSucceeded, job_id=JOBS),
     _of(ScriptDistributed, job_id=JOBS),
     _of(JobWarned, job_id=JOBS, message=st.sampled_from(["hm", ""]), about=st.sampled_from(["", "output"])),
     _of(HostRuledOut, job_id=JOBS, devices=DEVICES, message=st.just("no data")),

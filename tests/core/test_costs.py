@@ -12,7 +12,7 @@ from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
 from swell.core.cost_table import STATE_BYTES_PER_S
-from swell.core.costs import ChangeCosts, Expected
+from swell.core.costs import ChangeCosts, ExpectedCosts
 from swell.core.hold_time import PRIOR_S, HoldTime
 from swell.core.record import JobRecord
 
@@ -32,7 +32,7 @@ def expected(
     state_bytes: float = 0.0,
     is_restart: bool = False,
     most_workers: int = 1,
-) -> Expected:
+) -> ExpectedCosts:
     """Of one job, as plain numbers."""
     columns = costs.expected(
         own_pause_s=np.array([own_pause_s]),
@@ -44,7 +44,7 @@ def expected(
         is_restart=np.array([int(is_restart)]),
         most_workers=np.array([most_workers]),
     )
-    return Expected(*(column[0] for column in columns))
+    return ExpectedCosts(*(column[0] for column in columns))
 
 
 @pytest.mark.parametrize(("order_s", "crowding_share"), [(0.1, 0.0), (0.5, 0.6), (2.0, 1.0)])

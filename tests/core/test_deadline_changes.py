@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec, strict
-from tests.core.head import Head
+from tests.core.head import FATES, Head
 from tests.examples import fewer_if_quick
 
 from swell.core.core import Core
@@ -178,7 +178,7 @@ def test_of_a_job_that_is_being_cancelled_it_is_history() -> None:
 @given(
     st.integers(0, 2**20),
     st.sampled_from(["elasticflow", "edf_admission"]),
-    st.lists(st.sampled_from(["turn", "fold", "die", "turn and die", "ask", "ask or accept"]), max_size=40),
+    st.lists(st.sampled_from([*FATES, "ask", "ask or accept"]), max_size=40),
     st.randoms(use_true_random=False),
 )
 def test_kills_folds_and_replays_lead_to_the_same_answers(
@@ -191,18 +191,9 @@ def test_kills_folds_and_replays_lead_to_the_same_answers(
     for number in range(4):
         head.submit(f"job{number}", strict(60.0, steps=80) if number % 2 else spec(60 + 30 * number))
     for fate in fates:
-        match fate:
-            case "turn":
-                head.turn()
-            case "fold":
-                head.fold()
-            case "die":
-                head.die()
-            case "turn and die":
-                head.turn_and_die()
-            case _:
-                accept_in_s = 60.0 if fate == "ask or accept" else None
-                head.ask_deadline(f"job{random.randrange(4)}", random.choice([2.0, 8.0, 40.0]), accept_in_s)
+        if not head.undergo(fate):
+            accept_in_s = 60.0 if fate == "ask or accept" else None
+            head.ask_deadline(f"job{random.randrange(4)}", random.choice([2.0, 8.0, 40.0]), accept_in_s)
     world.calm_down()
     world.join(node("n0", 4))
     head.run()

@@ -15,7 +15,7 @@ from tests.policies.snapshots import options_of
 
 from swell.arrays import BoolArray
 from swell.core.gain import gain_s
-from swell.core.hysteresis import GAIN_OVER_COST, Steadied, steady
+from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes, steady
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 
@@ -237,7 +237,7 @@ def test_a_gang_that_is_about_to_end_gives_way_to_a_promise_alone(floor: int, wo
     assert steady(snapshot, allocation, np.zeros(2, dtype=bool)).workers.tolist() == workers
 
 
-def _followed(snapshot: Snapshot, steadied: Steadied) -> Snapshot:
+def _followed(snapshot: Snapshot, steadied: SteadiedSizes) -> Snapshot:
     """The plan has been carried out, and time has gone on to when it asked to be woken."""
     is_changed = steadied.workers != snapshot.held_workers
     woken_s = steadied.wake_s if math.isfinite(steadied.wake_s) else snapshot.now_s + MIN_HOLD_S

@@ -68,6 +68,16 @@ class HostileWorld(RuleBasedStateMachine):
         self.head.cancel(f"j{data.draw(st.integers(1, self.num_jobs))}")
 
     @precondition(lambda self: self.num_jobs)
+    @rule(data=st.data())
+    def hold(self, data: st.DataObject) -> None:
+        self.head.hold(f"j{data.draw(st.integers(1, self.num_jobs))}")
+
+    @precondition(lambda self: self.num_jobs)
+    @rule(data=st.data())
+    def resume(self, data: st.DataObject) -> None:
+        self.head.resume(f"j{data.draw(st.integers(1, self.num_jobs))}")
+
+    @precondition(lambda self: self.num_jobs)
     @rule(data=st.data(), in_s=st.sampled_from([1.0, 5.0, 30.0, 300.0]))
     def ask_for_a_deadline(self, data: st.DataObject, in_s: float) -> None:
         self.head.ask_deadline(f"j{data.draw(st.integers(1, self.num_jobs))}", in_s)
@@ -186,6 +196,8 @@ class HostileWorld(RuleBasedStateMachine):
         self.world.say(QuotasSet(at_s=self.world.now_s, quotas={}))
         self.world.say(Opened(at_s=self.world.now_s, policy="in_turns"))
         self.world.say(QuotasSet(at_s=self.world.now_s, quotas={}))
+        for number in range(self.num_jobs):
+            self.head.resume(f"j{number + 1}")
         self.head.run()
         assert len(self.head.ended) == self.num_jobs, self.head.story()
         assert self.head.core.is_idle and not self.head.port.occupied

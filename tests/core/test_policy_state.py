@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import PowerBelief, core_of, node, profile, spec
-from tests.core.head import Head
+from tests.core.head import FATES, Head
 from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide, sources
 
@@ -59,7 +59,7 @@ def remembering(policy: str) -> Core:
 @given(
     st.integers(0, 2**20),
     st.sampled_from(["diary", "periodic_shares"]),
-    st.lists(st.sampled_from(["turn", "fold", "die", "turn and die", "switch"]), max_size=40),
+    st.lists(st.sampled_from([*FATES, "switch"]), max_size=40),
 )
 def test_kills_folds_and_replays_lead_to_the_same_commands(seed: int, policy: str, fates: list[str]) -> None:
     """`Head` holds every life to a twin that never dies, command by command and state by state."""
@@ -69,18 +69,9 @@ def test_kills_folds_and_replays_lead_to_the_same_commands(seed: int, policy: st
     for number in range(5):
         head.submit(f"job{number}", spec(40 + 30 * number))
     for fate in fates:
-        match fate:
-            case "turn":
-                head.turn()
-            case "fold":
-                head.fold()
-            case "die":
-                head.die()
-            case "turn and die":
-                head.turn_and_die()
-            case "switch":
-                other = "diary" if policy == "periodic_shares" else "periodic_shares"
-                world.say(Opened(at_s=world.now_s, policy=other))
+        if not head.undergo(fate):
+            other = "diary" if policy == "periodic_shares" else "periodic_shares"
+            world.say(Opened(at_s=world.now_s, policy=other))
     world.calm_down()
     world.join(node("n0", 4))
     head.run()

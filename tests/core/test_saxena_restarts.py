@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, spec
-from tests.core.head import Head
+from tests.core.head import FATES, Head
 from tests.examples import Shown, share_of_examples
 
 from swell.policies.saxena import Saxena
 from swell.policies.saxena_aware import SaxenaAware
 
-FATES = ("turn", "fold", "die", "turn and die")
 SHOWN = Shown(*FATES, "trial", "gang")
 
 
@@ -38,15 +37,7 @@ def test_kills_folds_and_replays_lead_to_the_same_commands(
     for number in range(6):
         head.submit(f"job{number}", spec(40 + 30 * number))
     for fate in fates:
-        match fate:
-            case "turn":
-                head.turn()
-            case "fold":
-                head.fold()
-            case "die":
-                head.die()
-            case "turn and die":
-                head.turn_and_die()
+        head.undergo(fate)
     SHOWN.note([*fates, *world.struck])
     world.calm_down()
     world.join(node("n0", 4))

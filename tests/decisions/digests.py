@@ -18,6 +18,8 @@ from swell.model.job import EndCondition, JobSpec
 from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
+#: Fields of requests that there were not when the runs were recorded: left out where they are empty.
+LATER = frozenset({"accept_differences", "after", "group", "tags"})
 #: Floats are eight bytes there, and sets have an order.
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -53,14 +55,19 @@ def in_full(command: AnyCommand) -> AnyCommand:
     if not isinstance(command, LaunchGang | ProfileJob):
         return command
     end = _full(EndCondition)(**msgspec.structs.asdict(command.spec.end))
-    spec = _full(JobSpec)(**{**msgspec.structs.asdict(command.spec), "end": end})
+    given = {**msgspec.structs.asdict(command.spec), "end": end}
+    spec = _full(JobSpec)(**{name: value for name, value in given.items() if value or name not in LATER})
     return msgspec.structs.replace(command, spec=spec)
 
 
 @cache
 def _full(kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
     """The same fields, none of which is left out."""
-    return msgspec.defstruct(kind.__name__, [(field.name, Any) for field in msgspec.structs.fields(kind)])
+    names = [field.name for field in msgspec.structs.fields(kind)]
+    required, later = set(names) - LATER, set(names) & LATER
+    fields = [(name, Any) for name in names if name in required]
+    options = [(name, Any, None) for name in names if name in later]
+    return msgspec.defstruct(kind.__name__, [*fields, *options], kw_only=True, omit_defaults=True)
 
 
 @dataclass(slots=True)

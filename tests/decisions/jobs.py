@@ -14,7 +14,7 @@ from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, Jo
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.loss_text import parse_loss
-from swell.sim.standing import BelievedBatches
+from swell.sim.platform_state import BelievedBatches
 from swell.throughput.belief import FittedBelief
 
 BATCH = 64

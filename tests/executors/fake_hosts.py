@@ -265,10 +265,10 @@ class Fleet:
     """A controller, some hosts, and the clock that the controller goes by."""
 
     def __init__(
-        self, state_dir: Path, names: Iterable[str] = "abc", conduct: GangSettings | None = None
+        self, state_dir: Path, names: Iterable[str] = "abc", gang_settings: GangSettings | None = None
     ) -> None:
         self.time_s = 0.0
-        self._state_dir, self._conduct = state_dir, conduct or GangSettings()
+        self._state_dir, self._gang_settings = state_dir, gang_settings or GangSettings()
         self._num_controllers = 0
         self._ledger = DeliveryLedger()
         self.inventory: Inventory | None = None
@@ -286,7 +286,7 @@ class Fleet:
     def _new_controller(self, awaited: Iterable[str]) -> Controller:
         self._num_controllers += 1
         boot_id = f"boot-{self._num_controllers}"
-        controller = Controller(self._state_dir, self._conduct, boot_id, 1, lambda: self.time_s)
+        controller = Controller(self._state_dir, self._gang_settings, boot_id, 1, lambda: self.time_s)
         controller.await_hosts(tuple(awaited))
         return controller
 

@@ -60,8 +60,10 @@ class OnHost:
 class JoinedEngine:
     """Host `head` shares the controller's state folder, all others have their own. Devices are `NAME/i`."""
 
-    def __init__(self, folder: Path, call: str, preload: tuple[str, ...], conduct: GangSettings) -> None:
-        self.folder, self._call, self._preload, self._conduct = folder, call, preload, conduct
+    def __init__(
+        self, folder: Path, call: str, preload: tuple[str, ...], gang_settings: GangSettings
+    ) -> None:
+        self.folder, self._call, self._preload, self._gang_settings = folder, call, preload, gang_settings
         self.line = Line()
         self.hosts: dict[str, OnHost] = {}
         self._num_commands = 0
@@ -82,8 +84,8 @@ class JoinedEngine:
         state_dir = self.state_dir("head")
         state_dir.mkdir(parents=True)
         self._background = ThreadBackground()
-        files = HeadFiles(state_dir, self._conduct, self._background)
-        self._controller = Controller(state_dir, self._conduct, "boot", 1, files=files)
+        files = HeadFiles(state_dir, self._gang_settings, self._background)
+        self._controller = Controller(state_dir, self._gang_settings, "boot", 1, files=files)
         self._controller.attach(self.line, "session")
 
     def state_dir(self, name: str) -> Path:
@@ -101,7 +103,7 @@ class JoinedEngine:
             state_dir=state_dir,
             preload=self._preload,
             call=self._call,
-            conduct=self._conduct,
+            gang_settings=self._gang_settings,
             joined_as="" if name == "head" else name,
         )
 

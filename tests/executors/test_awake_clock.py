@@ -128,7 +128,7 @@ def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) ->
     executor = LocalExecutor(
         tmp_path / "state",
         parse_devices("paced:8@400"),
-        conduct=GangSettings(timeouts=timeouts),
+        gang_settings=GangSettings(timeouts=timeouts),
         base_preload=("msgspec",),
         call="tests.executors.fake_worker:run_entry",
     )

@@ -49,8 +49,8 @@ GangKey = tuple[int, int]
 
 @pytest.fixture
 def executor(tmp_path: Path) -> Iterator[LocalExecutor]:
-    conduct = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=0.3))
-    executor = LocalExecutor(tmp_path / "state", parse_devices("paced:4@4000"), conduct=conduct)
+    gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=0.3))
+    executor = LocalExecutor(tmp_path / "state", parse_devices("paced:4@4000"), gang_settings=gang_settings)
     yield executor
     executor.shut_down()
 

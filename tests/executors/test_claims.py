@@ -13,7 +13,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.gang.records import write_record
 from swell.executors.gang.replies import Replies
 from swell.executors.gang.restart_gang import RestartGang
-from swell.executors.gang.tally import StepTally
+from swell.executors.gang.step_tally import StepTally
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, WorkerLog
 from swell.executors.hosts.kept_runs import KeptRuns

@@ -26,7 +26,7 @@ from swell.executors.local.agent.containers import agent_of
 from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.engine import (
     ContainerChoice,
-    Engine,
+    ContainerEngine,
     EngineDown,
     engine_offers,
     find_engine,
@@ -41,7 +41,7 @@ from swell.model.code import CodeTree
 from swell.model.share_mode import ShareMode
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 
-DOCKER, PODMAN = Engine("docker", "/usr/bin/docker"), Engine("podman", "/usr/bin/podman")
+DOCKER, PODMAN = ContainerEngine("docker", "/usr/bin/docker"), ContainerEngine("podman", "/usr/bin/podman")
 
 
 # ---------------------------------------------------------------- mounts
@@ -315,7 +315,7 @@ def test_a_program_that_hangs_or_is_gone_is_an_answer(tmp_path: Path) -> None:
     program = tmp_path / "docker"
     program.write_text(f"#!{sys.executable}\ninput()\nimport time; time.sleep(60)")
     program.chmod(0o755)
-    answer = Engine("docker", str(program)).call("version", limit_s=0.0)
+    answer = ContainerEngine("docker", str(program)).call("version", limit_s=0.0)
     assert not answer.is_good
     assert "did not answer within 0 s" in answer.error
-    assert "cannot be run" in Engine("docker", str(tmp_path / "no")).call("version").error
+    assert "cannot be run" in ContainerEngine("docker", str(tmp_path / "no")).call("version").error

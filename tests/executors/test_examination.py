@@ -13,7 +13,7 @@ from tests.executors.test_host_door import NAME, World
 
 from swell.executors.local.protocol import ExaminationEnded, ExaminationMessage, HostExamined
 from swell.executors.remote import examination
-from swell.executors.remote.asides import FactsTold
+from swell.executors.remote.transient_messages import FactsTold
 
 END = ExaminationEnded()
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.executors.file_world import FileWorld
 
-from swell.api.logs import Whose, read_chunks
+from swell.api.logs import LogOwner, read_chunks
 from swell.executors.hosts.file_messages import LogPiece
 from swell.executors.local.files import forwarded_log, log_forwarding
 from swell.executors.local.files.forwarded_log import LogName
@@ -231,7 +231,7 @@ def test_the_leaders_lines_are_the_jobs_wherever_it_runs(world: FileWorld) -> No
     folder = job_folder(world.head_dir, JOB)
     offsets: dict[int, int] = {}
     story = ""
-    while chunks := [c for c in read_chunks(folder, offsets, whose=Whose.LEADER) if c.text]:
+    while chunks := [c for c in read_chunks(folder, offsets, whose=LogOwner.LEADER) if c.text]:
         for chunk in chunks:
             story += chunk.text
             offsets[chunk.worker] = chunk.next_offset

@@ -28,9 +28,9 @@ from swell.executors.node.terms import HostTerms
 from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_door import MOST_A_MINUTE, HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
+from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
-from swell.executors.remote.remarks import Probe, no_probe
 from swell.executors.remote.token_list import TOKENS_FILE
 from swell.model.cluster import Node
 from swell.model.event import GangEnded, Outcome

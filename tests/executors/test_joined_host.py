@@ -39,15 +39,15 @@ from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
 from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims
+from swell.executors.remote.head_term import FIRST, HeadTerm
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_token import write_token
+from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import JoinJudged, python_version, torch_version
-from swell.executors.remote.reign import FIRST, Reign
-from swell.executors.remote.remarks import NetworkProbe
 from swell.executors.remote.token_list import TokenList
 from swell.model.cluster import Node
 from swell.model.job import JobSpec
@@ -126,7 +126,7 @@ class JoinedWorld:
         self._lock_fd = hold_lock(self.state_dir)
         self.start_host()
 
-    def _new_door(self, session: str, reign: Reign = FIRST) -> HostDoor:
+    def _new_door(self, session: str, reign: HeadTerm = FIRST) -> HostDoor:
         folder = self._folder / "head"
         book, claims = LeaseBook(folder, self._times, granter_now_s), Claims(folder)
         return HostDoor(self.controller, book, claims, session, torch_version(), NetworkProbe(), reign)
@@ -145,9 +145,9 @@ class JoinedWorld:
         former, num_heard = self.door, len(self.heard)
         self.controller = ControllerWithFiles(self._folder / "head")
         self.controller.heard = self.heard
-        later = self._new_door("later head", Reign(1, KEY))
+        later = self._new_door("later head", HeadTerm(1, KEY))
         certificate = self._folder / "head" / CERTIFICATE_FILE
-        told = Reign(1, KEY).sealed
+        told = HeadTerm(1, KEY).sealed
         listener = JoinListener(
             certificate, self.tokens, "1", later.joined, later.why_not, self._settings, told
         )
@@ -261,7 +261,7 @@ def test_it_goes_to_a_later_head_with_its_workers_while_the_former_one_answers(
         world.meet_later_head()
         assert (world.state_dir / "term").read_text() == term, "no worker was ended"
         assert any(isinstance(message, h.RunKept) for message in world.heard)
-        assert HostState(world.state_dir).reign == Reign(1, KEY).sealed
+        assert HostState(world.state_dir).reign == HeadTerm(1, KEY).sealed
     finally:
         world.close()
 
@@ -284,7 +284,7 @@ def test_it_is_set_as_the_platform_is_and_says_what_it_lacks(
     settings = PlatformSettings(
         preload=("msgspec", "colorsys", "no_such.module"),
         call=CALL,
-        conduct=GangSettings(logs=LogLimits(log_bytes=1 << 16)),
+        gang_settings=GangSettings(logs=LogLimits(log_bytes=1 << 16)),
         containers=ContainerChoice.PODMAN,
     )
     world = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=5.0, margin_s=2.0), settings)

@@ -13,7 +13,7 @@ from tests.executors.forked_zygotes import fork_zygotes
 from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import JOB, make_spec
 
-from swell.api.logs import Whose, read_chunks
+from swell.api.logs import LogOwner, read_chunks
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.model.command import LaunchGang, ProfileJob, StopGang
@@ -35,8 +35,8 @@ def new_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewE
     def make(
         call: str = CALL, preload: tuple[str, ...] = ("msgspec",), interval_s: float = 30.0
     ) -> JoinedEngine:
-        conduct = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=interval_s))
-        made.append(JoinedEngine(tmp_path, call, preload, conduct))
+        gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=interval_s))
+        made.append(JoinedEngine(tmp_path, call, preload, gang_settings))
         return made[-1]
 
     yield make
@@ -63,7 +63,7 @@ def submitted(engine: JoinedEngine, project: Path, script: str) -> JobSpec:
     return make_spec(entry=str(project / script), workdir=str(project), code=digest, args=("0.01",))
 
 
-def story(engine: JoinedEngine, whose: Whose = Whose.LEADER) -> str:
+def story(engine: JoinedEngine, whose: LogOwner = LogOwner.LEADER) -> str:
     """All that `swell logs` would print."""
     folder, text = engine.state_dir("head") / "jobs" / JOB, ""
     offsets: dict[int, int] = {}
@@ -132,7 +132,7 @@ def test_output_of_a_joined_host_is_the_jobs_and_ends_with_its_last_words(
     engine.perform(launch(spec, "b/0", "b/1"))
     ended = engine.wait(GangEnded)
     assert ended.outcome is Outcome.FAILED
-    assert story(engine, Whose.WORKERS).count("raised by the script") >= 1
+    assert story(engine, LogOwner.WORKERS).count("raised by the script") >= 1
 
 
 def test_a_host_that_lacks_what_the_job_needs_does_not_start_it(

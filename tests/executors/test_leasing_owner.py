@@ -16,7 +16,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.ray import leasing_owner
 from swell.executors.ray import messages as r
 from swell.executors.ray.leasing_owner import LeasingOwner
-from swell.executors.ray.told_nodes import OTHERS, UNANSWERED
+from swell.executors.ray.reported_nodes import OTHERS, UNANSWERED
 from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
 from swell.wire.messages import Suspend

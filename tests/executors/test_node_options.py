@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swell.api.errors import InvalidOption
-from swell.cli.remembered import Choice, choose
+from swell.cli.remembered import ChosenOptions, choose
 from swell.cli.up_options import UpOptions
 from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
@@ -52,7 +52,7 @@ def test_what_is_no_address_of_a_machine_is_refused(text: str) -> None:
 def test_the_head_may_name_the_address_of_its_own_workers(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path / "state")
 
-    def chosen(advertise: str | None) -> Choice:
+    def chosen(advertise: str | None) -> ChosenOptions:
         return choose(folder, UpOptions(devices="cpu:1", listen="head:7070", advertise=advertise))
 
     assert chosen("10.9.0.1").advertise == "10.9.0.1" and chosen(None).advertise == ""

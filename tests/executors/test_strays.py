@@ -170,7 +170,13 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
 
 @pytest.mark.parametrize(
     ("module", "is_one"),
-    [(AGENT_MODULE, True), ("swell.executors.local.agent", True), ("swell.cli.main", False)],
+    [
+        (AGENT_MODULE, True),
+        ("swell.executors.local.agent", True),
+        ("swell.executors.remote.agent", True),
+        ("swell.executors.ray.agent", True),
+        ("swell.cli.main", False),
+    ],
 )
 def test_an_agent_of_an_earlier_version_is_an_agent(tmp_path: Path, module: str, is_one: bool) -> None:
     """Its workers are not ended as strays by the commands of a later version."""

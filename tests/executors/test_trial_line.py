@@ -62,8 +62,8 @@ class Machines:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
-        conduct = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
-        self.trials = Trials(self.folder, self, conduct)
+        gang_settings = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
+        self.trials = Trials(self.folder, self, gang_settings)
 
     # ------------------------------------------------------------ what `Trials` asks
     def now_s(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from tests.executors.puppets import is_stopped, make_spec, make_stage
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Report
+from swell.executors.gang.effects import Effect, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.local.agent.scratch import LINK
@@ -23,7 +23,8 @@ from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
-from swell.wire.messages import Profiled
+from swell.wire.findings import ScriptFinding
+from swell.wire.messages import Failed, Hello, NotCompared, Profiled, Welcome
 
 MakeProfile = Callable[..., ProfileJob]
 TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
@@ -205,6 +206,32 @@ def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: di
     assert isinstance(told, Report)
     assert isinstance(told.event, ProfilingFailed)
     assert "left its loop before a step could be measured" in told.event.message
+
+
+@pytest.mark.parametrize(("accepted", "tried"), [((), (64,)), (("part-of-batch",), (64, 32, 16))])
+def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
+    accepted: tuple[str, ...], tried: tuple[int, ...]
+) -> None:
+    job = make_stage(accept_differences=accepted)
+    command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
+    trial = Trial(job, command, 0, 1, {}, GangSettings(), is_stopped)
+    trial.begin_part(None, ["node0/0"], 0.0)
+    assert welcome_of(trial.said(0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (64, 32, 16)
+    found = ScriptFinding(name="part-of-batch", text="take sizes from the batch")
+    trial.said(0, NotCompared(finding=found), 2.0)
+    trial.exited(0, 143, "", 3.0)
+    again = welcome_of(trial.said(1, Hello(token="", worker=1, pid=2), 4.0))
+    assert (again.local_batches, again.compares) == (tried, False)
+    trial.said(1, Failed(message="Expected hidden size 32", steps=0), 5.0)
+    (told,) = trial.exited(1, 1, "", 6.0)
+    assert isinstance(told, Report) and isinstance(told.event, ProfilingFailed)
+    assert told.event.message == "take sizes from the batch\nExpected hidden size 32"
+
+
+def welcome_of(effects: Sequence[Effect]) -> Welcome:
+    [sent] = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert isinstance(sent, Welcome)
+    return sent
 
 
 def test_what_cannot_be_kept_is_measured_again_next_time(

@@ -31,7 +31,7 @@ from swell.model.event import (
 )
 from swell.model.job import BetweenSteps, EndCondition, JobSpec, Profile
 from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement, Reason, Told
+from swell.model.plan import Allocation, Placement, Reason, WrittenAccount
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
@@ -75,7 +75,7 @@ class OneDeviceEach(Policy):
             floor=np.zeros_like(option),
             refusals={},
             wake_s=math.inf,
-            account=Told(
+            account=WrittenAccount(
                 finish_s=np.full(snapshot.num_jobs, snapshot.now_s + 1.0),
                 reasons=[Reason("one", "has one device") for _ in option],
             ),

@@ -24,7 +24,7 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
-from swell.executors.remote.agent import ListeningDoor
+from swell.executors.remote.listening_door import ListeningDoor
 from swell.wire.unslewed_clocks import granter_now_s
 
 TICK_S = 0.05
@@ -66,9 +66,9 @@ async def serve(
 ) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
     options = AgentOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
-    conduct = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
-    files = HeadFiles(folder, conduct, ThreadBackground())
-    printer.controller = PrintingController(folder, conduct, "boot", 0, files=files)
+    gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
+    files = HeadFiles(folder, gang_settings, ThreadBackground())
+    printer.controller = PrintingController(folder, gang_settings, "boot", 0, files=files)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")
     await door.open()

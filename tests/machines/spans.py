@@ -16,7 +16,7 @@ from torch import nn
 from swell.train.collective.group import FormFailed, Group
 from swell.train.link.agent_link import Link
 from swell.train.state import state_transfer
-from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 
@@ -43,7 +43,7 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
     net = nn.Linear(100, 100)
     nn.init.constant_(net.weight, float(rank == 0))
     state = TrainState(net, torch.optim.SGD(net.parameters(), lr=0.1), None, {})
-    loan = Loan(1 if rank == 0 else NO_STATE, state if rank == 0 else None)
+    loan = StateLoan(1 if rank == 0 else NO_STATE, state if rank == 0 else None)
     order = messages.Regroup(
         generation=1, rank=rank, num_workers=num_ranks, source=0, has_news=True, num_hosts=2
     )
@@ -62,7 +62,7 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
         return take(*what)
 
     state_transfer._take = take_and_tell  # type: ignore[assignment]
-    hand_state(group, state, [msgspec.json.decode(card, type=Card) for card in cards], [0])
+    hand_state(group, state, [msgspec.json.decode(card, type=MemberCard) for card in cards], [0])
     assert (net.weight == 1.0).all()
     group.close()
     return " ".join([f"{number.item():g}", *ways])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import select
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +25,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = (sys.executable, "-I", "-S", "-c")
 #: An answer that takes longer does not come; one that is not to come is waited for so long.
 PATIENCE_S, SILENCE_S = 30.0, 0.3
+#: Descriptors from this one on are too high for select(2).
+FD_SETSIZE = 1024
 #: torch asks for the name of each peer. No machine has a name server, and a lookup would take 10 s.
 OF_TORCH = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"}
 
@@ -372,6 +376,20 @@ def test_an_ordinary_user_has_machines_too(python: str) -> None:
 
 
 # ------------------------------------------------------------ where they cannot be had
+def test_a_process_that_has_many_files_open_has_machines_too(network: Network) -> None:
+    """The number of its pidfd is above what select(2) takes, as late in a long run of tests."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 2 * FD_SETSIZE:
+        pytest.skip(f"no more than {limits[1]} files can be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2 * FD_SETSIZE), limits[1]))
+    with ExitStack() as held:
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        while held.enter_context(open(os.devnull)).fileno() < FD_SETSIZE:
+            continue
+        with Network(1, as_user=True) as other:
+            assert other[0].run("hostname").strip() == other[0].name
+
+
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, path: None)
     with pytest.raises(NamespacesMissing, match="the program `unshare` is not installed"):

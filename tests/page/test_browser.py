@@ -66,7 +66,10 @@ def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
         expect(page.locator(cell("done-1", "sign"))).to_have_text("kept")
         expect(page.locator(cell("no-1", "offer"))).to_contain_text("offered")
 
-        served.control.put(msgspec.structs.replace(views["strict-1"], workers=7))
+        bar = page.locator("tr[data-id='strict-1'] td.bar .passed")
+        expect(bar).to_have_attribute("width", "34")
+        served.control.put(msgspec.structs.replace(views["strict-1"], workers=7, steps=680))
+        expect(bar).to_have_attribute("width", "68")
         expect(page.locator(cell("strict-1", "size"))).to_have_text("7")
         served.control.put(job_view(id="late-1", name=WILD, submitted_s=time.time()))
         expect(page.locator(cell("late-1", "name"))).to_have_text(WILD)
@@ -77,6 +80,73 @@ def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
         assert watched.hosts == {f"127.0.0.1:{served.port}"}
         assert watched.complaints == []
         assert page.title() == "Now · Swell"
+
+
+def test_an_offer_is_shown_until_it_has_passed(served: Served, browser: Browser) -> None:
+    refused = a_load(time.time())[-1]
+    served.control.put(msgspec.structs.replace(refused, counter_offer_s=time.time() + 4))
+    served.control.put(msgspec.structs.replace(refused, id="old-1", counter_offer_s=time.time() - 4))
+    with browser.new_context() as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        expect(page.locator(cell("no-1", "offer"))).to_contain_text("offered")
+        assert "offered" not in page.locator(cell("old-1", "offer")).inner_text()
+        expect(page.locator(cell("no-1", "offer"))).to_be_empty(timeout=SOON_MS)
+
+
+def test_jobs_are_searched_filtered_and_sorted(served: Served, browser: Browser) -> None:
+    now_s = time.time()
+    for view in a_load(now_s):
+        served.control.put(view)
+    sweep = {"group": "sweep", "submitted_s": now_s, "deadline_s": None, "job_class": JobClass.SOFT}
+    for number, loss in enumerate((0.3, None, 0.1)):
+        tags = ("baseline",) if number else ()
+        served.control.put(job_view(id=f"run-{number}", name=f"Run{number}", loss=loss, tags=tags, **sweep))
+    with browser.new_context() as context:
+        watched = Watched(context)
+        page = watched.page
+        page.goto(served.page.link(OWNER))
+        page.wait_for_selector(".link.live")
+        rows, found = page.locator("#jobs tbody tr"), page.locator("#found")
+
+        def ids() -> list[str]:
+            shown: list[str] = rows.evaluate_all("all => all.map((row) => row.dataset.id)")
+            return shown
+
+        page.get_by_label("Search").fill("sweep  BASE")
+        expect(rows).to_have_count(2)
+        expect(found).to_have_text("2 of 8 jobs")
+        served.control.put(job_view(id="run-9", name="Run9", tags=("baseline",), **sweep))
+        expect(rows).to_have_count(3)
+        page.get_by_label("Search").fill("run")
+        page.get_by_role("button", name="Loss").click()
+        assert ids() == ["run-2", "run-0", "run-9", "run-1"]
+        page.get_by_role("button", name="Loss").press("Enter")
+        assert page.get_by_role("columnheader", name="Loss").get_attribute("aria-sort") == "descending"
+        assert ids() == ["run-9", "run-0", "run-2", "run-1"]
+        served.control.put(job_view(id="run-2", name="Run2", loss=0.9, steps=341, **sweep))
+        expect(rows.first).to_have_attribute("data-id", "run-2")
+        page.get_by_label("Search").fill("")
+        page.get_by_label("Phase").select_option("ended")
+        expect(rows).to_have_count(2)
+        page.get_by_label("Class").select_option("soft")
+        expect(rows).to_have_count(0)
+        expect(found).to_have_text("0 of 9 jobs")
+        assert serious_faults(page) == []
+        assert watched.complaints == []
+
+
+def test_a_search_goes_on_in_jobs_that_the_page_does_not_have(served: Served, browser: Browser) -> None:
+    for number in range(1001):
+        served.control.put(job_view(id=f"job-{number:04}", submitted_s=time.time() + number))
+    with browser.new_context() as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        page.wait_for_selector(".link.live")
+        page.get_by_label("Search").fill("job-1000")
+        expect(page.locator("#jobs tbody tr")).to_have_count(0)
+        page.get_by_role("button", name="Look at the other jobs, too: 1").click()
+        expect(page.locator("#jobs tbody tr")).to_have_count(1)
 
 
 def test_a_narrow_page_needs_no_scrolling_to_the_side(served: Served, browser: Browser) -> None:

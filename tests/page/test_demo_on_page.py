@@ -1,16 +1,12 @@
-"""The demo's jobs while their page is open in a real browser. Minutes long: `make test-soak`.
-
-SWELL_PICTURES=docs/images draws the pictures of README and docs anew.
-"""
+"""The demo's jobs while their page is open in a real browser. Minutes long: `make test-soak`."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,8 +27,6 @@ SHOWN_WITHIN_S = 3.0
 NUM_LOOKS = 10
 #: Between two looks, of a demo of some 100 s.
 LOOK_EVERY_S = 8.0
-#: With that many, and a promise that was kept, the picture shows what there is to see.
-NUM_RUNNING = 4
 
 #: What the table says of each job, as a browser has it.
 ROWS = """() => Object.fromEntries([...document.querySelectorAll("#jobs tbody tr")].map((row) => {
@@ -60,8 +54,8 @@ def swell(state: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def a_platform(state: Path) -> Iterator[Client]:
-    swell(state, "up", *DEVICES)
+def a_platform(state: Path, devices: Sequence[str] = DEVICES) -> Iterator[Client]:
+    swell(state, "up", *devices)
     try:
         with connect(state) as client:
             yield client
@@ -79,21 +73,12 @@ def agreement_s(page: Page, client: Client) -> float:
         assert time.monotonic() - begun_s < SHOWN_WITHIN_S, {"shown": rows, "told": after}
 
 
-def take_picture(page: Page, name: str) -> None:
-    """Of what is on the page, in light and dark, if pictures are wanted."""
-    folder = os.environ.get("SWELL_PICTURES")
-    for scheme, end in (("dark", "-dark"), ("light", "")):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        if folder:
-            page.screenshot(path=Path(folder) / f"{name}{end}.png")
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(LIMIT_S + 120)
 def test_the_page_shows_the_demo_as_it_is(tmp_path: Path, browser: Browser) -> None:
     state, found = tmp_path / "state", tmp_path / "demo.json"
     with a_platform(state) as client:
-        context = browser.new_context(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
+        context = browser.new_context(viewport={"width": 1180, "height": 860})
         watched = Watched(context)
         page = watched.page
         page.goto(client.page())
@@ -123,17 +108,10 @@ def test_the_page_shows_the_demo_as_it_is(tmp_path: Path, browser: Browser) -> N
 
 
 def _looks(page: Page, client: Client, demo: subprocess.Popen[str]) -> Iterator[float]:
-    """Delays, at moments that are spread over the demo; pictures on the way."""
-    has_picture = False
+    """Delays, at moments that are spread over the demo."""
     while demo.poll() is None:
         yield agreement_s(page, client)
-        views = client.jobs()
-        is_full = sum(view.workers > 0 for view in views) >= NUM_RUNNING
-        if not has_picture and is_full and any(view.kept for view in views):
-            take_picture(page, "page-now")
-            has_picture = True
         page.wait_for_timeout(LOOK_EVERY_S * 1000)
-    assert has_picture
 
 
 def _look_at_a_job(page: Page, listed: list[dict[str, Any]]) -> None:
@@ -143,4 +121,3 @@ def _look_at_a_job(page: Page, listed: list[dict[str, Any]]) -> None:
     page.wait_for_selector("canvas")
     assert job["name"] in page.title()
     assert serious_faults(page) == []
-    take_picture(page, "page-job")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import share_of_examples
 
-from swell.api.logs import Whose
+from swell.api.logs import LogOwner
 from swell.api.page.followed_log import READ_EVERY_S, FollowedLog, LogNews
 from swell.executors.local.logs.pieces import end_offset, piece_path
 
@@ -35,7 +35,7 @@ def test_lines_of_all_workers_come_once_and_in_order(
     written = {0: "", 1: ""}
     for worker in written:
         (folder / f"worker-{worker}.log").touch()
-    log, news, now_s = FollowedLog(folder, Whose.WORKERS), list[LogNews | None](), 0.0
+    log, news, now_s = FollowedLog(folder, LogOwner.WORKERS), list[LogNews | None](), 0.0
     for what, worker, text in [*steps, *[("look", 1, "")] * 3]:
         path = folder / f"worker-{worker}.log"
         if what == "rotate" and path.stat().st_size:
@@ -60,9 +60,9 @@ def test_lines_of_all_workers_come_once_and_in_order(
     assert log.look(now_s, has_ended=True) is None
 
 
-@pytest.mark.parametrize("whose", [Whose.WORKERS, Whose.TRIAL])
-def test_the_first_line_of_an_empty_log_comes_with_the_next_look(tmp_path: Path, whose: Whose) -> None:
-    path = tmp_path / ("trial-0.log" if whose is Whose.TRIAL else "worker-0.log")
+@pytest.mark.parametrize("whose", [LogOwner.WORKERS, LogOwner.TRIAL])
+def test_the_first_line_of_an_empty_log_comes_with_the_next_look(tmp_path: Path, whose: LogOwner) -> None:
+    path = tmp_path / ("trial-0.log" if whose is LogOwner.TRIAL else "worker-0.log")
     path.touch()
     log = FollowedLog(tmp_path, whose)
     assert [log.look(number / 10, has_ended=False) for number in range(3)] == [None] * 3
@@ -76,7 +76,7 @@ def test_a_log_that_cannot_be_read_says_so_once_and_goes_on_when_it_can(
     (tmp_path / "worker-0.log").write_text("first\n")
     with monkeypatch.context() as broken:
         broken.setattr("swell.api.page.followed_log.read_tail_offsets", cannot_read)
-        log = FollowedLog(tmp_path, Whose.WORKERS)
+        log = FollowedLog(tmp_path, LogOwner.WORKERS)
         assert lines_of([log.whole()]) == [
             (None, "[swell: the log cannot be read (Input/output error); it is tried again]")
         ]
@@ -93,7 +93,7 @@ def test_blank_lines_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("swell.api.page.followed_log.SHOWN_BYTES", 20)
     path = tmp_path / "worker-0.log"
     path.touch()
-    log = FollowedLog(tmp_path, Whose.WORKERS)
+    log = FollowedLog(tmp_path, LogOwner.WORKERS)
     for number in range(50):
         with path.open("a") as file:
             file.write("\n")
@@ -104,7 +104,7 @@ def test_blank_lines_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_quiet_log_is_not_read_until_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "worker-0.log"
     path.write_text("first\n")
-    log, num_read = FollowedLog(tmp_path, Whose.WORKERS), 0
+    log, num_read = FollowedLog(tmp_path, LogOwner.WORKERS), 0
     plain = log._read
 
     def read(most_bytes: int) -> object:
@@ -127,7 +127,7 @@ def test_a_quiet_log_is_not_read_until_it_grows(tmp_path: Path, monkeypatch: pyt
 def test_a_line_without_an_end_takes_no_more_room_with_time(tmp_path: Path) -> None:
     path = tmp_path / "worker-0.log"
     path.touch()
-    log = FollowedLog(tmp_path, Whose.LEADER)
+    log = FollowedLog(tmp_path, LogOwner.LEADER)
     for number in range(100):
         with path.open("a") as file:
             file.write(f"\r{number:05}" * 500)

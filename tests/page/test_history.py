@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +167,30 @@ def test_a_long_history_by_the_hour_says_what_is_left_out(client: httpx.Client, 
     told = text.partition('id="left-out">')[2].partition("</p>")[0]
     assert "show the newest 744 hours. 7 earlier hours in which jobs ended are counted" in told
     assert "751 ended jobs of these" in " ".join(text.split()), "sums are of all"
+
+
+def test_charts_have_titles_in_words_and_ticks_that_do_not_repeat_the_day(client: httpx.Client) -> None:
+    text = client.get("/history?by=hour&name=digits").text
+    titles = re.findall(r'<h2 id="(?:promises|devices|resizes)-title">([^<]*)<', text)
+    assert titles == [
+        "Promises kept and missed",
+        "Device hours of ended jobs",
+        "Time that resizes cost and saved",
+    ]
+    charts = json.loads(text.partition('id="charts">')[2].partition("</script>")[0])
+    assert charts["xLabel"] == "end of the jobs, in hours"
+    assert re.fullmatch(r"\d\d:\d\d", charts["ticks"][0][0]) and re.fullmatch(
+        r"\d+ Jan", charts["ticks"][0][1]
+    )
+    assert all(re.fullmatch(r"\d+ Jan", tick) for (tick,) in _ticks_of(client, "/history?by=week"))
+    none = client.get("/history?name=digits&promise=other-kept").text
+    assert "No promise was kept or missed." in none and 'data-chart="promises"' not in none
+
+
+def _ticks_of(client: httpx.Client, address: str) -> list[list[str]]:
+    charts = client.get(address).text.partition('id="charts">')[2].partition("</script>")[0]
+    ticks: list[list[str]] = json.loads(charts)["ticks"]
+    return ticks
 
 
 def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:

@@ -108,7 +108,7 @@ def open_job(served: Served, browser: Browser, caller: Caller = OWNER, **options
 @pytest.fixture
 def opened(served: Served, browser: Browser) -> Iterator[Opened]:
     served.control.curves = {"loss": a_curve([2.0, 1.0, float("nan"), 0.5, 0.25]), WILD: a_curve([1.0, 2.0])}
-    served.control.put(a_job(name=WILD))
+    served.control.put(a_job(name=WILD, loss=0.375))
     found = open_job(served, browser)
     yield found
     found.end()
@@ -119,12 +119,13 @@ def test_curves_are_drawn_and_go_on(opened: Opened) -> None:
     page.wait_for_selector("figure canvas")
     await_drawn(page)
     legend = page.locator(".curves-legend button:has(svg)")
-    expect(legend.first).to_have_text("loss0.25")
+    expect(legend.first).to_have_text("loss0.375")  # as the first lines say, which is no point of the curve
     expect(legend.nth(1)).to_have_text(f"{WILD}2")
     expect(page.locator("figcaption").first).to_have_text("1 value was NaN or infinite")
     control.curves["loss"] = [*control.curves["loss"], *a_curve([0.125], 6)]
-    control.put(a_job(name=WILD, steps=341))
-    expect(legend.first).to_have_text("loss0.125")
+    control.put(a_job(name=WILD, steps=341, loss=0.1875))
+    expect(page.locator("[data-field=loss]")).to_have_text("0.1875")
+    expect(legend.first).to_have_text("loss0.1875")
     page.get_by_label("by time").check()
     expect(page.locator(".curves-plot").first).to_have_attribute("aria-label", re.compile("^loss by time"))
     await_drawn(page)
@@ -220,6 +221,29 @@ def test_an_ended_job_is_retried(served: Served, browser: Browser) -> None:
     page.context.close()
 
 
+@pytest.mark.parametrize("printed", ["one epoch\n", ""])
+def test_a_refused_job_shows_its_trial_run_and_no_time_to_come(
+    served: Served, browser: Browser, printed: str
+) -> None:
+    now_s = time.time()
+    refused = {"phase": Phase.REJECTED, "started_s": None, "finished_s": now_s - 5, "submitted_s": now_s - 9}
+    served.control.put(a_job(**refused, counter_offer_s=now_s + 50.5, deadline_s=now_s + 180, workers=0))
+    folder = served.control.folder / "digits-1"
+    folder.mkdir()
+    (folder / "trial-0.log").write_text(printed)
+    opened = open_job(served, browser)
+    page = opened.page
+    expect(page.locator("#whose")).to_have_value("trial")
+    expect(page.locator("#log")).to_have_text(printed)
+    expect(page.locator("#log-note")).to_have_text("" if printed else "nothing was printed in its trial run")
+    expect(page.locator("#promise")).to_contain_text(
+        "A deadline of now+1m1s could be promised then: retry it"
+    )
+    expect(page.locator("[data-field=deadline]")).not_to_be_empty()
+    expect(page.locator("[data-field=deadline-in]")).to_be_empty()
+    opened.end()
+
+
 def test_the_log_follows_and_stays_text(opened: Opened) -> None:
     page, log = opened.page, opened.page.locator("#log")
     opened.write_log(f"\x1b[32m{WILD}\x1b[0m\n10%\r100%\n")
@@ -276,7 +300,7 @@ def test_log_metrics_and_sentences_come_without_a_request(opened: Opened) -> Non
     opened.write_log("a line\n")
     expect(page.locator("#log")).to_have_text("a line\n")
     control.curves["loss"] = [*control.curves["loss"], *a_curve([0.125], 6)]
-    control.put(a_job(name=WILD, steps=341, workers=3, reason="another reason"))
+    control.put(a_job(name=WILD, steps=341, workers=3, reason="another reason", loss=0.125))
     expect(page.locator(".curves-legend button:has(svg)").first).to_have_text("loss0.125")
     expect(page.locator("[data-field=steps]")).to_have_text("341")
     expect(page.locator("#why")).to_contain_text("another reason")

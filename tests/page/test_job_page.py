@@ -18,13 +18,14 @@ from tests.store.views import job_view
 
 from swell.api.caller import OWNER, Caller, Role
 from swell.api.job_words import promise_words, resize_rows
-from swell.api.logs import Whose, read_chunks, read_tail_offsets
+from swell.api.logs import LogOwner, read_chunks, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
-from swell.api.page.job_rows import job_row
+from swell.api.page.job_rows import job_row, standing
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
 from swell.store.code_store import CodeStore
+from swell.web.templating import clock
 from swell.wire.checkpoint_files import checkpoint_name
 
 from .conftest import Served
@@ -107,6 +108,20 @@ def test_it_says_what_show_and_explain_say(served: Served) -> None:
         "It runs its files as they are",
     ):
         assert told in text, told
+
+
+@pytest.mark.parametrize("end", ["", ": its steps take 26% longer than was believed"])
+def test_the_end_of_a_job_is_told_in_one_place(served: Served, end: str) -> None:
+    """Not in its reason too, which is as old as the plan; and in one second, however its parts are."""
+    reason = f"has 1 worker, its minimum; expected to end in 95 s{end}"
+    served.control.put(job_view(reason=reason, estimated_finish_s=NOW_S + 95.7))
+    text = look(served).text.partition("Story")[0]
+    assert f"has 1 worker, its minimum{end} Metrics" in text
+    assert text.count(clock(NOW_S + 95.7)) == 1
+    moments = {"submitted_s": NOW_S - 9.5, "finished_s": NOW_S + 0.9}
+    served.control.put(job_view(phase=Phase.SUCCEEDED, kept=True, reason="met its end condition", **moments))
+    times = set(look(served).having("data-at"))
+    assert {int(float(at)) for at in times if abs(float(at) - NOW_S) < 5} == {int(NOW_S)}
 
 
 def test_markup_in_what_users_gave_is_text(served: Served) -> None:
@@ -242,6 +257,37 @@ def test_checkpoints_are_listed_newest_first(served: Served) -> None:
     assert all(name in text for name in names)
 
 
+def test_who_may_cancel_a_job_may_keep_its_checkpoints_and_no_other_file(
+    served: Served, tmp_path: Path
+) -> None:
+    folder = _job_folder(served) / "checkpoints"
+    folder.mkdir()
+    name, link = (checkpoint_name(steps, steps, f"{steps:064x}") for steps in (100, 200))
+    (folder / name).write_bytes(b"weights \x00")
+    (tmp_path / "secret").write_text("secret")
+    (folder / link).symlink_to(tmp_path / "secret")
+    served.control.put(job_view(tenant="vision"))
+    path = "/page/jobs/digits-1/checkpoint"
+    for caller, is_given in (
+        (OWNER, True),
+        (served.user("ada", Role.SUBMIT, "vision"), True),
+        (served.user("bob", Role.SUBMIT, "speech"), False),
+        (served.user("eve", Role.VIEW), False),
+    ):
+        links = look(served, caller=caller).having("href")
+        assert (f"{path}?file={name}" in links) is is_given
+        with opened_by(served, caller) as client:
+            answer = client.get(path, params={"file": name})
+            assert answer.status_code == (200 if is_given else 403)
+            assert (answer.content == b"weights \x00") is is_given
+    with served.opened() as client:
+        answer = client.get(path, params={"file": name})
+        assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
+        for other in ("", "none", f"../checkpoints/{name}", link, "/etc/passwd"):
+            assert client.get(path, params={"file": other}).status_code == 404
+        assert client.get("/page/jobs/none/checkpoint", params={"file": name}).status_code == 404
+
+
 def _job_folder(served: Served) -> Path:
     """As of a state folder: the fake platform keeps the folders of jobs beside each other."""
     served.control.folder = served.control.folder / "state" / "jobs"
@@ -258,7 +304,7 @@ def test_the_tail_of_a_log_begins_with_a_line(pieces: list[str], num_bytes: int)
     with tempfile.TemporaryDirectory() as name:
         content = "".join(pieces).encode()
         (Path(name) / "worker-0.log").write_bytes(content)
-        (offset,) = read_tail_offsets(Path(name), Whose.WORKERS, num_bytes).values()
+        (offset,) = read_tail_offsets(Path(name), LogOwner.WORKERS, num_bytes).values()
         assert len(content) - offset <= num_bytes
         is_in_long_line = b"\n" not in content[len(content) - num_bytes :]
         assert offset == 0 or content[offset - 1 : offset] == b"\n" or is_in_long_line
@@ -269,8 +315,8 @@ def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
         lines = "".join(f"worker {worker} line {number}\n" for number in range(100))
         (tmp_path / f"worker-{worker}.log").write_text(lines)
     (tmp_path / "leaders").write_text("0 0\n1 18\n")
-    offsets = read_tail_offsets(tmp_path, Whose.LEADER, 40)
-    (first, last) = read_chunks(tmp_path, offsets, whose=Whose.LEADER)
+    offsets = read_tail_offsets(tmp_path, LogOwner.LEADER, 40)
+    (first, last) = read_chunks(tmp_path, offsets, whose=LogOwner.LEADER)
     assert (first.text, last.text) == ("", "worker 1 line 98\nworker 1 line 99\n"[-len(last.text) :])
     assert last.text.startswith("worker 1")
 
@@ -308,15 +354,22 @@ def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
             "was missed: it ended 60 s after",
         ),
         ({"phase": Phase.CANCELLED, "finished_s": NOW_S}, "It was cancelled."),
+        ({"phase": Phase.FAILED, "finished_s": NOW_S, "kept": False}, "was missed: it failed before."),
         (
             {"phase": Phase.REJECTED, "finished_s": NOW_S, "counter_offer_s": NOW_S + 60},
-            "Retry it with the deadline that could be promised",
+            "A deadline of now+1m51s could be promised then: retry it with that or a later one.",
         ),
     ],
 )
 def test_a_promise_is_told_in_words(changes: dict[str, Any], said: str) -> None:
     view = job_view(**changes)
     assert said in " ".join(promise_words(view, "edf", job_row(view, NOW_S).standing))
+
+
+def test_a_job_that_fails_before_its_deadline_has_not_ended_late() -> None:
+    failed = {"phase": Phase.FAILED, "kept": False, "is_promised": False}
+    ends = {NOW_S: "failed", 1_800_000_181.0: "ended-late"}
+    assert {at_s: standing(job_view(**failed, finished_s=at_s), at_s) for at_s in ends} == ends
 
 
 @given(

@@ -20,7 +20,7 @@ from tests.page.test_feed import events, heard
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER, Caller, Role
-from swell.api.logs import LogChunk, Whose
+from swell.api.logs import LogChunk, LogOwner
 from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.event_stream import AFTER_FAILURE_MS, RETRY_MS
 from swell.api.page.followed_log import LEFT_OUT, NEWS_BYTES
@@ -71,7 +71,7 @@ class TurnedStreams(JobStreams):
         self.passed_s += after_s
         return super().look()
 
-    def joined(self, whose: Whose = Whose.LEADER, caller: Caller = OWNER) -> EventRing:
+    def joined(self, whose: LogOwner = LogOwner.LEADER, caller: Caller = OWNER) -> EventRing:
         return self.join("digits-1", whose, caller, SilentReader())
 
 
@@ -261,7 +261,7 @@ def test_a_page_that_lacks_too_much_gets_the_whole_state(
 
 
 def test_each_log_has_its_own_pages(control: FakeControl, streams: TurnedStreams) -> None:
-    leader, workers = (ReadPage(streams.joined(whose)) for whose in (Whose.LEADER, Whose.WORKERS))
+    leader, workers = (ReadPage(streams.joined(whose)) for whose in (LogOwner.LEADER, LogOwner.WORKERS))
     for number in range(2):
         write(control, f"of {number}\n", f"worker-{number}")
     write(control, "of the trial\n", "trial-0")
@@ -275,22 +275,22 @@ def test_each_log_has_its_own_pages(control: FakeControl, streams: TurnedStreams
 def test_a_log_that_no_page_shows_any_more_is_not_read(
     control: FakeControl, streams: TurnedStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader, read = SilentReader(), list[Whose]()
-    ring = streams.join("digits-1", Whose.WORKERS, OWNER, reader)
+    reader, read = SilentReader(), list[LogOwner]()
+    ring = streams.join("digits-1", LogOwner.WORKERS, OWNER, reader)
     ReadPage(ring), ReadPage(streams.joined())
 
-    def note(*asked: object, whose: Whose, **also: object) -> list[LogChunk]:
+    def note(*asked: object, whose: LogOwner, **also: object) -> list[LogChunk]:
         read.append(whose)
         return []
 
     monkeypatch.setattr("swell.api.page.followed_log.read_chunks", note)
     streams.look()
-    assert set(read) == {Whose.LEADER, Whose.TRIAL, Whose.WORKERS}
+    assert set(read) == {LogOwner.LEADER, LogOwner.TRIAL, LogOwner.WORKERS}
     ring.leave(reader)
     streams.look()
     read.clear()
     streams.look()
-    assert set(read) == {Whose.LEADER, Whose.TRIAL}
+    assert set(read) == {LogOwner.LEADER, LogOwner.TRIAL}
 
 
 def test_the_trial_run_is_shown_until_workers_print(control: FakeControl, streams: TurnedStreams) -> None:
@@ -381,7 +381,7 @@ def test_a_thread_that_ends_takes_no_news_from_the_next_one(
 ) -> None:
     """A page comes when the last look has found none, and before it is over."""
     reader = SilentReader()
-    streams.join("digits-1", Whose.LEADER, OWNER, reader).leave(reader)
+    streams.join("digits-1", LogOwner.LEADER, OWNER, reader).leave(reader)
     streams.look(after_s=LINGER_S)
     plain, pages = streams._watched, list[ReadPage]()
 
@@ -404,7 +404,7 @@ def test_a_job_is_followed_a_while_after_its_last_page_was_left(
     control: FakeControl, streams: TurnedStreams
 ) -> None:
     reader = SilentReader()
-    ring = streams.join("digits-1", Whose.LEADER, OWNER, reader)
+    ring = streams.join("digits-1", LogOwner.LEADER, OWNER, reader)
     page = ReadPage(ring)
     assert streams.look()
     ring.leave(reader)
@@ -418,7 +418,7 @@ def test_a_job_is_followed_a_while_after_its_last_page_was_left(
 
 def test_without_a_page_no_job_is_looked_at(control: FakeControl, streams: TurnedStreams) -> None:
     reader = SilentReader()
-    streams.join("digits-1", Whose.LEADER, OWNER, reader).leave(reader)
+    streams.join("digits-1", LogOwner.LEADER, OWNER, reader).leave(reader)
     assert [streams.look(), streams.look()] == [True, False]
 
 

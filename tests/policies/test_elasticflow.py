@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -414,6 +415,23 @@ def test_it_wakes_at_the_first_step_of_a_plan_whatever_the_hold_is() -> None:
     view = snapshot([promised("A", {1: 1.0}, 1, 1), promised("C", FIGURE_4, 3.2, 2)], 4)
     assert ElasticFlow().decide(view).wake_s == pytest.approx(NOW_S + 1.0, abs=0.01)
     assert ElasticFlow().decide(replace(view, min_hold_s=5.0)).wake_s == ElasticFlow().decide(view).wake_s
+
+
+def test_a_reason_names_the_next_step_of_the_plan_so_that_the_one_after_it_is_no_surprise() -> None:
+    """The second promise has the devices later, so the first one needs more before it: reasons say both."""
+    curve = {1: 1.0, 2: 1.5, 4: 2.0}
+    alone = ElasticFlow().decide(snapshot([promised("j", curve, 60, 50)], 4)).reasons[0].text
+    assert re.search(r": 1 needed now and [24] in \d+ s for the promise to end within 50 s, plus 3 to", alone)
+    early = ElasticFlow().decide(snapshot([promised("j", curve, 20, 90)], 4)).reasons[0].text
+    ahead = r": ahead of schedule for the promise .*, uses idle devices, 1 in \d+ s needed for it"
+    assert re.search(ahead, early)
+    tight = [promised("j", curve, 60, 30.5), promised("k", curve, 60, 62)]
+    reasons = ElasticFlow().decide(snapshot(tight, 4)).reasons
+    needs = "has 2 workers, exactly what the promise to end within 30 s needs now, and 4 in "
+    given = ", given the promises to 1 other job"
+    assert reasons[0].text.startswith(needs) and reasons[0].text.endswith(given)
+    tighter = ElasticFlow().decide(snapshot([promised("j", curve, 60, 30.01)], 4)).reasons[0].text
+    assert tighter == "has 4 workers, exactly what the promise to end within 30 s needs now"
 
 
 def test_reasons_say_what_keeps_the_promise_and_what_is_more() -> None:

@@ -26,7 +26,7 @@ from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
 from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
-from swell.policies.elasticflow.objective import Bid, Due, FairShares, ManyJobs, Objective
+from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairShares, ManyJobs, Objective
 from swell.policies.levels import useful_levels
 
 LINEAR = CURVES[1]
@@ -142,14 +142,14 @@ def test_a_lone_tenant_gets_just_what_elasticflow_gives(jobs: list[Job], num_dev
 
 
 @st.composite
-def bids(draw: st.DrawFn) -> Bid:
+def bids(draw: st.DrawFn) -> DeadlineOffer:
     until_s = np.cumsum(draw(st.lists(st.floats(1.0, 100.0), min_size=1, max_size=5)))
     shares = st.lists(st.floats(0.0, 1.0), min_size=len(until_s), max_size=len(until_s))
     num_devices, num_tenants = draw(st.integers(1, 64)), draw(st.integers(1, 8))
     own = np.array(draw(shares)) * num_devices * until_s
     others = np.array(draw(shares)) * num_devices * until_s
-    due = Due(until_s, own, own + others)
-    return Bid(
+    due = DueDemand(until_s, own, own + others)
+    return DeadlineOffer(
         until_s=float(until_s[0]),
         free_in_time=1.0,
         num_free=1.0,
@@ -162,16 +162,16 @@ def bids(draw: st.DrawFn) -> Bid:
 
 
 @given(bid=bids())
-def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: Bid) -> None:
+def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: DeadlineOffer) -> None:
     due = bid.due()
     equal = bid.num_devices * due.until_s / bid.num_tenants
-    less = Due(due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own))
+    less = DueDemand(due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own))
     within = replace(bid, due=lambda: less)
     assert FairShares().objection(within) == ""
 
 
 @given(bid=bids())
-def test_whoever_is_promised_more_leaves_others_as_much(bid: Bid) -> None:
+def test_whoever_is_promised_more_leaves_others_as_much(bid: DeadlineOffer) -> None:
     due = bid.due()
     all_s = bid.num_devices * due.until_s
     if FairShares().objection(bid) == "" and bid.num_tenants > 1:
@@ -180,7 +180,7 @@ def test_whoever_is_promised_more_leaves_others_as_much(bid: Bid) -> None:
 
 
 @given(bid=bids())
-def test_what_others_are_promised_never_makes_a_tenants_lot_better(bid: Bid) -> None:
+def test_what_others_are_promised_never_makes_a_tenants_lot_better(bid: DeadlineOffer) -> None:
     due = bid.due()
     more = due._replace(everybody=due.everybody + 1.0)
     fuller = replace(bid, due=lambda: more)

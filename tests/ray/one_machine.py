@@ -19,13 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-import msgspec
 from tests.machines.namespaces import Network
 from tests.ray import cluster
 from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES, RayFailed
 
 from swell.executors.local.processes.parent_death import die_with_parent
-from swell.executors.ray.options import DeviceResource, RayOptions
+from swell.executors.ray.engine import RayEngine
 from swell.repro.machines.entry import FLAGS
 
 TRIES = 3
@@ -75,10 +74,9 @@ class OneMachine:
         self._network.close()
 
     @property
-    def engine(self) -> str:
+    def engine(self) -> RayEngine:
         """For an executor."""
-        resource = DeviceResource(name="CPU", form="paced@400")
-        return msgspec.json.encode(RayOptions(address=self._address, resource=resource)).decode()
+        return RayEngine(address=self._address, device_resource="CPU=paced@400")
 
     @contextmanager
     def network(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ from swell.sim.profiles.load import load
 from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 #: Batches that the profiles know of each model.
 BATCHES = {"alexnet": 32, "resnet50": 32, "vgg11_bn": 128, "alexnet-food101": 128}
@@ -90,7 +90,7 @@ def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
 
 def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome:
     profiles = load("saxena")
-    workload = fill(Trace(jobs=trace, format="plain", source="drawn"), profiles, Rules())
+    workload = fill(Trace(jobs=trace, format="plain", source="drawn"), profiles, FillRules())
     return simulate(new_core(policy, make_settings(SETTINGS)), set_up(workload, profiles, met))
 
 

@@ -33,7 +33,7 @@ from swell.sim.simulate import simulate
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 POLICY = "elasticflow"
 PLAIN = Conditions(nodes=2, devices_per_node=4)
@@ -70,7 +70,7 @@ def record(
     """Twenty jobs of a quarter of an hour each, every two minutes one."""
     trace = generate(Poisson(1 / 120), 20, Demand(median_s=900.0, spread=1.0), seed=2)
     known = load(profiles)
-    rules = Rules(seed=1, soft_share=0.2, best_effort_share=0.2, buggy_share=0.1, cancelled_share=0.1)
+    rules = FillRules(seed=1, soft_share=0.2, best_effort_share=0.2, buggy_share=0.1, cancelled_share=0.1)
     workload = fill(trace, known, msgspec.structs.replace(rules, losses=losses))
     outcome = simulate(head(policy), set_up(workload, known, conditions), log=SegmentLog())
     result = PolicyResult(

@@ -30,9 +30,9 @@ from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, cluster, simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
-RULES = Rules(deadlines="none")
+RULES = FillRules(deadlines="none")
 NODES = cluster(2, 4, "gpu")
 #: Long enough for a gang to double until it has all devices.
 LONG = {batch: text.replace("\n100,", "\n2000,").replace("\n300,", "\n6000,") for batch, text in RUNS.items()}
@@ -52,7 +52,7 @@ def profiles(tmp_path: Path) -> ProfileSet:
 def some(
     profiles: ProfileSet,
     num: int = 1,
-    rules: Rules = RULES,
+    rules: FillRules = RULES,
     noise_share: float = 0.0,
     profile_error_share: float = 0.0,
     seed: int = 0,
@@ -195,7 +195,7 @@ def test_a_head_that_is_folded_before_each_turn_decides_the_same(profiles: Profi
 
 
 def test_jobs_that_cannot_change_have_no_open_batch(profiles: ProfileSet) -> None:
-    (job,) = some(profiles, rules=Rules(deadlines="none", elastic_share=0.0))
+    (job,) = some(profiles, rules=FillRules(deadlines="none", elastic_share=0.0))
     assert job.batches is None and job.spec.max_batch is None
 
 

@@ -11,8 +11,8 @@ from swell.core.costs import ChangeCosts
 from swell.core.saved_kinds import read_one_kind
 from swell.model.job import Profile
 from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.platform_state import BelievedBatches, PlatformState, sim_job
 from swell.sim.simulate import cluster
-from swell.sim.standing import BelievedBatches, Standing, sim_job
 from swell.sim.what_if import PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
@@ -71,5 +71,7 @@ def test_what_would_become_of_it_is_what_becomes_of_it(policy: str, batches: dic
         record.global_batch,
     )
     known = sim_job(record, belief, 4)
-    fate = go_on(head(policy), Standing(now_s=CUT_S, saved=saved, jobs={"a": known}), PlatformChange())["a"]
+    fate = go_on(head(policy), PlatformState(now_s=CUT_S, saved=saved, jobs={"a": known}), PlatformChange())[
+        "a"
+    ]
     assert fate.finish_s == pytest.approx(finished_s, rel=0.05)

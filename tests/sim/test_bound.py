@@ -23,7 +23,7 @@ from swell.sim.simulate import simulate
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 #: Submission, steps and time until the deadline.
 asked = st.tuples(st.integers(0, 100), st.integers(10, 600), st.integers(5, 400))
@@ -123,7 +123,7 @@ def test_no_policy_that_opens_batches_beats_it(policy: str) -> None:
     profiles = load("saxena")
     trace = generate(Poisson(1 / 300), 40, Demand(median_s=1800.0), seed=3)
     conditions = Conditions(nodes=1, devices_per_node=8, resize_cost="none")
-    scenario = set_up(fill(trace, profiles, Rules(seed=1)), profiles, conditions)
+    scenario = set_up(fill(trace, profiles, FillRules(seed=1)), profiles, conditions)
     kept = sum(bool(outcome.is_kept) for outcome in simulate(head(policy), scenario).jobs)
     most = most_deadlines(scenario.jobs, 8)
     assert kept <= most

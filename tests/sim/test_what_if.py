@@ -21,8 +21,8 @@ from swell.model.quota import Quota, Quotas
 from swell.model.view import JobView
 from swell.policies import registry
 from swell.sim.job import SimJob
+from swell.sim.platform_state import PlatformState
 from swell.sim.simulate import cluster
-from swell.sim.standing import Standing
 from swell.sim.what_if import JobForecast, PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 
@@ -59,9 +59,9 @@ class Half:
         self.ended_before = frozenset(self.ended)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> PlatformState:
         known = {name: job for name, job in self.jobs.items() if name not in self.ended_before}
-        return Standing(now_s=self.cut_s, saved=read_one_kind(self.state), jobs=known)
+        return PlatformState(now_s=self.cut_s, saved=read_one_kind(self.state), jobs=known)
 
     def if_(
         self,
@@ -108,7 +108,7 @@ def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
 @pytest.fixture
 def _periodic_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     example = next(policy for policy in from_the_guide() if policy.name == PERIODIC)
-    monkeypatch.setitem(registry.POLICIES, PERIODIC, type(example))
+    monkeypatch.setitem(registry.POLICIES.own, PERIODIC, type(example))
 
 
 @pytest.mark.usefixtures("_periodic_shares")
@@ -170,7 +170,7 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
     core.handle([DrainRequested(at_s=30.25)])
     saved = read_one_kind(core.save())
     assert saved.is_draining
-    told = go_on(head(), Standing(now_s=1000.0, saved=saved, jobs=half.jobs), PlatformChange())
+    told = go_on(head(), PlatformState(now_s=1000.0, saved=saved, jobs=half.jobs), PlatformChange())
     assert told["a"].phase is Phase.SUCCEEDED
     assert told["a"].finish_s is not None and 1000.0 < told["a"].finish_s < 1200.0
 
@@ -184,7 +184,7 @@ def test_the_head_that_goes_on_hears_of_other_quotas() -> None:
     core = head("fifo")
     go_on(core, half.standing, PlatformChange(quotas=quotas))
     assert core.quotas == quotas
-    later = Standing(now_s=30.25, saved=read_one_kind(core.save()), jobs={})
+    later = PlatformState(now_s=30.25, saved=read_one_kind(core.save()), jobs={})
     for change, then in ((PlatformChange(), quotas), (PlatformChange(quotas={}), {})):
         core = head("fifo")
         go_on(core, later, change)

@@ -12,8 +12,8 @@ from swell.core.state import Saved
 from swell.model.view import JobView
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
+from swell.sim.platform_state import PlatformState, sim_job, undisturbed
 from swell.sim.simulate import cluster
-from swell.sim.standing import Standing, sim_job, undisturbed
 from swell.sim.what_if import PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 from swell.throughput.belief import FittedBelief
@@ -35,12 +35,12 @@ def looked_at(jobs: list[SimJob]) -> tuple[Saved, dict[str, float]]:
     return read_one_kind(state), {name: view.finished_s or 0.0 for name, view in ended.items()}
 
 
-def as_believed(saved: Saved) -> Standing:
+def as_believed(saved: Saved) -> PlatformState:
     """As `swell what-if` sees it: nothing is known but what the head believes."""
     belief = FittedBelief()
     belief.restore(saved.belief)
     jobs = {record.id: sim_job(record, belief, 10) for record in saved.records}
-    return undisturbed(Standing(now_s=CUT_S, saved=saved, jobs=jobs))
+    return undisturbed(PlatformState(now_s=CUT_S, saved=saved, jobs=jobs))
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.compiled import compiled
-from swell.solvers.turns import Occupied, Tasks, _run, ends_if_in_time, ends_in_order
+from swell.solvers.turns import OccupiedDevices, Tasks, _run, ends_if_in_time, ends_in_order
 
 DEVICES = np.array([[1, 2, 4], [1, 2, 4], [2, 4, 8]])
 RATES = np.array([[1.0, 2.0, 4.0], [1.0, 1.5, 2.0], [1.0, 2.0, 3.0]])
-NONE = Occupied(np.zeros(0, dtype=np.int64), np.zeros(0))
+NONE = OccupiedDevices(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def tasks(
@@ -37,7 +37,7 @@ def tasks(
     )
 
 
-def ends(some: Tasks, rows: list[int], num_devices: int, occupied: Occupied = NONE) -> list[float]:
+def ends(some: Tasks, rows: list[int], num_devices: int, occupied: OccupiedDevices = NONE) -> list[float]:
     ends_s: list[float] = ends_in_order(some, np.array(rows, dtype=np.int64), num_devices, occupied).tolist()
     return ends_s
 
@@ -62,7 +62,7 @@ def test_what_is_due_but_kept_by_another_is_waited_for() -> None:
     # Row 1 is due 4 of 4, and waits for 5 s until row 0 can be stopped.
     assert ends(kept, [1, 0], 4) == [17.5, 22.5]
     # Devices that no task holds are waited for likewise: row 0 is due 4 of 6 and has none.
-    occupied = Occupied(np.array([3]), np.array([2.0]))
+    occupied = OccupiedDevices(np.array([3]), np.array([2.0]))
     assert ends(tasks([40.0, 25.0, 0.0]), [0], 6, occupied) == [12.0]
     assert ends(tasks([40.0, 25.0, 0.0]), [0], 7, occupied) == [10.0]
 

@@ -13,9 +13,9 @@ from tests.standby.test_sender import NEVER_S, await_so, rows_of
 from tests.store.contract import BATCHES
 
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
+from swell.executors.remote.head_term import write_head_term
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.join_token import JoinToken, write_token
-from swell.executors.remote.reign import write_reign
 from swell.executors.remote.token_list import TokenList
 from swell.standby.line import standby_line
 from swell.standby.messages import FileCopied
@@ -85,7 +85,7 @@ def test_a_head_trusts_the_standby_of_its_token_only(place: Place) -> None:
 
 def test_a_head_that_another_one_took_over_from_is_refused(place: Place) -> None:
     place.copy.mkdir()
-    write_reign(place.copy, 1)
+    write_head_term(place.copy, 1)
     with (
         pytest.raises(StandbyError, match=r"another head has taken over .* `swell down --force`"),
         standby_line(place.head("head"), place.address),

@@ -180,6 +180,40 @@ def test_a_folder_with_far_too_much_is_left_early(
     assert len([path for path in seen if "/images/" in path]) <= 41
 
 
+def test_a_folder_with_far_too_many_bytes_is_left_early(state: Path, project: Path) -> None:
+    store = CodeStore(state, CodeLimits(code_total_mib=1, code_num_files=20))
+    write(project, {f"images/{number}": "x" * 2**19 for number in range(18)})
+    with pytest.raises(TooMuchCode, match=r"more than \d+ files and 2\.0 MiB"):
+        store.take(str(project), None)
+
+
+def test_data_that_is_no_code_does_not_hold_a_submission_up(
+    store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large files are not copied, however many there are; but to look at all of them may take very long."""
+    for number in range(300):
+        write(project, {f"data/{number}": ""})
+        os.truncate(project / "data" / str(number), 2**21)
+    store.take(str(project), None)
+    monkeypatch.setattr("swell.store.code_files.LOOK_S", 0.0)
+    with pytest.raises(TooMuchCode, match=f"takes longer than 0 s: 256 files .* in {project}/data") as error:
+        store.take(str(project), None)
+    assert ".swellignore" in str(error.value) and "--code live" in str(error.value)
+
+
+def test_a_git_that_takes_too_long_is_not_waited_for(
+    store: CodeStore, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".git").mkdir()
+    slow = tmp_path / "bin" / "git"
+    write(tmp_path, {"bin/git": "#!/bin/sh\nexec sleep 60\n"})
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("swell.store.code_files.LOOK_S", 0.1)
+    with pytest.raises(TooMuchCode, match=f"git looks at {project}"):
+        store.take(str(project), None)
+
+
 def test_few_folders_are_looked_through_at_the_same_time(
     store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

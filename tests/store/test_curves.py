@@ -21,7 +21,7 @@ from swell.store import schema, sqlite
 from swell.store.curve import CurvePoint
 from swell.store.errors import StateUnwritable
 from swell.store.journal import SqlJournal
-from swell.store.remains import read_remains
+from swell.store.sound_rows import read_remains
 from swell.wire.metric_names import MOST_METRICS
 
 

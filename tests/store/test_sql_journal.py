@@ -29,7 +29,7 @@ from swell.store import journal as journal_module
 from swell.store import schema, sqlite
 from swell.store.errors import DamagedState, NewerState, StateError
 from swell.store.journal import SqlJournal
-from swell.store.remains import read_remains
+from swell.store.sound_rows import read_remains
 
 
 class TestSqlJournal(JournalContract):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swell.model.job import JobSpec, Profile
 from swell.throughput.belief import FittedBelief
-from swell.throughput.estimate_errors import (
+from swell.throughput.estimate_margins import (
     OTHER_SIZES,
     SAME_SIZE,
     TRIAL,

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from unittest.mock import patch
 
 import msgspec
+import psutil
 
 from swell.wire import environ, messages
 
@@ -77,17 +78,22 @@ def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> N
 
 def _hold(path: Path) -> None:
     """Let no run of this process make more steps than the file says."""
+    from swell.train.runtime.alternating_run import AlternatingRun
     from swell.train.runtime.run import Run
 
-    make_step, allowed = Run.step, 0
+    def held(make_step: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        allowed = 0
 
-    def step(run: Run, loss: torch.Tensor) -> torch.Tensor:
-        nonlocal allowed
-        while run.steps >= allowed and run.steps >= (allowed := int(path.read_text())):
-            time.sleep(0.005)
-        return make_step(run, loss)
+        def step(run: Run, loss: torch.Tensor, **options: Any) -> torch.Tensor:
+            nonlocal allowed
+            while run.steps >= allowed and run.steps >= (allowed := int(path.read_text())):
+                time.sleep(0.005)
+            return make_step(run, loss, **options)
 
-    patch.object(Run, "step", step).start()
+        return step
+
+    for kind in (Run, AlternatingRun):
+        patch.object(kind, "step", held(kind.step)).start()
 
 
 class FakeAgent:
@@ -252,7 +258,10 @@ class FakeAgent:
     def kill(self, worker: int) -> None:
         pid = self.processes[worker].pid
         assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        loaders = psutil.Process(pid).children(recursive=True)  # they hold the line, too
+        for process in (psutil.Process(pid), *loaders):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         with self._news:
             assert self._news.wait_for(lambda: worker not in self._lines, LIMIT_S)
 

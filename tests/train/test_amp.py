@@ -27,11 +27,12 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float16", "bfloat16", "unknown"])
 def test_all_workers_agree_on_overflows_at_any_size(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, precision: str
 ) -> None:
-    plain = read(run_plain("scaled.py", str(EPOCHS), "-", precision))
+    known = "float16" if precision == "unknown" else precision  # a scaler is found, and no different
+    plain = read(run_plain("scaled.py", str(EPOCHS), "-", known))
     agent = start_agent(
         total_steps=STEPS,
         global_batch=24,
@@ -56,19 +57,20 @@ def test_all_workers_agree_on_overflows_at_any_size(
     assert ours["weights"] == plain["weights"]
     for step, scale in ours["scales"].items():
         assert scale == plain["scales"][step]
-    if precision == "float16":
+    if precision != "bfloat16":
         scales = [plain["scales"][str(step)] for step in range(STEPS)]
         halved = [step for step in range(1, STEPS) if scales[step] < scales[step - 1]]
         assert [len(pair.intersection(halved)) for pair in OVERFLOWS] == [1, 1] and len(halved) == 2
         assert any(later > earlier for earlier, later in pairwise(scales)), "it grew"
 
 
+@pytest.mark.parametrize("precision", ["float16", "unknown"])
 def test_a_script_goes_on_with_its_scale_from_a_checkpoint(
-    run_plain: Callable[..., Path], tmp_path: Path
+    run_plain: Callable[..., Path], tmp_path: Path, precision: str
 ) -> None:
     plain = read(run_plain("scaled.py", str(EPOCHS), "-", "float16"))
     for epochs in (EPOCHS // 2, EPOCHS):
-        args = (str(tmp_path / "result.json"), str(epochs), str(tmp_path / "kept"), "float16")
+        args = (str(tmp_path / "result.json"), str(epochs), str(tmp_path / "kept"), precision)
         process = fork_script(SCALED, args, tmp_path / "log", {})
         process.join(60)
         assert process.exitcode == 0, (tmp_path / "log").read_text()

@@ -63,9 +63,9 @@ def test_newest_comes_back_with_its_optimizer(tmp_path: Path) -> None:
     assert checkpoints.load_newest(state)
     assert state.steps == 1000
     assert torch.equal(weight_of(state), weight_of(newest))
-    moments = [parameter["exp_avg"] for parameter in state.optimizer.state.values()]
+    moments = [parameter["exp_avg"] for parameter in state.optimizers[0].state.values()]
     assert all(
-        map(torch.equal, moments, (parameter["exp_avg"] for parameter in newest.optimizer.state.values()))
+        map(torch.equal, moments, (parameter["exp_avg"] for parameter in newest.optimizers[0].state.values()))
     )
     assert not Checkpoints(tmp_path / "none", 2, 30.0).load_newest(state)
 

@@ -112,7 +112,7 @@ def test_a_cycle_of_slices_covers_every_number(num_tensors: int, data: st.DataOb
     own, _ = replica(num_tensors)
     other, state = replica(num_tensors)
     assert own.checksum() == other.checksum()
-    kept = state.optimizer.state.values()
+    kept = state.optimizers[0].state.values()
     tensors = [*state.model.parameters(), *(value for entry in kept for value in entry.values())]
     tensor = data.draw(st.sampled_from(tensors))
     place = data.draw(st.integers(0, tensor.numel() - 1))
@@ -127,7 +127,7 @@ def test_a_cycle_of_slices_covers_every_number(num_tensors: int, data: st.DataOb
 def test_numbers_and_nested_tensors_of_an_optimizer_count() -> None:
     (own, first), (other, second) = replica(), replica()
     for state in (first, second):
-        entry = state.optimizer.state[next(iter(state.model.parameters()))]
+        entry = state.optimizers[0].state[next(iter(state.model.parameters()))]
         entry["calls"], entry["history"] = 3, [torch.ones(2)]
     assert own.checksum() == other.checksum()
     entry["calls"] = 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 
 import pytest
@@ -15,7 +16,7 @@ from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepTotals, StepVote
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
-from swell.train.data.sample_schedule import SampleSchedule
+from swell.train.data.sample_schedule import SampleSchedule, Share
 
 
 class Net(nn.Module):
@@ -81,23 +82,38 @@ def samples(num_samples: int) -> torch.Tensor:
 
 
 def compute(
-    net: Net, gradients: Gradients, course: SampleSchedule, rank: int, num_workers: int, bound: int | None
-) -> torch.Tensor:
-    """All passes of the first step but for the last one's end; returns its loss."""
-    x = samples(course.num_samples)
-    share = course.share(0, rank, num_workers, bound)
+    net: Net,
+    gradients: Gradients,
+    share: Share,
+    x: torch.Tensor,
+    units: torch.Tensor | None = None,
+) -> tuple[Share, torch.Tensor]:
+    """All passes of a step but for the last one's end; returns the share, with its weights, and the loss.
+
+    `units`: of each sample; the loss is a mean over them.
+    """
     gradients.begin(share, Alone())
     for part in share.passes:
-        loss: torch.Tensor = net(x[part.indices])
-        loss.backward()
-        if part is not share.passes[-1]:
+        if units is None:
+            loss: torch.Tensor = net(x[part.indices])
+            loss.backward()
+        else:
+            loss = mean_over(net, x[part.indices], units[part.indices])
+            part = replace(part, weight=float(units[part.indices].sum()))
+        if part.first != share.passes[-1].first:
             gradients.add(part, loss.detach())
             assert not any(grad is not None for grad in gradients_of(net))
-    return loss.detach()
+    return share if units is None else share.weighted(part), loss.detach()
+
+
+def mean_over(net: Net, x: torch.Tensor, units: torch.Tensor) -> torch.Tensor:
+    loss: torch.Tensor = (units * net.main(x).square().squeeze(1)).sum() / units.sum()
+    loss.backward()
+    return loss
 
 
 def reduce_all(
-    num_workers: int, course: SampleSchedule, bound: int | None, votes: int
+    num_workers: int, course: SampleSchedule, bound: int | None, votes: int, units: torch.Tensor | None = None
 ) -> list[tuple[Net, StepTotals]]:
     """What a group does, in one process: each packs, all is summed, each unpacks."""
     packed: list[torch.Tensor] = []
@@ -109,8 +125,8 @@ def reduce_all(
     def work(rank: int, sum_all: Callable[[torch.Tensor], object]) -> tuple[Net, StepTotals]:
         net = Net()
         gradients = FusedGradients(net)
-        loss = compute(net, gradients, course, rank, num_workers, bound)
         share = course.share(0, rank, num_workers, bound)
+        share, loss = compute(net, gradients, share, samples(course.num_samples), units)
         members = Pretended(num_workers, sum_all) if num_workers > 1 else Alone()
         return net, gradients.reduce(share, loss, StepVote(rank < votes, rank == 1), members)
 
@@ -122,7 +138,8 @@ def reduce_all(
 
 def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> None:
     whole = Net()
-    expected = whole(samples(num_samples)[SampleSchedule(num_samples, num_samples, True, False)._order(0)])
+    order = list(SampleSchedule(num_samples, num_samples, True, False)._order(0)[:])
+    expected = whole(samples(num_samples)[order])
     expected.backward()
     assert loss.item() == pytest.approx(expected.item())
     for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
@@ -145,10 +162,58 @@ def test_shards_lead_to_the_same_gradient(num_samples: int, num_shards: int) -> 
     gradients = ShardedGradients(net)
     for _ in range(2):  # buffers are used again
         net.zero_grad(set_to_none=False)
-        loss = compute(net, gradients, course, 0, 1, None)
-        tally = gradients.reduce(course.share(0, 0, 1), loss, StepVote(vote=True), Alone())
+        share, loss = compute(net, gradients, course.share(0, 0, 1), samples(num_samples))
+        tally = gradients.reduce(share, loss, StepVote(vote=True), Alone())
     assert (tally.num_votes, tally.is_stop) == (1, False)
     assert_equal_to_one_pass(net, tally.loss, num_samples)
+
+
+def assert_mean_over_units(net: Net, tally: StepTotals, units: torch.Tensor) -> None:
+    assert tally.has_weight == bool(units.any())
+    if not tally.has_weight:
+        assert tally.loss == 0 and not any(grad is not None for grad in gradients_of(net))
+        return
+    whole = Net()
+    order = list(SampleSchedule(len(units), len(units), True, False)._order(0)[:])
+    expected = mean_over(whole, samples(len(units))[order], units[order])
+    assert tally.loss.item() == pytest.approx(expected.item())
+    for ours, theirs in zip(gradients_of(net), gradients_of(whole), strict=True):
+        assert ours is None or theirs is None or torch.allclose(ours, theirs, rtol=1e-10)
+
+
+counts_of_units = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(
+    lambda counts: torch.tensor(counts, dtype=torch.float64)
+)
+
+
+@given(counts_of_units, st.integers(1, 8), st.none() | st.integers(1, 5))
+def test_passes_with_weights_are_the_mean_over_what_these_count(
+    units: torch.Tensor, num_workers: int, bound: int | None
+) -> None:
+    course = SampleSchedule(len(units), len(units), True, False)
+    for net, tally in reduce_all(num_workers, course, bound, 0, units):
+        assert_mean_over_units(net, tally, units)
+
+
+@given(counts_of_units, st.integers(1, 12))
+def test_shards_with_weights_are_the_mean_over_what_these_count(units: torch.Tensor, num_shards: int) -> None:
+    course = SampleSchedule(len(units), len(units), True, False, num_shards=min(num_shards, len(units)))
+    net = Net()
+    gradients = ShardedGradients(net)
+    share, loss = compute(net, gradients, course.share(0, 0, 1), samples(len(units)), units)
+    assert_mean_over_units(net, gradients.reduce(share, loss, StepVote(), Alone()), units)
+
+
+def test_weights_and_clips_of_some_workers_only_are_refused() -> None:
+    net = Net()
+    share = SampleSchedule(2, 2, False, False).share(0, 0, 2)
+    loss = net(samples(2)[:1])
+    loss.backward()
+
+    weighted = share.weighted(replace(share.passes[0], weight=2.0))
+    for odd in (weighted, replace(share, num_clips=1)):
+        with pytest.raises(LoopError, match=r"some workers give run\.step\(loss\) a weight or clip"):
+            FusedGradients(net).reduce(odd, loss.detach(), StepVote(), Pretended(2, lambda flat: None))
 
 
 def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None:

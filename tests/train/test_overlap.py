@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pickle import dumps
 
@@ -195,6 +195,7 @@ class Plan:
     used: list[list[int]]  #: by step
     bounds: list[int | None]  #: by rank: `max_local_batch`
     batch: int
+    weights: list[list[float] | None]  #: by step: of the passes, by rank, if they have any
 
 
 @st.composite
@@ -204,6 +205,7 @@ def plans(draw: st.DrawFn) -> Plan:
     places = st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=4)
     common = draw(places)
     mostly = draw(st.sampled_from([usual, zeroing]))
+    weights = st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=num_workers, max_size=num_workers)
     odd = st.sampled_from([mostly, mostly, mostly, *HABITS])
     if draw(st.integers(0, 9)) == 0:  # of all workers, or the stale gradients are some workers' own
         odd = st.just(adding_up)
@@ -214,6 +216,7 @@ def plans(draw: st.DrawFn) -> Plan:
         used=[draw(st.just(common) | places) for _ in range(NUM_STEPS)],
         bounds=draw(st.lists(st.sampled_from([None, None, 1]), min_size=num_workers, max_size=num_workers)),
         batch=draw(st.integers(1, 2 * num_workers)),
+        weights=[draw(st.none() | st.none() | weights) for _ in range(NUM_STEPS)],
     )
 
 
@@ -233,7 +236,11 @@ def follow(plan: Plan, make: Made, end: End) -> list[torch.Tensor]:
         gradients.begin(share, end)
         for part in share.passes:
             loss = plan.habits[step][end.rank](net, x[part.indices], plan.used[step]).detach()
-            if part is not share.passes[-1]:
+            is_last, weights = part is share.passes[-1], plan.weights[step]
+            if weights is not None:
+                part = replace(part, weight=weights[end.rank])
+                share = share.weighted(part) if is_last else share
+            if not is_last:
                 gradients.add(part, loss)
         try:
             tally = gradients.reduce(share, loss, StepVote(vote=end.rank == 0), end)

@@ -11,7 +11,6 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.collective.norms import StatisticsError
 
 NUM_SAMPLES, BATCH = 30, 8
 
@@ -93,13 +92,6 @@ def test_deterministic_sets_torch_and_one_thread(settings: None) -> None:
     make(deterministic=True)
     assert torch.get_num_threads() == 1
     assert torch.are_deterministic_algorithms_enabled()
-
-
-def test_a_norm_over_all_workers_is_refused() -> None:
-    model = nn.Sequential(nn.Linear(1, 1), nn.SyncBatchNorm(1))
-    loader = DataLoader(TensorDataset(torch.zeros(4, 1)), batch_size=2)
-    with pytest.raises(StatisticsError, match=r"module '1' is a SyncBatchNorm.*nn\.BatchNorm"):
-        train.elastic(model, optim.SGD(model.parameters(), 0.1), loader, epochs=1, deterministic=True)
 
 
 def test_a_step_that_is_left_half_way_begins_anew() -> None:

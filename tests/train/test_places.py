@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from torch.utils.data import DataLoader, IterableDataset
 
+from swell.train.data.epoch_order import EpochOrder
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED, num_steps_in, place_after, step_size
 from swell.train.data.sample_schedule import SampleSchedule, Share
@@ -114,7 +115,9 @@ def test_with_the_own_batch_a_step_is_what_its_number_says(course: SampleSchedul
     """So earlier versions had it, and so their checkpoints are read."""
     epoch, own_step = divmod(step, course.steps_per_epoch)
     begin = own_step * course.global_batch
-    order = list(course._order(epoch))[begin : min(begin + course.global_batch, course.samples_per_epoch)]
+    order = course._order(epoch)
+    assert not isinstance(order, EpochOrder)
+    order = list(order)[begin : min(begin + course.global_batch, course.samples_per_epoch)]
     if step < course.total_steps:
         assert counted(course, step, 1) == order
         course.go_to(step)

@@ -21,6 +21,7 @@ from swell.tally import Tally
 from swell.train.link.observer_line import ObserverLine
 from swell.train.runtime.unmanaged_script import Reporter
 from swell.wire import environ, messages
+from swell.wire.reports import number
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -121,6 +122,12 @@ def test_a_script_without_the_library_reports(start_agent: Callable[..., FakeAge
     assert any(said.values.get("accuracy") == "nan" for _, said in told)
     assert not any("forked" in said.values for _, said in told)
     assert len(told) < 50, "of 5,000"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_tensor_that_carries_gradients_is_reported_without_a_warning() -> None:
+    loss = torch.ones((), requires_grad=True) * 0.5
+    assert number("run.report", "loss", loss) == 0.5
 
 
 def test_a_process_forked_while_another_thread_reports_can_end() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.data.sample_schedule import SampleSchedule, Share, cut, default_shards, mix
+from swell.train.data.sample_schedule import SampleSchedule, Share, cut, default_shards
+from swell.train.data.seeds import mix
 
 
 @st.composite

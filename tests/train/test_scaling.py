@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.train.fake_agent import fork_script
 from torch import nn, optim
 
-from swell.train.scaling import Moments, Noise, ScaledRate, gain_ratio, linear, moments, square_root
+from swell.train.scaling import GradientMoments, Noise, ScaledRate, gain_ratio, linear, moments, square_root
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "change-the-batch.md"
 SCALES = st.floats(1 / 64, 64)
@@ -113,11 +113,11 @@ def test_one_part_shows_nothing() -> None:
 def test_averages_begin_as_the_mean(values: list[float], scale: float) -> None:
     noise = Noise()
     for value in values[: int(1000 / scale)]:
-        noise.add(Moments(value, value / 2), scale)
+        noise.add(GradientMoments(value, value / 2), scale)
     seen = values[: int(1000 / scale)]
     assert noise.variance == pytest.approx(sum(seen) / len(seen))
     for _ in range(2000):
-        noise.add(Moments(7.0, -3.0), scale)
+        noise.add(GradientMoments(7.0, -3.0), scale)
     later = abs(noise.variance - 7.0) / (100 + 7.0)
     assert later <= len(seen) / (len(seen) + 2000) + 1e-9
     assert noise.gain(scale) >= 1.0

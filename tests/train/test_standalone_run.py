@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn, optim
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from swell import train
 from swell.train.state import checkpoint
@@ -109,11 +109,8 @@ class Stream(IterableDataset[int]):
     [
         (DataLoader(Stream(), batch_size=None), "give the loader batch_size"),
         (DataLoader(TensorDataset(torch.zeros(4)), batch_size=None), "give the loader batch_size"),
-        (DataLoader([1, 2], batch_sampler=[[0], [1]]), "give the loader batch_size"),  # type: ignore[arg-type]
-        (
-            DataLoader([1, 2], sampler=DistributedSampler([1, 2], num_replicas=1, rank=0)),  # type: ignore[arg-type]
-            "no DistributedSampler",
-        ),
+        (DataLoader([1, 2], batch_sampler=[[0], []]), "batch 1 of no samples"),  # type: ignore[arg-type]
+        (DataLoader([1, 2], sampler=[]), "gives 0 samples"),  # type: ignore[arg-type]
         ([1, 2, 3], "give it a torch DataLoader"),
     ],
 )
@@ -131,13 +128,69 @@ def test_what_does_not_fit_together_is_refused() -> None:
         train.elastic(nn.Linear(2, 2), optimizer, loader, epochs=1)
     with pytest.raises(ValueError, match="nothing to train"):
         train.elastic(nn.Tanh(), optimizer, loader, epochs=1)
-    with pytest.raises(TypeError, match=r"state\['name'\] is a str"):
-        train.elastic(model, optimizer, loader, epochs=1, state={"name": "x"})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match=r"state\['name'\] is a object"):
+        train.elastic(model, optimizer, loader, epochs=1, state={"name": object()})
     plateau = optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     with pytest.raises(TypeError, match="step it yourself"):
         train.elastic(model, optimizer, loader, epochs=1, scheduler=plateau)
     with pytest.raises(ValueError, match="3 samples and a batch takes 4"):
         train.elastic(model, optimizer, make_loop(num_samples=3)[2], epochs=1)
+
+
+def test_a_loop_that_accumulates_batches_itself_is_told_the_batch_that_does_it() -> None:
+    model, optimizer, loader = make_loop(num_samples=40)
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    before = model.weight.item()
+    with pytest.raises(train.LoopError, match=r"batch_size=12 .* max_local_batch=4;.*divide the loss by 3"):
+        for _ in run.epochs():
+            for number, (x,) in enumerate(run.batches()):
+                loss = model(x).square().mean() / 3
+                loss.backward()
+                if (number + 1) % 3 == 0:
+                    run.step(loss)
+                    optimizer.zero_grad()
+    assert (number, run.steps, model.weight.item()) == (2, 0, before)
+
+
+def test_accumulating_in_passes_learns_what_accumulating_batches_learned() -> None:
+    model, optimizer, loader = make_loop(num_samples=48)
+    for number, (x,) in enumerate(loader):
+        (model(x).square().mean() / 3).backward()
+        if (number + 1) % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    expected = model.weight.item()
+    model, optimizer, loader = make_loop(num_samples=48, batch_size=12)
+    seen = list(
+        train_on(train.elastic(model, optimizer, loader, epochs=1, max_local_batch=4), model, optimizer)
+    )
+    assert {len(x) for x in seen} == {4} and len(seen) == 12
+    assert model.weight.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_loop_that_draws_its_own_batches_is_told_to_make_a_dataset() -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    with pytest.raises(train.LoopError, match=r"does not use the batch.*torch Dataset"):
+        for _ in run.batches():
+            optimizer.zero_grad()
+            loss = model(torch.randn(4, 1)).square().mean()
+            loss.backward()
+            run.step(loss)
+    assert run.steps == 1
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_loop_that_uses_its_batches_or_draws_nothing_is_not(draws: bool) -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    for _, batch in enumerate(run.batches()):
+        optimizer.zero_grad()
+        x = batch[0] + torch.randn(1) if draws else torch.ones(4, 1)
+        loss = model(x).square().mean()
+        loss.backward()
+        run.step(loss)
+    assert run.steps == 3
 
 
 def test_a_loop_without_a_step_is_refused() -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
 from swell.train.state.routes import NOWHERE, own_place
-from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 
 HANDING = Path(__file__).parent / "scripts" / "handing.py"
@@ -33,7 +33,7 @@ def test_all_have_the_state_of_those_who_had_it(num_workers: int, tmp_path: Path
         assert (process.exitcode, log) == (0, "all have the same state\n")
 
 
-NEWCOMER = Card(NO_STATE, place=own_place())
+NEWCOMER = MemberCard(NO_STATE, place=own_place())
 
 
 class Peers:
@@ -67,20 +67,20 @@ def weight_of(state: TrainState) -> torch.Tensor:
     return state.model.get_parameter("weight")
 
 
-def take(state: TrainState, cards: list[Card], gather: Callable[[int], list[int]]) -> None:
+def take(state: TrainState, cards: list[MemberCard], gather: Callable[[int], list[int]]) -> None:
     hand_state(cast(Group, Peers(gather)), state, cards, holders=[0])
 
 
 def test_what_is_taken_needs_the_word_of_all() -> None:
     holder, taker = made(1.0, steps=7), made(2.0, steps=0)
-    loan = Loan(7, holder)
+    loan = StateLoan(7, holder)
     take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
     assert (taker.steps, taker.is_valid) == (7, True)
     assert torch.equal(weight_of(taker), weight_of(holder))
 
 
 def test_a_newcomer_whose_source_dies_is_known_to_have_nothing() -> None:
-    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
     with pytest.raises(GroupBroken):
         take(taker, [loan.card, NEWCOMER], break_off)
     assert (taker.steps, taker.is_valid, taker.is_torn) == (0, False, True)
@@ -89,27 +89,27 @@ def test_a_newcomer_whose_source_dies_is_known_to_have_nothing() -> None:
 
 
 def test_one_that_lags_keeps_its_own_state_if_the_source_dies() -> None:
-    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=6)
+    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=6)
     taker.is_valid = True
     with pytest.raises(GroupBroken):
-        take(taker, [loan.card, Card(6, place=own_place())], break_off)
+        take(taker, [loan.card, MemberCard(6, place=own_place())], break_off)
     assert (taker.steps, taker.is_valid, taker.is_torn) == (6, True, False)
     assert (weight_of(taker) == 2.0).all()
 
 
 def test_a_process_that_has_another_ones_number_is_not_read() -> None:
-    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=0)
-    card = Card(7, loan.card.pid, b"x" * len(loan.card.token), loan.card.catalog, loan.card.place)
+    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    card = MemberCard(7, loan.card.pid, b"x" * len(loan.card.token), loan.card.catalog, loan.card.place)
     with pytest.raises(GroupBroken):  # by messages, of which this group carries none
         take(taker, [card, NEWCOMER], lambda number: [0, number])
     assert (weight_of(taker) == 2.0).all()
 
 
 def test_memory_of_another_place_is_not_read() -> None:
-    loan, taker = Loan(7, made(1.0, steps=7)), made(2.0, steps=0)
+    loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
     for place in ("another", NOWHERE):
         with pytest.raises(GroupBroken):  # by messages, of which this group carries none
-            take(taker, [loan.card, Card(NO_STATE, place=place)], lambda number: [0, 0])
+            take(taker, [loan.card, MemberCard(NO_STATE, place=place)], lambda number: [0, 0])
         assert (weight_of(taker) == 2.0).all()
 
 
@@ -117,7 +117,7 @@ def test_a_model_that_loads_in_a_way_of_its_own_is_left_to_do_so() -> None:
     holder, taker = made(1.0, steps=7), made(2.0, steps=0)
     loaded: list[object] = []
     taker.model.register_load_state_dict_post_hook(lambda module, keys: loaded.append(module))
-    loan = Loan(7, holder)
+    loan = StateLoan(7, holder)
     take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
     assert loaded == [taker.model]
     assert torch.equal(weight_of(taker), weight_of(holder))

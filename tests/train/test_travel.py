@@ -62,8 +62,8 @@ def test_channels_last_stays_so_in_what_the_optimizer_keeps(options: dict[str, A
 
     def step(state: TrainState) -> None:
         state.model(torch.arange(48.0).reshape(1, 3, 4, 4)).sin().sum().backward()
-        state.optimizer.step()
-        state.optimizer.zero_grad()
+        state.optimizers[0].step()
+        state.optimizers[0].zero_grad()
 
     ours, theirs = made(), made()
     step(ours)

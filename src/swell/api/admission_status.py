@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from swell.model.deadline_state import SAME_S, is_measured
-from swell.model.view import JobView
+from swell.model.view import JobView, is_set_aside
 
 
 def has_verdict(job: JobView) -> bool:
-    """Its trial run is over: it was promised its deadline, refused, accepted without a promise, or failed."""
-    return job.is_promised or job.phase.is_end or is_measured(job)
+    """Its trial run is over: it was promised its deadline, refused, accepted without a promise, or failed.
+
+    A job that is held, or follows others, has no other verdict than that.
+    """
+    return job.is_promised or is_set_aside(job) or job.phase.is_end or is_measured(job)
 
 
 def took_offer(job: JobView) -> bool:

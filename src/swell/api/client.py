@@ -8,7 +8,7 @@ from types import TracebackType
 from swell.api.admission_status import has_verdict
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
 from swell.api.job_calls import JobCalls, has_ended
-from swell.api.logs import Whose
+from swell.api.logs import LogOwner
 from swell.api.operator_calls import OperatorCalls
 from swell.api.token_file import named_token_file
 from swell.api.transport import Transport, open_transport
@@ -22,12 +22,12 @@ __all__ = [
     "ApiError",
     "Client",
     "InvalidJob",
+    "LogOwner",
     "NoPlatform",
     "PlatformSilent",
     "Unavailable",
     "UnknownJob",
     "UnknownNode",
-    "Whose",
     "connect",
     "has_ended",
     "has_verdict",

@@ -48,6 +48,21 @@ class Control(Protocol):
     def cancel(self, job_id: str) -> None:
         """Raises UnknownJob, Unwritable; no effect on a job that has ended."""
 
+    def hold(self, job_id: str) -> JobView:
+        """Have a job give up its devices, saved, and wait until it is resumed; the job then.
+
+        Raises UnknownJob, Unwritable; WrongPhase if it has ended.
+        """
+
+    def resume(self, job_id: str) -> JobView:
+        """Let a held job go on; no effect on another open one. Raises as `hold` does."""
+
+    def accept_differences(self, job_id: str, names: Collection[str]) -> JobView:
+        """Let findings of its trial run not hold an open job any more; the job after that.
+
+        Raises UnknownJob, Unwritable; WrongPhase if it has ended; InvalidJob if none has such a name.
+        """
+
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
         """Ask for another deadline of an open job; the job with what came of that.
 

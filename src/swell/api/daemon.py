@@ -243,10 +243,8 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         advertise=options.advertise,
         share=options.share,
         copy_to=options.copy_to,
-        engine="local" if options.ray is None else "ray",
-        ray_address="" if options.ray is None else options.ray.address,
-        device_resource="" if options.ray is None else str(options.ray.resource),
-        is_borrowed=options.ray is not None and options.ray.is_borrowed,
+        engine=options.engine.name,
+        engine_options=options.engine.changed,
     )
 
 

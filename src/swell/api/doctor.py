@@ -8,19 +8,24 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from swell.api.finding import Finding, bad, ok, warn
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
+from swell.executors.engine import InvalidEngine
+from swell.executors.engines import ENGINES, make_engine
 from swell.executors.local.launch import find_agent
 from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.local.machine_probe import probe_machine
 from swell.live.job_folders import JobFolders
+from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
+from swell.plugins import Registry, why_not_importable
+from swell.policies.registry import POLICIES
 from swell.settings import InvalidSetting, make_settings
 from swell.store import sqlite
 from swell.store.errors import StateError, way_back
-from swell.store.folder import StateFolder
+from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
 
@@ -32,8 +37,9 @@ def examine(state_dir: Path) -> list[Finding]:
     """Everything there is to know. Raises nothing about what is in the folder."""
     folder = StateFolder(state_dir)
     if not folder.path.is_dir():
-        return [bad("folder", f"there is no folder {folder.path}", "choose another with --state")]
-    findings = [about_folder(folder.path), *_processes(folder), _options(folder)]
+        missing = bad("folder", f"there is no folder {folder.path}", "choose another with --state")
+        return [missing, *_plugins()]
+    findings = [about_folder(folder.path), *_processes(folder), *_options(folder), *_plugins()]
     with tempfile.TemporaryDirectory(prefix="swell-doctor-") as place:
         return findings + list(_journal(folder, StateFolder(place)))
 
@@ -99,14 +105,44 @@ def _is_held(lock: Path) -> bool:
     return False
 
 
-def _options(folder: StateFolder) -> Finding:
+def _options(folder: StateFolder) -> Iterator[Finding]:
     try:
         options = folder.read_options()
-        if options is not None:
-            make_settings(options.settings)
+        if options is None:
+            yield ok("options", "none yet")
+            return
+        make_settings(options.settings)
     except (StateError, InvalidSetting) as error:
-        return warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
-    return ok("options", "none yet" if options is None else f"{options.devices}, {options.policy}")
+        yield warn("options", str(error), f"remove {folder.options}: `swell up` then takes the defaults")
+        return
+    yield ok("options", f"{options.devices}, {options.policy}, {options.engine}")
+    yield from _engine(options)
+
+
+def _engine(options: LastOptions) -> list[Finding]:
+    """What the engine says of itself. It may be of another package, and fail in any way."""
+    remedy = f"repair its package, or choose another with `swell up --engine`: {', '.join(ENGINES.own)}"
+    try:
+        engine = make_engine(options.engine, options.engine_options, options.listen)
+        found = engine.findings(options.listen)
+    except InvalidEngine as error:
+        return [warn("engine", str(error), "give `swell up` other options of it, or another --engine")]
+    except Exception as error:  # noqa: BLE001 - whatever another package does
+        return [bad("engine", f"{options.engine} fails ({type(error).__name__}: {error})", remedy)]
+    if engine.name not in ENGINES.own and (why := why_not_importable(engine.door)):
+        found.append(bad("engine", f"its door {engine.door} cannot be imported ({why})", remedy))
+    return found
+
+
+def _plugins() -> Iterator[Finding]:
+    """Policies and engines of installed packages."""
+    registries: tuple[Registry[Any], ...] = (POLICIES, ENGINES)
+    for registry in registries:
+        for name in registry:
+            if package := registry.packages.get(name):
+                yield ok("plug-ins", f"{registry.noun} {name}, of package {package}")
+        for why in registry.broken.values():
+            yield warn("plug-ins", *why.rsplit("; ", 1))
 
 
 def _share_mode(folder: StateFolder) -> ShareMode:

@@ -27,6 +27,9 @@ from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
+TAG = re.compile(r"[^\s,\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+MOST_TAGS = 20
+MOST_PREDECESSORS = 100
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII)
 ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
@@ -45,6 +48,7 @@ MAX_DEVICES_PER_WORKER = 1 << 20
 #: A larger file is data, not a script.
 MAX_SCRIPT_BYTES = 16 << 20
 
+FINDING_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
 #: has the most.
 MIN_MEMORY_BYTES = 16 << 20
@@ -202,6 +206,36 @@ def tenant(name: str | None) -> str:
     return _formed("tenant", name, TENANT, rule)
 
 
+def group(name: str | None) -> str:
+    """The name as given; empty for none."""
+    rule = (
+        "is not a valid name of a group; use at most 63 letters, digits, dots, dashes and underscores, a "
+        "letter or digit first"
+    )
+    return "" if name is None else _formed("group", name, NAME, rule)
+
+
+def predecessors(jobs: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Ids or names of jobs; the platform knows which jobs they mean."""
+    words = [word.strip() for word in (jobs.split(",") if isinstance(jobs, str) else jobs)]
+    if len(words) > MOST_PREDECESSORS:
+        raise InvalidField("after", f"names {len(words)} jobs, more than {MOST_PREDECESSORS}; leave some out")
+    if "" in words:
+        raise InvalidField("after", "an empty text is no job; give its id or name")
+    return tuple(_plain("after", word) for word in words)
+
+
+def tags(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words as given, each once."""
+    for word in words:
+        if not TAG.fullmatch(word):
+            rule = "is not a valid tag; use at most 100 characters, none of them a blank or a comma"
+            raise InvalidField("tags", f"{shown(word)} {rule}")
+    if len(words) > MOST_TAGS:
+        raise InvalidField("tags", f"{len(words)} are given, more than {MOST_TAGS}; leave some out")
+    return tuple(dict.fromkeys(words))
+
+
 def kind(name: str | None) -> str:
     """The name as given; empty for none."""
     if name is None:
@@ -298,6 +332,17 @@ def image(image: str | None, python: str | None) -> str:
 def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Absolute paths. They may be missing here: it is the hosts of the workers that must have them."""
     return tuple(str(_absolute("needs", path)) for path in paths)
+
+
+def finding_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of findings, as `swell check` prints them."""
+    for name in names:
+        if not FINDING_NAME.fullmatch(name):
+            raise InvalidField(
+                "accept_differences",
+                f"{shown(name)} is no name of a finding; write it as `swell check` prints it",
+            )
+    return names
 
 
 def worker_range(workers: str | int | None) -> tuple[int, int | None]:

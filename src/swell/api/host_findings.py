@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from swell import __version__
-from swell.api.finding import Finding, ok, warn
 from swell.api.machine_findings import machine_findings
 from swell.executors.local.examination_order import examine_hosts
 from swell.executors.local.launch import AgentError
 from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.local.protocol import HostExamined
-from swell.executors.remote.remarks import CLOCK_SKEW_S
+from swell.executors.remote.join_warnings import CLOCK_SKEW_S
+from swell.model.finding import Finding, ok, warn
 
 #: How a remedy is made by users.
 START_AGAIN = "start `swell node` there again"

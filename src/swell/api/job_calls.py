@@ -13,7 +13,7 @@ from urllib.parse import quote
 from swell.api.admission_status import has_verdict
 from swell.api.errors import NoPlatform, PlatformSilent
 from swell.api.fields import shown
-from swell.api.logs import LogChunk, Whose
+from swell.api.logs import LogChunk, LogOwner
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.submission import Submission, parse, request_key
 from swell.api.transport import Transport
@@ -147,6 +147,21 @@ class JobCalls:
         """Raises UnknownJob; no effect on a job that has ended."""
         self._transport.call("POST", f"{_path(job_id)}/cancel")
 
+    def hold(self, job_id: str) -> JobView:
+        """Have a job give up its devices, with its state saved, and wait until it is resumed; the job then.
+
+        A promise of its deadline is withdrawn, and asked for again when the job is resumed. No effect on a
+        held job. Raises UnknownJob, Unavailable; ApiError: the job has ended.
+        """
+        return decoder(JobView).decode(self._transport.call("POST", f"{_path(job_id)}/hold"))
+
+    def resume(self, job_id: str) -> JobView:
+        """Let a held job go on; no effect on an open job that is not held. Raises as `hold` does.
+
+        `asked_deadline_s` is set while a withdrawn promise is not decided on once more.
+        """
+        return decoder(JobView).decode(self._transport.call("POST", f"{_path(job_id)}/resume"))
+
     def promise(
         self, job_id: str, *, deadline: str | float, accept_until: str | float | None = None
     ) -> JobView:
@@ -163,6 +178,16 @@ class JobCalls:
         """
         wanted = {"deadline": deadline} | ({} if accept_until is None else {"accept_until": accept_until})
         answered = self._transport.call("POST", f"{_path(job_id)}/promise", content=encode(wanted))
+        return decoder(JobView).decode(answered)
+
+    def accept_differences(self, job_id: str, names: Iterable[str]) -> JobView:
+        """Accept findings of the job's trial run: they do not hold it to its smallest number of workers.
+
+        Raises:
+            UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+        wanted = encode({"names": list(names)})
+        answered = self._transport.call("POST", f"{_path(job_id)}/accept-differences", content=wanted)
         return decoder(JobView).decode(answered)
 
     def stories(self, job_id: str) -> list[Story]:
@@ -186,19 +211,19 @@ class JobCalls:
         job_id: str,
         offsets: Mapping[int, int] | None = None,
         worker: int | None = None,
-        whose: Whose | None = None,
+        whose: LogOwner | None = None,
     ) -> list[LogChunk]:
         """What a job printed, from byte `offsets[worker]` of each log on. Raises UnknownJob.
 
         By default its leader's lines, or while it has had no worker of its own, those of its trial run.
         """
         if whose is not None or worker is not None:
-            return self._logs(job_id, offsets, worker, whose or Whose.WORKERS)
-        own = self._logs(job_id, offsets, None, Whose.LEADER)
-        return own or self._logs(job_id, offsets, None, Whose.TRIAL)
+            return self._logs(job_id, offsets, worker, whose or LogOwner.WORKERS)
+        own = self._logs(job_id, offsets, None, LogOwner.LEADER)
+        return own or self._logs(job_id, offsets, None, LogOwner.TRIAL)
 
     def _logs(
-        self, job_id: str, offsets: Mapping[int, int] | None, worker: int | None, whose: Whose
+        self, job_id: str, offsets: Mapping[int, int] | None, worker: int | None, whose: LogOwner
     ) -> list[LogChunk]:
         pairs = ",".join(f"{number}:{offset}" for number, offset in (offsets or {}).items())
         query = {"offset": pairs, "whose": str(whose)}

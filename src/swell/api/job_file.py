@@ -1,4 +1,4 @@
-"""Job files: one job, or a list of jobs, in YAML."""
+"""Job files: one job, or a list of jobs, in YAML. A job with `sweep` stands for many."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import yaml
 
 from swell.api.fields import InvalidField
 from swell.api.submission import Submission, parse
+from swell.api.sweep import expanded
 from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
 
@@ -86,10 +87,10 @@ def load(path: Path, text: str | None = None) -> list[FileJob]:
     if node is None or (isinstance(node, yaml.SequenceNode) and not node.value):
         raise InvalidJob(f"{path} holds no job; write one job or a list of jobs")
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    return [_job(path, item) for item in nodes]
+    return [job for item in nodes for job in _jobs(path, item)]
 
 
-def _job(path: Path, node: yaml.Node) -> FileJob:
+def _jobs(path: Path, node: yaml.Node) -> list[FileJob]:
     line = node.start_mark.line + 1
     lines: dict[str, int] = {}
     try:
@@ -98,7 +99,7 @@ def _job(path: Path, node: yaml.Node) -> FileJob:
             first_line, lines[name] = lines.get(name), key.start_mark.line + 1
             if first_line is not None:
                 raise InvalidField(name, f"given twice, first in line {first_line}; keep one")
-        return FileJob(parse(_construct(node)), path, line, lines)
+        return [FileJob(parse(job), path, line, lines) for job in expanded(_construct(node))]
     except InvalidField as error:
         raise _placed(error, path, line, lines) from error
     except yaml.MarkedYAMLError as error:  # a tag that asks for a Python object, an unhashable key

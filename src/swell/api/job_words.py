@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from swell.api.admission_status import is_change_refused
 from swell.api.durations import format_duration
-from swell.model.counted import told_devices
+from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import is_measured
 from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import span
@@ -20,6 +20,9 @@ from swell.model.sizes import format_bytes
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
     from swell.model.view import JobView
+
+#: What the earliest deadline that could be promised is called.
+OFFERED = "could be promised"
 
 OF_PROMISES = {
     "on-track": "It is on track.",
@@ -44,9 +47,7 @@ def promise_words(view: JobView, policy: str, standing: str) -> list[str]:
 def promise_moments(view: JobView) -> dict[str, float]:
     """The times that its sentences are about, to the second."""
     offered = view.counter_offer_s if view.phase is Phase.REJECTED or is_change_refused(view) else None
-    return _known(
-        {"deadline": view.deadline_s, "asked for": view.asked_deadline_s, "could be promised": offered}
-    )
+    return _known({"deadline": view.deadline_s, "asked for": view.asked_deadline_s, OFFERED: offered})
 
 
 def deadline_words(at_s: float, since_s: float) -> str:
@@ -68,17 +69,30 @@ def refusal_of_change(view: JobView) -> str:
     return view.refusal if is_change_refused(view) and not view.is_unpromised else ""
 
 
+def is_ended_before(view: JobView) -> bool:
+    """Whether it ended without success while there was time left: it is no deadline that it missed."""
+    if view.kept is not False or view.finished_s is None or view.deadline_s is None:
+        return False
+    return view.phase is not Phase.SUCCEEDED and view.finished_s <= view.deadline_s
+
+
 def _ended(view: JobView) -> Iterator[str]:
     if view.phase is Phase.REJECTED:
         yield f"Its deadline was refused: {view.reason}"
         if view.counter_offer_s is not None:
-            yield "Retry it with the deadline that could be promised then, or a later one."
+            yield f"A deadline of {offer(view)} could be promised then: retry it with that or a later one."
         return
     if view.kept is None or view.finished_s is None or view.deadline_s is None:
         yield "It ended without a deadline to keep." if view.deadline_s is None else f"It was {view.phase}."
         return
     what = "promise" if view.is_promised else "deadline"
+    if view.phase is Phase.FAILED and view.finished_s <= view.deadline_s:
+        yield f"The {what} was missed: it failed before."
+        return
     apart = span(view.deadline_s - view.finished_s)
+    if is_ended_before(view):
+        yield f"The {what} was not kept: it {view.phase} {apart} before the deadline."
+        return
     yield (
         f"The {what} was kept: it ended {apart} before the deadline."
         if view.kept
@@ -190,12 +204,22 @@ def command_line(view: JobView) -> str:
     return shlex.join((view.entry, *view.args))
 
 
+def phase(view: JobView) -> str:
+    """`running`; `queued, held` and `queued, after train-ab12` of jobs that get no devices for now."""
+    if view.is_held:
+        return f"{view.phase}, held"
+    more = ", ..." if len(view.awaits) > 1 else ""
+    return f"{view.phase}, after {view.awaits[0]}{more}" if view.awaits else str(view.phase)
+
+
 def facts(view: JobView) -> list[tuple[str, str]]:
     """(name, text) of what the job is, what it has and what it uses; times and its progress apart."""
     told = [
         ("class", view.job_class + _standing(view)),
         ("tenant", view.tenant),
         ("user", view.user),
+        ("group", view.group),
+        ("tags", ", ".join(view.tags)),
         ("batch", _batch(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
@@ -207,6 +231,17 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("used", _used(view)),
     ]
     return [(name, text) for name, text in told if text]
+
+
+def told_findings(view: JobView) -> list[str]:
+    """What its trial run found out about its sizes, and what follows, a line each."""
+    lines = []
+    for found in view.findings:
+        accepted = "accepted" if found.holds else "known difference"
+        state = f"held to {told_workers(view.min_workers)}" if found.name in view.held_by else accepted
+        place = f" at {found.place}" if found.place else ""
+        lines.append(f"{state}, {found.name}{place}: {found.text}")
+    return lines
 
 
 def moments(view: JobView, now_s: float) -> dict[str, float]:

@@ -12,7 +12,6 @@ import msgspec
 
 from swell import __version__
 from swell.api.doctor import about_folder
-from swell.api.finding import Finding, bad, ok, warn
 from swell.api.host_findings import about_skew, about_way
 from swell.api.machine_findings import machine_findings
 from swell.executors.local.devices import DeviceError
@@ -24,6 +23,7 @@ from swell.executors.node.state import UnusableHostState, refuse_platform
 from swell.executors.remote.join_token import InvalidToken
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.opening import JoinAccepted, JoinJudged, python_version
+from swell.model.finding import Finding, bad, ok, warn
 
 
 def running_host(folder: Path) -> tuple[list[Finding], NodeOptions | None]:

@@ -21,7 +21,7 @@ ANSWER_BYTES = 1 << 20
 TAIL_BYTES = 128 << 10
 
 
-class Whose(StrEnum):
+class LogOwner(StrEnum):
     """Whose lines are asked for."""
 
     LEADER = "leader"  #: of each worker that was rank 0, from when it came to be
@@ -40,17 +40,17 @@ class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
     discarded_bytes: int = 0  #: that stood before the text, were asked for, and are no longer kept
 
 
-def read_tail_offsets(log_dir: Path, whose: Whose, num_bytes: int = TAIL_BYTES) -> dict[int, int]:
+def read_tail_offsets(log_dir: Path, whose: LogOwner, num_bytes: int = TAIL_BYTES) -> dict[int, int]:
     """Worker -> where a line begins in the last part of its log. Of leaders the last one has a part."""
-    kind = TRIAL if whose is Whose.TRIAL else WORKER
+    kind = TRIAL if whose is LogOwner.TRIAL else WORKER
     listing = list_logs(log_dir, kind)
-    begins = _leaders(log_dir, listing) if whose is Whose.LEADER else dict.fromkeys(listing, 0)
-    num_each = num_bytes if whose is Whose.LEADER else num_bytes // max(1, len(begins))
+    begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    num_each = num_bytes if whose is LogOwner.LEADER else num_bytes // max(1, len(begins))
     found = {}
     for number, begin in begins.items():
         log = log_path(log_dir, kind, number)
         is_last = number == next(reversed(begins))
-        size = num_each if whose is not Whose.LEADER or is_last else 0
+        size = num_each if whose is not LogOwner.LEADER or is_last else 0
         found[number] = max(begin, _line_begin(log, end_offset(log) - size) if size else end_offset(log))
     return found
 
@@ -67,7 +67,7 @@ def read_chunks(
     log_dir: Path,
     offsets: Mapping[int, int],
     worker: int | None = None,
-    whose: Whose = Whose.WORKERS,
+    whose: LogOwner = LogOwner.WORKERS,
     most_bytes: int | None = None,
 ) -> list[LogChunk]:
     """What stands behind the offsets (worker -> bytes; 0 if absent) in these logs, or in one of them.
@@ -77,17 +77,17 @@ def read_chunks(
     Args:
         most_bytes: of all of them together; `ANSWER_BYTES` if None.
     """
-    kind = TRIAL if whose is Whose.TRIAL else WORKER
+    kind = TRIAL if whose is LogOwner.TRIAL else WORKER
     budget = ANSWER_BYTES if most_bytes is None else most_bytes
     for _ in range(NUM_TRIES):
         listing = list_logs(log_dir, kind)
-        begins = _leaders(log_dir, listing) if whose is Whose.LEADER else dict.fromkeys(listing, 0)
+        begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
         wanted = {
             number: max(begin, offsets.get(number, 0))
             for number, begin in begins.items()
             if worker in (None, number)
         }
-        chunks = _read_all(log_dir, kind, listing, wanted, whose is Whose.LEADER, budget)
+        chunks = _read_all(log_dir, kind, listing, wanted, whose is LogOwner.LEADER, budget)
         if not _is_rotated(listing, list_logs(log_dir, kind)):
             return chunks
     return []  # more may come: to be asked again

@@ -6,10 +6,10 @@ import errno
 import os
 from collections.abc import Iterator
 
-from swell.api.finding import Finding, bad, ok, warn
 from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts
 from swell.executors.local.machine_probe import LOOPBACK, SHARED_MEMORY
+from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ABOUT_SHARES, ShareMode
 
 #: Less free space than this will soon be none; with less than that nothing can be saved.

@@ -17,7 +17,7 @@ from swell.api.access import Access, of_other_tenant
 from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.control import Control
 from swell.api.intake import Intake
-from swell.api.logs import LogChunk, Whose, parse_offsets, read_chunks
+from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.operation import Operation, operation
 from swell.api.page.page import Page
 from swell.api.page.socket_owner import user_of
@@ -37,6 +37,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int
     version: str
+
+
+class AcceptedNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Findings of a trial run that its job's owner accepts."""
+
+    names: tuple[str, ...]
 
 
 class JobRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +118,9 @@ Offset = Annotated[
     ),
 ]
 Worker = Annotated[int, Meta(ge=0, description="Only lines of this worker. Default: all workers.")]
-Lines = Annotated[Whose, Meta(description="Lines of rank 0 (`leader`), of all workers, or of the trial run.")]
+Lines = Annotated[
+    LogOwner, Meta(description="Lines of rank 0 (`leader`), of all workers, or of the trial run.")
+]
 
 #: A job that is submitted again as it was.
 UNCHANGED = Resubmission()
@@ -223,6 +231,27 @@ class Operations:
         self._control.cancel(job_id)
         return JobRef(id=job_id)
 
+    @operation("POST", "/v1/jobs/{job_id}/hold", Role.SUBMIT, failures=(404, 409, 503))
+    def hold(self, job_id: JobId) -> JobView:
+        """Have a job give up its devices, with its state saved, and wait until it is resumed. A promise of
+        its deadline is withdrawn. No effect on a job that is held.
+        """
+        return self._control.hold(job_id)
+
+    @operation("POST", "/v1/jobs/{job_id}/resume", Role.SUBMIT, failures=(404, 409, 503))
+    def resume(self, job_id: JobId) -> JobView:
+        """Let a held job go on. A promise that was withdrawn is asked for again: `asked_deadline_s` is set
+        until that is decided. No effect on an open job that is not held.
+        """
+        return self._control.resume(job_id)
+
+    @operation("POST", "/v1/jobs/{job_id}/accept-differences", Role.SUBMIT, failures=(404, 409, 422, 503))
+    def accept_differences(self, job_id: JobId, body: AcceptedNames) -> JobView:
+        """Accept findings of a job's trial run, by name: they do not hold it to its smallest number of
+        workers any more. `held_by` names those that still do.
+        """
+        return self._control.accept_differences(job_id, body.names)
+
     @operation("POST", "/v1/jobs/{job_id}/promise", Role.SUBMIT, failures=(404, 409, 422, 503))
     def promise(self, job_id: JobId, body: PromiseRequest) -> JobView:
         """Ask for another deadline of an open job. Refused: it keeps what it has, and `refusal` and
@@ -246,7 +275,11 @@ class Operations:
 
     @operation("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
     def logs(
-        self, job_id: JobId, offset: Offset = "", worker: Worker | None = None, whose: Lines = Whose.WORKERS
+        self,
+        job_id: JobId,
+        offset: Offset = "",
+        worker: Worker | None = None,
+        whose: Lines = LogOwner.WORKERS,
     ) -> list[LogChunk]:
         """What a job printed, in pieces. The next piece begins at `next_offset`."""
         log_dir = self._control.log_dir(job_id)

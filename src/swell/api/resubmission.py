@@ -11,11 +11,12 @@ from swell.api.fields import InvalidField
 from swell.api.submission import Number, deadline_in_s, fingerprint
 from swell.model.coding import encode
 from swell.model.errors import WrongPhase
-from swell.model.job import JobSpec, Origin, Phase
+from swell.model.job import Elasticity, JobSpec, Origin, Phase
 
 if TYPE_CHECKING:
     from swell.api.control import Control
     from swell.model.event import JobSubmitted
+    from swell.model.view import JobView
 
 #: Phases of jobs that have ended without what they were for.
 UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
@@ -30,29 +31,42 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def retried(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
-    submission = _undone(control, job_id, "retry")
+    submission = _undone(control, job_id, "retry", wish)
     spec, within_s = _renewed(submission, wish, control.now_s())
     return spec, _origin("retry", submission, wish, key, within_s)
 
 
 def continued(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again, to go on from where the job ended. Raises as `retried` does."""
-    submission = _undone(control, job_id, "continue")
+    submission = _undone(control, job_id, "continue", wish)
     spec, within_s = _renewed(submission, wish, control.now_s())
     origin = _origin("continue", submission, wish, key, within_s)
     return spec, msgspec.structs.replace(origin, continues=submission.job_id)
 
 
-def _undone(control: Control, job_id: str, verb: str) -> JobSubmitted:
-    phase = control.job(job_id).phase
+def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> JobSubmitted:
+    view = control.job(job_id)
+    phase = view.phase
     if phase not in UNDONE:
-        state, remedy = f"is {phase}", f"wait for its end, or `swell cancel {job_id}` first"
+        state, remedy = f"is {phase}", f"wait for its end (`swell wait {job_id}`)"
+        if wish.deadline is not None and view.elasticity is Elasticity.LIVE:
+            remedy = f"`swell promise {job_id} --deadline {wish.deadline}` asks for that deadline"
+        elif phase is not Phase.STOPPING:  # which may be its cancellation
+            remedy += f", or `swell cancel {job_id}` first"
         if phase is Phase.SUCCEEDED:
             state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
         raise WrongPhase(
             f"job {job_id!r} {state}: {verb} is for failed, cancelled and refused jobs; {remedy}"
         )
-    return control.submission(job_id)
+    return _with_accepted(control.submission(job_id), view)
+
+
+def _with_accepted(submission: JobSubmitted, view: JobView) -> JobSubmitted:
+    """The request with what its owner has accepted since of what its trial run found."""
+    accepted = (found.name for found in view.findings if found.holds and found.name not in view.held_by)
+    names = tuple(dict.fromkeys((*submission.spec.accept_differences, *accepted)))
+    spec = msgspec.structs.replace(submission.spec, accept_differences=names)
+    return msgspec.structs.replace(submission, spec=spec)
 
 
 def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tuple[JobSpec, float | None]:
@@ -60,6 +74,7 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
     the next time.
     """
     spec, within_s = submission.spec, submission.origin.deadline_in_s
+    spec = msgspec.structs.replace(spec, after=())  # to submit it again is to say that it may start
     if wish.kind is not None:
         spec = msgspec.structs.replace(spec, kind=fields.kind(wish.kind))
     if wish.deadline is not None:

@@ -22,12 +22,16 @@ from swell.model.event import (
     AnyEvent,
     CancelRequested,
     DeadlineChangeAsked,
+    DifferencesAccepted,
     GangEnded,
     GangResized,
     GangStarted,
+    HoldRequested,
     JobSubmitted,
     Outcome,
+    PredecessorsSucceeded,
     ProfilingFailed,
+    ResumeRequested,
     StepsReported,
 )
 from swell.model.job import AfterRefusal, Elasticity, JobClass, Phase
@@ -40,7 +44,7 @@ from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, SqlJournal
 from swell.store.lock import StateLock
-from swell.store.remains import Remains, read_remains
+from swell.store.sound_rows import SoundRows, read_remains
 from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
 #: Phases that an event tells of.
@@ -50,7 +54,14 @@ ENDS = {Outcome.SUCCEEDED: Phase.SUCCEEDED, Outcome.FAILED: Phase.FAILED}
 GANGS = (GangStarted, GangResized, StepsReported)
 
 #: What owners asked for after they had submitted their jobs.
-WISHES = (CancelRequested, DeadlineChangeAsked)
+WISHES = (
+    CancelRequested,
+    DeadlineChangeAsked,
+    DifferencesAccepted,
+    HoldRequested,
+    ResumeRequested,
+    PredecessorsSucceeded,
+)
 
 
 class SalvageReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +152,7 @@ def _salvage(folder: StateFolder) -> SalvageReport:
     )
 
 
-def _rebuild(remains: Remains, folder: StateFolder) -> _Rescue:
+def _rebuild(remains: SoundRows, folder: StateFolder) -> _Rescue:
     """The head where the readable batches after its last state end."""
     seq, state = max(remains.folds.items(), default=(0, None))
     following = [JournalEntry(seq, [], None)]
@@ -261,7 +272,7 @@ def _stories(
 
 def _write(
     folder: StateFolder,
-    remains: Remains,
+    remains: SoundRows,
     rescue: _Rescue,
     submissions: Iterable[JobSubmitted],
     events: list[AnyEvent],

@@ -277,6 +277,33 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "one.",
         ),
     ] = None
+    after: Annotated[
+        str | tuple[str, ...],
+        _option(
+            "JOB,...",
+            "Jobs that must have succeeded before this one starts, by their ids or names.",
+            "If one ends in another way, this job is cancelled. A job that follows others is measured, and "
+            "its deadline is decided on, when it may start.",
+        ),
+    ] = ()
+    group: Annotated[
+        str | None,
+        _option(
+            "NAME",
+            "Name of a group of jobs that belong together.",
+            "`swell jobs --group NAME` compares them. The jobs of a sweep are a group. Formed as the name of "
+            "a job.",
+        ),
+    ] = None
+    tags: Annotated[
+        tuple[str, ...],
+        _option(
+            "TAG",
+            "Word by which jobs are found, such as `baseline` or `lr=0.1`.",
+            "`swell jobs --tag TAG` lists them. At most 20 of 100 characters, without blanks and commas. A "
+            "tag `NAME=VALUE` is a column in the table of a group.",
+        ),
+    ] = ()
     webhook: Annotated[
         str | None,
         _option(
@@ -302,6 +329,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "The state before that step is saved. Default: only a warning.",
         ),
     ] = False
+    accept_differences: Annotated[
+        tuple[str, ...],
+        _option(
+            "NAME",
+            "Accept that the result depends on the number of workers in this way, as the trial run found "
+            "it, such as `weighted-mean`.",
+            "A job with such a finding keeps its smallest number of workers otherwise. `swell check` and "
+            "`swell submit` print the names.",
+        ),
+    ] = ()
     on_drift: Annotated[
         DriftAction | None,
         _option(
@@ -386,7 +423,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             kind=fields.kind(self.kind),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self.on_drift,
+            accept_differences=fields.finding_names(self.accept_differences),
             webhook=fields.webhook(self.webhook, self.on),
+            after=fields.predecessors(self.after),
+            group=fields.group(self.group),
+            tags=fields.tags(self.tags),
         )
 
     def _end(self) -> EndCondition:

@@ -41,8 +41,8 @@ from swell.policies.registry import UnknownPolicy, new_policy
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings
 from swell.sim.job import SimJob
+from swell.sim.platform_state import PlatformState, sim_job, undisturbed
 from swell.sim.simulate import MAX_DEVICES
-from swell.sim.standing import Standing, sim_job, undisturbed
 from swell.sim.what_if import JobForecast, PlatformChange, go_on
 from swell.store.folder import StateFolder
 from swell.throughput.belief import FittedBelief
@@ -363,7 +363,7 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
     return drafts
 
 
-def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[Standing, Sequence[LeftOut]]:
+def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[PlatformState, Sequence[LeftOut]]:
     """The part of the platform without jobs of which nothing can be foretold; and those jobs."""
     jobs: dict[str, SimJob] = {}
     left_out = []
@@ -375,7 +375,7 @@ def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[Standing
     records = [record for record in kind.saved.records if record.id in jobs]
     rows = [job_id for job_id in kind.saved.rows if job_id in jobs]
     saved = msgspec.structs.replace(kind.saved, records=records, rows=rows)
-    standing = Standing(now_s=now_s, saved=saved, jobs=jobs)
+    standing = PlatformState(now_s=now_s, saved=saved, jobs=jobs)
     return undisturbed(standing), left_out
 
 

@@ -28,10 +28,18 @@ class CommandSource:
 SOURCES: Mapping[str, CommandSource] = {
     "up": CommandSource("up:up", "Start the platform, or continue a stopped one."),
     "down": CommandSource("down:down", "Suspend every job and end the platform with all its processes."),
+    "check": CommandSource(
+        "check:check",
+        "Check whether a script gives the same result at any number of workers, without a platform.",
+    ),
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
     "jobs": CommandSource("jobs:list_jobs", "List jobs, oldest first."),
-    "show": CommandSource("jobs:show", "Show everything about a job, including why it failed."),
+    "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
+    "show": CommandSource(
+        "jobs:show", "Show everything about a job, including why it failed; or compare the jobs of a group."
+    ),
     "logs": CommandSource("logs:logs", "Print the output of a job."),
+    "wait": CommandSource("wait:wait", "Wait until jobs have ended."),
     "metrics": CommandSource(
         "metrics:metrics",
         "Show what jobs have reported, by step: curves, with the number of workers under them.",
@@ -40,7 +48,16 @@ SOURCES: Mapping[str, CommandSource] = {
         "promise:promise",
         "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
     ),
-    "cancel": CommandSource("jobs:cancel", "Cancel a job."),
+    "hold": CommandSource(
+        "hold:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
+    ),
+    "resume": CommandSource("hold:resume", "Let held jobs go on from where they were saved."),
+    "accept-differences": CommandSource(
+        "accept_differences:accept_differences",
+        "Accept findings of a job's trial run, so that they do not hold it to its smallest number of "
+        "workers.",
+    ),
+    "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
     "retry": CommandSource(
         "retry:retry",
         "Submit failed, cancelled or refused jobs again, each as a new job that begins at step 0.",

@@ -14,8 +14,8 @@ from swell.cli.options import Json, State
 from swell.cli.output import print_json, warn
 
 if TYPE_CHECKING:
-    from swell.api.finding import Finding
     from swell.api.salvage import SalvageReport
+    from swell.model.finding import Finding
     from swell.store.backup import Restored
     from swell.store.folder import StateFolder
 
@@ -86,7 +86,7 @@ def doctor(
 
 
 def _tell(findings: list[Finding], json: bool) -> None:
-    from swell.api.finding import Level
+    from swell.model.finding import Level
 
     if json:
         print_json(findings)
@@ -221,12 +221,12 @@ def restore(
     Workers of a killed daemon may run: the next `swell up` takes them over. From the folder of a standby this
     machine becomes the head of the platform.
     """
-    from swell.api import copies, succession
+    from swell.api import copies, standby_takeover
     from swell.store.backup import refuse_no_file
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    if succession.is_copy(file):
+    if standby_takeover.is_copy(file):
         _take_over(folder, file)
         return
     refuse_no_file(file)
@@ -244,7 +244,7 @@ def restore(
 
 
 def _take_over(folder: StateFolder, standby: Path) -> None:
-    from swell.api.succession import take_over
+    from swell.api.standby_takeover import take_over
     from swell.standby.process import StandbyUnusable
 
     folder.create()

@@ -11,7 +11,7 @@ import typer
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from swell.sim.traces.rules import Rules
+    from swell.sim.traces.rules import FillRules
 
 Format = Annotated[
     str | None,
@@ -57,11 +57,11 @@ class FillOptions:
         typer.Option("--draw-losses", help="Draw a loss curve for each job of which the trace has none."),
     ] = False
 
-    def rules(self) -> Rules:
+    def rules(self) -> FillRules:
         """Raises InvalidInput for an option that cannot be."""
-        from swell.sim.traces.rules import Rules
+        from swell.sim.traces.rules import FillRules
 
-        return Rules(
+        return FillRules(
             seed=self.seed,
             deadlines=_choice("deadlines", self.deadlines),
             tightness=_range(self.tightness),
@@ -85,14 +85,14 @@ class LogFillOptions(FillOptions):
         ),
     ] = "refuse"
 
-    def rules(self) -> Rules:
+    def rules(self) -> FillRules:
         return msgspec.structs.replace(super().rules(), unknown=_choice("unknown", self.unknown))
 
 
 def _choice(field: str, word: str) -> Any:
-    from swell.sim.traces.rules import Rules
+    from swell.sim.traces.rules import FillRules
 
-    choices = get_args(get_type_hints(Rules)[field])
+    choices = get_args(get_type_hints(FillRules)[field])
     if word not in choices:
         raise InvalidInput(f"--{field} is {word!r}; choose one of {', '.join(choices)}")
     return word

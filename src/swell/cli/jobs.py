@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.api import job_words
+from swell.cli import resizes
 from swell.cli.clock import Times, WallTimes, clock
+from swell.cli.completion import complete_phase
 from swell.cli.finish import distance, expectation
-from swell.cli.options import JobName, Json, Run, RunPolicy, State
+from swell.cli.options import JobName, JobNames, Json, Run, RunPolicy, State
 from swell.cli.output import console, print_json, print_table, warn
-from swell.cli.resizes import HEADINGS, resize_row
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
 from swell.model.lengths import span
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Jobs that a list shows unless it is told otherwise: a few screens.
 SHOWN_JOBS = 100
+HEADINGS = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND")
 
 
 def list_jobs(
@@ -33,10 +35,20 @@ def list_jobs(
             metavar="PHASE,...",
             help="Only jobs in these phases: queued, starting, running, stopping, succeeded, "
             "failed, cancelled, rejected; `open` means the first four, `ended` the last "
-            "four.",
+            "four, `held` those queued jobs that are held. Words such as `pending` and `done` "
+            "are understood.",
+            autocompletion=complete_phase,
         ),
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="TENANT", help="Only jobs of this tenant.")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="Only jobs of this group, compared: parameters and metrics."),
+    ] = None,
+    tags: Annotated[
+        list[str] | None,
+        typer.Option("--tag", metavar="TAG", help="Only jobs with this tag. May be repeated."),
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
@@ -53,31 +65,42 @@ def list_jobs(
             "newest ended ones. 0: all. Default: 100; all with --json.",
         ),
     ] = None,
-    state: State = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="FOLDER",
+            help="State folder. Default: $SWELL_STATE, else ~/.local/state/swell. Phases (`--state running`) "
+            "are understood as `--phase`.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """List jobs, oldest first."""
     from swell.api.client import connect
-    from swell.cli.selection import parse_phases, parse_since, select
+    from swell.cli.selection import asks_for_held, parse_phases, parse_since, phase_or_folder, select
 
+    phase, state = phase_or_folder(phase, state)
     phases, begin_s = parse_phases(phase), parse_since(since)
+    is_wanted = _condition(tenant, group, tags, asks_for_held(phase))
     if limit is None:
         limit = 0 if json else SHOWN_JOBS
     with connect(state) as client:
         cluster = client.cluster()
-        chosen = select(client, phases, begin_s(cluster.now_s), limit, tenant)
+        chosen = select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
         print_json(chosen.views)
         return
-    if chosen.views:
+    if chosen.views and group is not None:
+        _print_group(group, chosen.views, cluster.now_s)
+    elif chosen.views:
         kinds = {node.kind for node in cluster.nodes} | {view.kind for view in chosen.views if view.kind}
-        headings = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND")
-        num_columns = len(headings) - (len(kinds) < 2)
-        rows = [_row(view, cluster.now_s)[:num_columns] for view in chosen.views]
-        print_table(headings[:num_columns], rows, wrapping=0)
-    elif phase is None and since is None and tenant is None:
+        num_columns = len(HEADINGS) - (len(kinds) < 2)
+        rows = [row(view, cluster.now_s)[:num_columns] for view in chosen.views]
+        print_table(HEADINGS[:num_columns], rows, wrapping=0)
+    elif phase is None and since is None and is_wanted is None:
         print("no jobs yet; submit one with `swell submit`")
     else:
         print("no such jobs")
@@ -85,7 +108,31 @@ def list_jobs(
         print(f"\n{chosen.num_left_out:,} more: {chosen.left_out}; --limit 0 lists them too")
 
 
-def _row(view: JobView, now_s: float) -> tuple[str, ...]:
+def _condition(
+    tenant: str | None, group: str | None, tags: list[str] | None, is_held: bool
+) -> Callable[[JobView], bool] | None:
+    """Which jobs are wanted besides those of the phases; None: all are."""
+    if tenant is None and group is None and not tags and not is_held:
+        return None
+
+    def is_wanted(view: JobView) -> bool:
+        is_of_phase = not is_held or view.is_held or view.phase != "queued"
+        is_named = tenant in (None, view.tenant) and group in (None, view.group)
+        return is_of_phase and is_named and set(tags or ()) <= set(view.tags)
+
+    return is_wanted
+
+
+def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
+    from swell.cli.groups import summary, table
+
+    headings, rows = table(views, now_s)
+    print_table(headings, rows, wrapping=0)
+    print(f"\n{summary(group, views)}")
+
+
+def row(view: JobView, now_s: float) -> tuple[str, ...]:
+    """The job in a list, under `HEADINGS`."""
     return (
         view.id,
         view.job_class,
@@ -109,7 +156,8 @@ def _size(view: JobView) -> str:
 def _phase(view: JobView) -> str:
     """Phase of the job, with its loss if that is not a finite number: then its training has diverged."""
     is_odd = view.loss is not None and not math.isfinite(view.loss)
-    return f"{view.phase}, {view.loss}" if is_odd else view.phase
+    words = job_words.phase(view)
+    return f"{words}, {view.loss}" if is_odd else words
 
 
 def done(view: JobView) -> str:
@@ -128,34 +176,47 @@ def _finish(view: JobView, now_s: float) -> str:
 def _kept(view: JobView) -> str:
     if view.kept is None or view.phase == "rejected":  # nothing was promised
         return ""
+    if job_words.is_ended_before(view):
+        return f" {view.phase}"
     return " kept" if view.kept else " missed"
 
 
 def show(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
-    """Show everything about a job, including why it failed."""
-    view, times = _look(job, run, policy, state)
+    """Show everything about a job, including why it failed; or compare the jobs of a group."""
+    views, times = _look(job, run, policy, state)
+    view, *others = views
+    if others or (view.group == job and job not in (view.id, view.name)):
+        if json:
+            print_json(views)
+        else:
+            _print_group(job, views, times.now_s)
+        return
     if json:
         print_json(view)
         return
     print_table(("", ""), [(name, text) for name, text in _facts(view, times) if text])
     if view.resize_history:
         print()
-        print_table(HEADINGS, [resize_row(resize, times) for resize in view.resize_history])
+        print_table(resizes.HEADINGS, [resizes.resize_row(resize, times) for resize in view.resize_history])
+    for line in job_words.told_findings(view):
+        console().print(f"\n{line}", soft_wrap=True)
     for about, text in view.warnings.items():
         console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
     if view.message:
         console().print(f"\n{view.message}", soft_wrap=True)
 
 
-def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[JobView, Times]:
+def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[list[JobView], Times]:
+    """The job, or the jobs of the group of that name."""
     if (record := recorded(run, policy, state)) is not None:
-        return record.find(job), record.times
+        return [record.find(job)], record.times
     from swell.api.client import connect
+    from swell.cli.groups import find_jobs
 
     with connect(state) as client:
-        return find_job(client, job), WallTimes(client.cluster().now_s)
+        return find_jobs(client, [job]), WallTimes(client.cluster().now_s)
 
 
 def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
@@ -221,14 +282,15 @@ def _hear(
         return view, client.stories(view.id), WallTimes(client.cluster().now_s)
 
 
-def cancel(job: JobName, state: State = None) -> None:
-    """Cancel a job. Its checkpoints and logs stay."""
+def cancel(jobs: JobNames, state: State = None) -> None:
+    """Cancel jobs. Their checkpoints and logs stay."""
     from swell.api.client import connect
+    from swell.cli.groups import find_jobs
 
     with connect(state) as client:
-        view = find_job(client, job)
-        if view.phase.is_end:
-            print(f"{view.id}: already {view.phase}, nothing to cancel")
-            return
-        client.cancel(view.id)
-    print(f"{view.id}: will be cancelled")
+        for view in find_jobs(client, jobs):
+            if view.phase.is_end:
+                print(f"{view.id}: already {view.phase}, nothing to cancel")
+            else:
+                client.cancel(view.id)
+                print(f"{view.id}: will be cancelled")

@@ -17,7 +17,7 @@ from swell.cli.resolve import find_job
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.api.logs import LogChunk, Whose
+    from swell.api.logs import LogChunk, LogOwner
     from swell.model.view import JobView
 
 #: Seconds between two looks at a job's logs.
@@ -31,6 +31,10 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job has ended.")
     ] = False,
+    num_lines: Annotated[
+        int | None,
+        typer.Option("-n", "--lines", min=0, metavar="N", help="Begin with the last N lines. Default: all."),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Lines of all workers, each with its worker's number.")
     ] = False,
@@ -56,10 +60,12 @@ def logs(
     with connect(state) as client:
         view = find_job(client, job)
         reader = LogReader(client, view.id, worker, whose)
+        if json and num_lines is not None:
+            raise typer.BadParameter("-n excludes --json, whose chunks are no lines; leave one of them out")
         if json:
             print_json_array(chunk for chunks in reader.rest() for chunk in chunks)
             return
-        printer = Printer(whose is not None and worker is None, is_raw)
+        printer = Printer(whose is not None and worker is None, is_raw, num_lines)
         _print_all(client, view.id, reader, printer, follow)
         printer.finish()
         if whose is None:
@@ -68,15 +74,15 @@ def logs(
             warn(_nothing(client, view.id, worker))
 
 
-def _whose(every: bool, worker: int | None, trial: bool) -> Whose | None:
+def _whose(every: bool, worker: int | None, trial: bool) -> LogOwner | None:
     """None: the leader's."""
-    from swell.api.logs import Whose
+    from swell.api.logs import LogOwner
 
     if every and (trial or worker is not None):
         raise typer.BadParameter("--all excludes --worker and --trial; give one of them")
     if trial:
-        return Whose.TRIAL
-    return Whose.WORKERS if every or worker is not None else None
+        return LogOwner.TRIAL
+    return LogOwner.WORKERS if every or worker is not None else None
 
 
 def _print_all(client: Client, job_id: str, reader: LogReader, printer: Printer, follow: bool) -> None:
@@ -85,6 +91,7 @@ def _print_all(client: Client, job_id: str, reader: LogReader, printer: Printer,
         has_ended = not follow or client.job(job_id).phase.is_end
         for chunks in reader.rest():
             printer.print(chunks)
+        printer.release()
         if has_ended:
             return
         time.sleep(LOOK_EVERY_S)
@@ -92,11 +99,11 @@ def _print_all(client: Client, job_id: str, reader: LogReader, printer: Printer,
 
 def _nothing(client: Client, job_id: str, worker: int | None) -> str:
     """Why nothing was printed, where something was asked for by its kind or number."""
-    from swell.api.logs import Whose
+    from swell.api.logs import LogOwner
 
     if worker is None:
         return f"job {job_id} has printed nothing in its trial run"
-    numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=Whose.WORKERS)})
+    numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=LogOwner.WORKERS)})
     known = f"its workers are {', '.join(map(str, numbers))}" if numbers else "it has had no worker yet"
     return f"worker {worker} of job {job_id} has printed nothing; {known}"
 
@@ -111,7 +118,7 @@ def _print_failure(view: JobView, printer: Printer) -> None:
 class LogReader:
     """What was written since it was last asked."""
 
-    def __init__(self, client: Client, job_id: str, worker: int | None, whose: Whose | None) -> None:
+    def __init__(self, client: Client, job_id: str, worker: int | None, whose: LogOwner | None) -> None:
         self._client = client
         self._job_id = job_id
         self._worker = worker
@@ -128,21 +135,25 @@ class LogReader:
             yield news
 
     def _ask(self) -> list[LogChunk]:
-        from swell.api.logs import Whose
+        from swell.api.logs import LogOwner
 
         if self._whose is not None:
             return self._logs(self._whose)
-        return self._logs(Whose.LEADER) or self._logs(Whose.TRIAL)
+        return self._logs(LogOwner.LEADER) or self._logs(LogOwner.TRIAL)
 
-    def _logs(self, whose: Whose) -> list[LogChunk]:
+    def _logs(self, whose: LogOwner) -> list[LogChunk]:
         return self._client.logs(self._job_id, self._offsets[whose == "trial"], self._worker, whose)
 
 
 class Printer:
     """Whole lines; if `is_named`, each with its worker's number as soon as there is more than one worker."""
 
-    def __init__(self, is_named: bool, is_raw: bool) -> None:
-        """`is_raw`: as the job wrote it, and not made printable."""
+    def __init__(self, is_named: bool, is_raw: bool, num_lines: int | None = None) -> None:
+        """Args:
+        is_raw: as the job wrote it, and not made printable.
+        num_lines: of those before `release` only the last so many; None: all.
+        """
+        self._retained = None if num_lines is None else deque[str](maxlen=num_lines)
         self._is_named, self._spelled = is_named, str if is_raw else printable_log
         self._unfinished: dict[tuple[bool, int], str] = {}
         self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
@@ -164,6 +175,13 @@ class Printer:
                 self._write(key, line)
         sys.stdout.flush()
 
+    def release(self) -> None:
+        """Print the lines that were retained so far; all later ones are printed at once."""
+        retained, self._retained = self._retained, None
+        for line in retained or ():
+            raw(sys.stdout).write(line)
+        sys.stdout.flush()
+
     def finish(self) -> None:
         """The last lines may lack their end."""
         self._finish(self._unfinished)
@@ -179,4 +197,8 @@ class Printer:
         is_trial, worker = key
         is_alone = sum(other == is_trial for other, _ in self._unfinished) == 1
         has_name = (self._is_named or is_trial) and not is_alone
-        raw(sys.stdout).write(self._spelled(f"[{worker}] {line}\n" if has_name else f"{line}\n"))
+        text = self._spelled(f"[{worker}] {line}\n" if has_name else f"{line}\n")
+        if self._retained is None:
+            raw(sys.stdout).write(text)
+        else:
+            self._retained.append(text)

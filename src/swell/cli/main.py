@@ -35,7 +35,7 @@ KNOWN = (
 app = typer.Typer(
     name="swell",
     cls=CommandGroup,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings=demo_program.HELP,
@@ -91,8 +91,17 @@ def _run(arguments: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "swell"
         text = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        return _complain(f"{text[:1].lower()}{text[1:]}; see `{path} --help`", 2)
+        return _complain(f"{text[:1].lower()}{text[1:]}; see `{path} --help`{_broken_engines(path)}", 2)
     return status if isinstance(status, int) else 0
+
+
+def _broken_engines(path: str) -> str:
+    """What a user of `swell up` may miss: options of engines that cannot be used are not known."""
+    if path != "swell up":
+        return ""
+    from swell.executors.engines import ENGINES
+
+    return "".join(f". {why}" for why in ENGINES.broken.values())
 
 
 def _complain(text: str, status: int) -> int:

@@ -20,10 +20,6 @@ app = typer.Typer(name="nodes", rich_markup_mode=None, add_completion=False)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node, as `swell nodes` lists it.")]
 
 NO_NODE = "no node has joined yet: start `swell node` on a machine that is to be one"
-NO_NODE_OF_RAY = (
-    "no node of the Ray cluster has devices for jobs now; nodes of it join by themselves: `ray status` shows "
-    "which there are, and what others use of them"
-)
 
 
 @app.callback(invoke_without_command=True)
@@ -119,7 +115,7 @@ def _print_cluster(cluster: ClusterView) -> None:
     for lost in cluster.lost_nodes:
         print(_told_loss(lost, cluster.now_s))
     if not cluster.nodes and cluster.hosts_may_join:
-        print(NO_NODE_OF_RAY if cluster.engine == "ray" else NO_NODE)
+        print(cluster.no_nodes or NO_NODE)
     free = f"{cluster.num_free} of {cluster.num_devices} devices free{_by_kind(cluster)}"
     print(f"\n{free}, policy {cluster.policy}")
     if cluster.clock_note:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from swell.api.durations import parse_duration
+from swell.cli.completion import complete_job
 from swell.model.errors import InvalidInput
 
 State = Annotated[
@@ -17,11 +18,15 @@ State = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-JobName = Annotated[
-    str,
-    typer.Argument(
-        metavar="JOB", help="Job id, unique beginning of an id, or name (the newest job of that name)."
-    ),
+_OF_JOB: dict[str, Any] = {
+    "metavar": "JOB",
+    "help": "Job id, unique beginning of an id, or name (the newest job of that name).",
+    "autocompletion": complete_job,
+}
+JobName = Annotated[str, typer.Argument(**_OF_JOB)]
+JobNames = Annotated[
+    list[str],
+    typer.Argument(**{**_OF_JOB, "help": f"{_OF_JOB['help'].removesuffix('.')}, or name of a group."}),
 ]
 Run = Annotated[
     Path | None,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import typer
 
 from swell.api.admission_status import is_change_refused
@@ -11,6 +14,10 @@ from swell.cli.output import note, print_json
 from swell.cli.resolve import find_job
 from swell.cli.submit import REFUSED
 from swell.cli.verdict import change_refused, verdict
+
+if TYPE_CHECKING:
+    from swell.api.client import Client
+    from swell.model.view import JobView
 
 
 def promise(
@@ -28,16 +35,37 @@ def promise(
 
     with connect(state) as client:
         view = client.promise(find_job(client, job_name).id, deadline=deadline, accept_until=accept_until)
-        if view.asked_deadline_s is not None:
-            note(f"{view.id}: waiting for its trial run and the admission decision")
-            view = client.wait(view.id, lambda job: job.asked_deadline_s is None or job.phase.is_end)
-        cluster = client.cluster()
-    is_refused = is_change_refused(view) and not view.phase.is_end
-    if json:
-        print_json(view)
-    elif is_refused:
-        print(change_refused(view, cluster.now_s))
-    else:
-        print(verdict(view, cluster.policy, cluster.now_s))
-    if is_refused:
+        view = decided(client, view)
+        if json:
+            print_json(view)
+        else:
+            tell_answers(client, [view])
+    exit_if_refused([view])
+
+
+def tell_answers(client: Client, views: Iterable[JobView]) -> None:
+    """Print whether each job is promised the deadline that was asked for."""
+    cluster = client.cluster()
+    for view in views:
+        if _is_refused(view):
+            print(change_refused(view, cluster.now_s))
+        else:
+            print(verdict(view, cluster.policy, cluster.now_s))
+
+
+def exit_if_refused(views: Iterable[JobView]) -> None:
+    """Exit with status 3 if a deadline that was asked for is refused."""
+    if any(map(_is_refused, views)):
         raise typer.Exit(REFUSED)
+
+
+def _is_refused(view: JobView) -> bool:
+    return is_change_refused(view) and not view.phase.is_end
+
+
+def decided(client: Client, view: JobView) -> JobView:
+    """The job after the decision; a held job waits for none, for it is made when the job is resumed."""
+    if view.asked_deadline_s is None or view.is_held:
+        return view
+    note(f"{view.id}: waiting for its trial run and the admission decision")
+    return client.wait(view.id, lambda job: job.asked_deadline_s is None or job.phase.is_end or job.is_held)

@@ -4,44 +4,38 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import structs
 
 from swell.api.errors import InvalidOption
 from swell.cli.up_options import UpOptions
+from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
+from swell.executors.engines import ENGINES, engine_type, make_engine
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.devices import NONE
+from swell.executors.local.engine import LocalEngine
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.ray.options import AUTO, InvalidResource, RayOptions, parse_resource
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.model.share_mode import ShareMode
 from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
 
-#: Options that an error about them names together with their value.
-NAMED_WHOLE = (
-    *("--cores", "--cpu-shares", "--containers", "--listen", "--advertise"),
-    *("--address", "--device-resource", "--share", "--copy-to"),
-)
-ENGINES = ("local", "ray")
-
-
-#: What is remembered of an engine other than `local`.
-OF_RAY = ("ray_address", "device_resource", "is_borrowed")
-#: What is remembered, apart from settings.
-NAMES = tuple(name for name in LastOptions.__struct_fields__ if name != "settings")
+#: Options that an error may name by their quoted value alone; all others it names together with it.
+NAMED_BY_VALUE = ("--devices", "--policy", "--preload", "--engine")
+#: What is remembered, apart from settings and options of the engine.
+NAMES = tuple(name for name in LastOptions.__struct_fields__ if name not in ("settings", "engine_options"))
 
 DEFAULTS = LastOptions(devices="auto", policy=DEFAULT_POLICY, preload=())
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenOptions:
     """The options, and those of them that were not given this time: `--devices cpu:4` each."""
 
     options: LastOptions
@@ -50,26 +44,19 @@ class Choice:
     @property
     def words(self) -> list[str]:
         """All of them, for a command line that is to remember nothing."""
-        said = [word for pair in _words(self.options, _names(self.options.engine)) for word in pair]
-        return [*said, *(word for text in ("", *_spelled(self.options)) for word in ("--set", text))]
+        options, kind = self.options, _engine_type(self.options.engine)
+        said = [word for words in _words(options, NAMES) for word in words]
+        given = options.engine_options.items()
+        said += [word for option, value in given for word in words_of(kind, option, value)]
+        return [*said, *(word for text in ("", *_spelled(options)) for word in ("--set", text))]
 
     @property
-    def ray(self) -> RayOptions | None:
-        """The cluster that brings hosts; None: people do. Raises InvalidOption: there is no such engine."""
-        options = self.options
-        if options.engine not in ENGINES:
-            raise InvalidOption(f"--engine {options.engine}: choose from {', '.join(ENGINES)}")
-        if options.engine != "ray":
-            return None
+    def engine(self) -> Engine:
+        """What brings machines. Raises InvalidOption: there is no such engine, or an option is wrong."""
         try:
-            resource = parse_resource(options.device_resource or AUTO)
-        except InvalidResource as error:
-            raise InvalidOption(f"--device-resource {options.device_resource}: {error}") from error
-        return RayOptions(
-            address=options.ray_address or AUTO,
-            resource=resource,
-            is_borrowed=options.is_borrowed,
-        )
+            return make_engine(self.options.engine, self.options.engine_options, self.listen)
+        except InvalidEngine as error:
+            raise InvalidOption(str(error)) from error
 
     @property
     def sharing(self) -> CoreSharing:
@@ -131,52 +118,89 @@ class Choice:
             if not guilty:
                 raise
             settings = [said for said in guilty if said.startswith("--set ")]
-            remedy = "give it again, or forget all settings with `--set ''`" if settings else "give it again"
+            remedy = "give it again, or forget all settings with `--set ''`" if settings else "give another"
+            verb = "is" if len(settings or guilty) == 1 else "are"
             raise InvalidOption(
-                f"{error} ({', '.join(settings or guilty)} is from the last `swell up`; {remedy})"
+                f"{error} ({', '.join(settings or guilty)} {verb} from the last `swell up`; {remedy})"
             ) from error
 
 
 def _is_about(error: str, said: str) -> bool:
     option, _, value = said.partition(" ")
-    if option in NAMED_WHOLE:
-        return said in error
-    name, sign, _ = value.partition("=")
-    names = (name, name.rpartition(".")[2])  # of a setting, or a policy's parameter, that there is none of
-    return (bool(value) and value in error) or (bool(sign) and any(repr(one) in error for one in names))
+    if said in error:
+        return True
+    if option == "--set":
+        name, _, _ = value.partition("=")
+        names = (
+            name,
+            name.rpartition(".")[2],
+        )  # a setting or a policy's parameter that does not exist
+        return value in error or any(repr(one) in error for one in names)
+    return option in NAMED_BY_VALUE and bool(value) and repr(value) in error
 
 
-def choose(folder: StateFolder, said: UpOptions) -> Choice:
+def choose(
+    folder: StateFolder,
+    said: UpOptions,
+    of_engine: Mapping[str, OptionValue | None] = MappingProxyType({}),
+) -> ChosenOptions:
     """What was not said is as last time. An empty setting forgets those of last time.
+
+    Args:
+        of_engine: options of any engine, by name; an empty text is the default.
 
     Raises:
         InvalidOption: a setting is none, or what was said is of another engine.
     """
     settings, chosen = said.set_ or (), _chosen(said.set_ or ())
-    given = {name: _value(name, value) for name in NAMES if (value := _said(said, name)) is not None}
-    is_complete = "" in settings and given.keys() >= {*NAMES} - {"engine", *OF_RAY}
+    given = {name: _value(name, value) for name in NAMES if (value := getattr(said, name)) is not None}
+    is_complete = "" in settings and given.keys() >= {*NAMES}
     last = DEFAULTS if is_complete else _last(folder)
-    engine = given.get("engine", last.engine)
-    if engine == "local" and (idle := [_option(name) for name in OF_RAY if given.get(name, False)]):
-        raise InvalidOption(f"{idle[0]} is about `--engine ray`: add that, or leave {idle[0]} out")
-    if engine == "ray" and last.devices == DEFAULTS.devices:
-        given.setdefault("devices", NONE)  # the head of a cluster need not be a machine that trains
-    kept = {} if "" in settings else last.settings
-    options = structs.replace(last, **given, settings={**kept, **chosen})
-    unsaid = [name for name in _names(engine) if name not in given]
+    with ChosenOptions(last, () if "engine" in given else (f"--engine {last.engine}",)).explained():
+        kind = _engine_type(given.get("engine", last.engine))
+    of_this = _of_engine(kind, of_engine)
+    of_last = last.engine_options if kind.name == last.engine else {}
+    if last.devices == DEFAULTS.devices:
+        given.setdefault("devices", kind.devices)
+    options = structs.replace(
+        last,
+        **given,
+        settings={**({} if "" in settings else last.settings), **chosen},
+        engine_options={name: value for name, value in {**of_last, **of_this}.items() if value != ""},
+    )
+    unsaid = [name for name in NAMES if name not in given]
     changed = [name for name in unsaid if getattr(last, name) != getattr(DEFAULTS, name)]
     remembered = [" ".join(words) for words in _words(last, changed)]
+    kept = {name: value for name, value in of_last.items() if name not in of_this}
+    remembered += [" ".join(words_of(kind, name, value)) for name, value in kept.items()]
     remembered += [f"--set {text}" for text in _spelled(options) if text.split("=")[0] not in chosen]
-    return Choice(options, tuple(remembered))
-
-
-def _said(said: UpOptions, name: str) -> Any:
-    return getattr(said, _option(name).removeprefix("--").replace("-", "_"))
+    return ChosenOptions(options, tuple(remembered))
 
 
 def _option(name: str) -> str:
     """The option by which something remembered is said."""
-    return f"--{name.removeprefix('ray_').removeprefix('is_').replace('_', '-')}"
+    return f"--{name.replace('_', '-')}"
+
+
+def _engine_type(name: str) -> type[Engine]:
+    """Raises InvalidOption."""
+    try:
+        return engine_type(name)
+    except InvalidEngine as error:
+        raise InvalidOption(str(error)) from error
+
+
+def _of_engine(kind: type[Engine], of_engine: Mapping[str, OptionValue | None]) -> dict[str, OptionValue]:
+    """Those that were given. Raises InvalidOption: one is another engine's."""
+    given = {option: value for option, value in of_engine.items() if value is not None}
+    for option in [option for option, value in given.items() if option not in kind.__struct_fields__]:
+        value = given.pop(option)
+        owners = [other for other in ENGINES.values() if option in other.__struct_fields__]
+        flag = words_of(owners[0], option, value)[0]
+        if value is not False:
+            names = " or ".join(f"`--engine {owner.name}`" for owner in owners)
+            raise InvalidOption(f"{flag} is about {names}: add that, or leave {flag} out")
+    return given
 
 
 def _value(name: str, said: Any) -> Any:
@@ -188,18 +212,11 @@ def _value(name: str, said: Any) -> Any:
     return (said or None) if name == "cores" else said
 
 
-def _names(engine: str) -> list[str]:
-    """What is said of a platform with this engine."""
-    return [name for name in NAMES if engine == "ray" or name not in OF_RAY]
-
-
 def _words(options: LastOptions, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """How values are said on a command line."""
     for name in names:
         value = getattr(options, name)
-        if name == "is_borrowed":
-            yield ("--borrowed" if value else "--owned",)
-        elif name == "cores":
+        if name == "cores":
             yield "--cores", repr(value or 0.0).removesuffix(".0")
         else:
             values = (value or ("",)) if isinstance(value, tuple) else (value,)
@@ -219,7 +236,12 @@ def _spelled(options: LastOptions) -> list[str]:
 
 def _last(folder: StateFolder) -> LastOptions:
     try:
-        return folder.read_options() or DEFAULTS
+        last = folder.read_options() or DEFAULTS
+        kind = ENGINES.get(last.engine, LocalEngine)
+        known = kind.renamed(last.engine_options)
+        if strange := known.keys() - set(kind.__struct_fields__) if last.engine in ENGINES else ():
+            raise StateError(f"{folder.options} has {min(strange)!r}, which this version does not know")
+        return structs.replace(last, engine_options=known)
     except StateError as error:
         print(f"swell: {error}; options that are not given are the defaults", file=sys.stderr)
         return DEFAULTS

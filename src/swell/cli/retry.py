@@ -7,17 +7,10 @@ from typing import Annotated
 import typer
 
 from swell.cli import job_options as job
-from swell.cli.options import Json, State
+from swell.cli.options import JobNames, Json, State
 from swell.cli.output import warn
-from swell.cli.resolve import find_job
 from swell.cli.submit import tell_verdicts
 
-Jobs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="JOB", help="Job id, unique beginning of an id, or name (the newest job of that name)."
-    ),
-]
 Kind = Annotated[
     str | None,
     typer.Option(metavar="KIND", help="Kind of the devices that it runs on. Default: as submitted."),
@@ -25,7 +18,7 @@ Kind = Annotated[
 
 
 def retry(
-    jobs: Jobs,
+    jobs: JobNames,
     deadline: job.OtherDeadline = None,
     kind: Kind = None,
     no_wait: job.NoWait = False,
@@ -34,15 +27,16 @@ def retry(
 ) -> None:
     """Submit failed, cancelled or refused jobs again, each as a new job that begins at step 0."""
     from swell.api.client import connect
+    from swell.cli.groups import find_undone
 
     with connect(state) as client:
-        ended = [find_job(client, name).id for name in jobs]
-        ids = [client.retry(job_id, deadline=deadline, kind=kind) for job_id in ended]
+        ended = find_undone(client, jobs)
+        ids = [client.retry(view.id, deadline=deadline, kind=kind) for view in ended]
         tell_verdicts(client, ids, no_wait, json)
 
 
 def go_on(
-    jobs: Jobs,
+    jobs: JobNames,
     deadline: job.OtherDeadline = None,
     kind: Kind = None,
     no_wait: job.NoWait = False,
@@ -54,9 +48,10 @@ def go_on(
     For restart jobs this is the same as retry, because their scripts keep their own checkpoints.
     """
     from swell.api.client import connect
+    from swell.cli.groups import find_undone
 
     with connect(state) as client:
-        ended = [find_job(client, name) for name in jobs]
+        ended = find_undone(client, jobs)
         ids = [client.continue_job(view.id, deadline=deadline, kind=kind) for view in ended]
         for view in ended:
             if view.elasticity == "restart":

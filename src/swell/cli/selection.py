@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,6 +15,7 @@ import typer
 from swell.api.durations import parse_duration
 from swell.model.job import Phase
 from swell.model.job_query import newest
+from swell.store.folder import StateFolder
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -23,7 +25,26 @@ HOLDING = frozenset(phase for phase in Phase if phase.holds_devices)
 ENDED = frozenset(phase for phase in Phase if phase.is_end)
 #: A limit is spent on these groups one after the other.
 BY_IMPORTANCE = (HOLDING, frozenset({Phase.QUEUED}), ENDED)
-GROUPS = {"open": HOLDING | {Phase.QUEUED}, "ended": ENDED}
+#: Words for phases besides their own names, as people type them.
+WORDS = {
+    "open": HOLDING | {Phase.QUEUED},
+    "ended": ENDED,
+    "finished": ENDED,
+    "held": frozenset({Phase.QUEUED}),
+    "pending": frozenset({Phase.QUEUED}),
+    "waiting": frozenset({Phase.QUEUED}),
+    "active": HOLDING,
+    "done": frozenset({Phase.SUCCEEDED}),
+    "success": frozenset({Phase.SUCCEEDED}),
+    "successful": frozenset({Phase.SUCCEEDED}),
+    "completed": frozenset({Phase.SUCCEEDED}),
+    "error": frozenset({Phase.FAILED}),
+    "canceled": frozenset({Phase.CANCELLED}),
+    "refused": frozenset({Phase.REJECTED}),
+    **{phase.value: frozenset({phase}) for phase in Phase},
+}
+#: Those that an error lists.
+LISTED_WORDS = ("open", "ended", "held", *Phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +69,15 @@ def select(
     phases: frozenset[Phase],
     since_s: float | None,
     limit: int,
-    tenant: str | None = None,
+    is_wanted: Callable[[JobView], bool] | None = None,
 ) -> Selection:
     """The most important `limit` jobs in these phases that had not ended before; 0: all.
 
     Args:
-        tenant: only jobs of this one, which are looked for among all; None: of any.
+        is_wanted: only these, which are looked for among all; None: any.
     """
-    if tenant is not None:
-        return _most_important(
-            [view for view in client.jobs(phases, since_s) if view.tenant == tenant], limit
-        )
+    if is_wanted is not None:
+        return _most_important([*filter(is_wanted, client.jobs(phases, since_s))], limit)
     if limit == 0:
         return Selection(client.jobs(phases, since_s))
     views: list[JobView] = []
@@ -87,19 +106,42 @@ def _rest(counts: Mapping[Phase, int], phases: Iterable[Phase], views: list[JobV
 
 
 def parse_phases(text: str | None) -> frozenset[Phase]:
-    """Raises BadParameter. None: all phases."""
+    """Phases as people type them: in any case, by other words too. Raises BadParameter. None: all phases."""
     if text is None:
         return frozenset(Phase)
-    found: set[Phase] = set()
-    for name in (part.strip() for part in text.split(",")):
-        if name in GROUPS:
-            found |= GROUPS[name]
-        elif name in list(Phase):
-            found.add(Phase(name))
-        else:
-            known = ", ".join((*GROUPS, *Phase))
-            raise typer.BadParameter(f"--phase: {name!r} is not known; choose from {known}")
-    return frozenset(found)
+    words = phase_words(text)
+    for word in words:
+        if word not in WORDS:
+            raise typer.BadParameter(f"--phase: {word!r} is not known; choose from {', '.join(LISTED_WORDS)}")
+    return frozenset[Phase]().union(*(WORDS[word] for word in words))
+
+
+def phase_words(text: str) -> list[str]:
+    """The words of a list of phases, in small letters."""
+    return [part.strip().lower() for part in text.split(",")]
+
+
+def asks_for_held(text: str | None) -> bool:
+    """Whether only held jobs of the phase `queued` are asked for."""
+    words = [] if text is None else phase_words(text)
+    queued = [word for word in words if Phase.QUEUED in WORDS[word]]
+    return queued == ["held"]
+
+
+def phase_or_folder(phase: str | None, state: Path | None) -> tuple[str | None, Path | None]:
+    """What is meant by `--state`, which elsewhere is the state folder and here may be phases too.
+
+    Raises BadParameter: it is neither.
+    """
+    if state is None or phase is not None or StateFolder(state).journal.exists():
+        return phase, state
+    if all(word in WORDS for word in phase_words(str(state))):
+        return str(state), None
+    if len(state.parts) == 1 and not state.is_absolute() and not state.is_dir() and str(state) != "~":
+        raise typer.BadParameter(
+            f"--state: {str(state)!r} is neither a phase ({', '.join(LISTED_WORDS)}) nor a state folder"
+        )
+    return None, state
 
 
 def parse_since(text: str | None) -> Callable[[float], float | None]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from swell.sim.report import PolicyResult, Truth
     from swell.sim.simulate import Scenario
     from swell.sim.traces.log import Log
-    from swell.sim.traces.rules import Rules
+    from swell.sim.traces.rules import FillRules
     from swell.sim.traces.workload import Workload
 
 
@@ -169,7 +169,7 @@ def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: S
 
 
 def _set_up(
-    log: Log, profiles: str, rules: Rules, conditions: Conditions, settings: Settings
+    log: Log, profiles: str, rules: FillRules, conditions: Conditions, settings: Settings
 ) -> tuple[Workload, Scenario]:
     from swell.sim.conditions import set_up
     from swell.sim.profiles.load import load

@@ -13,7 +13,7 @@ from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.option_groups import with_groups
 from swell.cli.options import Json, State
 from swell.cli.output import note, print_json
-from swell.cli.verdict import verdict
+from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -72,7 +72,7 @@ def tell_verdicts(client: Client, job_ids: list[str], no_wait: bool, json: bool)
         print_json(views)
     else:
         for view in views:
-            print(verdict(view, cluster.policy, cluster.now_s))
+            print(verdict(view, cluster.policy, cluster.now_s) + told_findings(view))
     if any(view.phase == "failed" for view in views):
         raise typer.Exit(FAILED)
     if any(view.phase == "rejected" for view in views):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from swell.sim.traces.entry import Trace, TraceJob
     from swell.sim.traces.generate import Demand
     from swell.sim.traces.log import Log
-    from swell.sim.traces.rules import Rules
+    from swell.sim.traces.rules import FillRules
 
 HOUR_S = 3600.0
 
@@ -183,7 +183,7 @@ def generate(
 
 
 def _write(
-    trace: Trace | Log, out: Path, to: str, writer: Writer, profiles: str | None, rules: Rules
+    trace: Trace | Log, out: Path, to: str, writer: Writer, profiles: str | None, rules: FillRules
 ) -> None:
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
     from swell.cli.progress import counted

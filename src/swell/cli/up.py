@@ -5,34 +5,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from swell.api.errors import InvalidOption
+from swell.cli.engine_options import options_of_engines
 from swell.cli.option_groups import with_groups
 from swell.cli.options import State
 from swell.cli.up_options import Foreground, UpOptions
 
 if TYPE_CHECKING:
-    from swell.cli.remembered import Choice
+    from swell.cli.remembered import ChosenOptions
     from swell.platform_options import PlatformOptions
     from swell.store.folder import StateFolder
 
-ABOUT_RAY = (
-    "note: every user of that Ray cluster can read the join token of these hosts, and join as one: "
-    "use it where you trust all its users"
-)
+OfEngines = Annotated[dict[str, Any], options_of_engines([field.name for field in fields(UpOptions)])]
 
 
 @with_groups
-def up(options: UpOptions, state: State = None, foreground: Foreground = False) -> None:
+def up(options: UpOptions, of_engine: OfEngines, state: State = None, foreground: Foreground = False) -> None:
     """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
     from swell.cli.remembered import choose
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, options)
+    choice = choose(folder, options, of_engine)
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
@@ -72,7 +71,7 @@ def _note_lacks() -> None:
         print(f"note: {lack}", file=sys.stderr)
 
 
-def _start(folder: StateFolder, choice: Choice, ports: Mapping[str, int | None]) -> None:
+def _start(folder: StateFolder, choice: ChosenOptions, ports: Mapping[str, int | None]) -> None:
     from swell.cli.launch import has_devices, launch
     from swell.cli.nodes import number_of_cores
     from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
@@ -95,10 +94,12 @@ def _start(folder: StateFolder, choice: Choice, ports: Mapping[str, int | None])
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
-        if choice.ray is not None:
-            print(f"Ray at {choice.ray.address}: a host is started on each node; see `swell nodes`")
-            print(ABOUT_RAY, file=sys.stderr)
-        elif choice.listen:
+        engine = choice.engine
+        if engine.about:
+            print(engine.about)
+        if engine.trust:
+            print(f"note: {engine.trust}", file=sys.stderr)
+        if engine.is_joined_by_hand and choice.listen:
             _print_how_to_join(folder)
 
 
@@ -111,7 +112,7 @@ def _print_how_to_join(folder: StateFolder) -> None:
     print(f"the token is in {path}: copy it to each host; who has it can join")
 
 
-def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
+def _platform_options(folder: StateFolder, choice: ChosenOptions) -> PlatformOptions:
     """Raises InvalidOption."""
     from swell.platform_options import PlatformOptions
 
@@ -127,7 +128,7 @@ def _platform_options(folder: StateFolder, choice: Choice) -> PlatformOptions:
         advertise=choice.advertise,
         share=choice.options.share,
         copy_to=choice.copy_to,
-        ray=choice.ray,
+        engine=choice.engine,
     )
 
 

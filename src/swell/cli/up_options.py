@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from swell.cli.engine_options import about_engines
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
@@ -107,38 +109,7 @@ class UpOptions:
             "none; '': none.",
         ),
     ] = None
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ENGINE",
-            help="What brings machines: local (this one, and those that join) or ray (the nodes of a Ray "
-            "cluster). Default: previous value, else local.",
-        ),
-    ] = None
-    address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="With --engine ray: the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379. "
-            "Default: previous value, else auto.",
-        ),
-    ] = None
-    device_resource: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RESOURCE",
-            help="With --engine ray: resource of which one unit is one device: GPU, CPU, auto (GPU if there "
-            "is any, else CPU), or NAME=cpu, NAME=cuda, NAME=paced@RATE. Default: previous value, else auto.",
-        ),
-    ] = None
-    borrowed: Annotated[
-        bool | None,
-        typer.Option(
-            "--borrowed/--owned",
-            help="With --engine ray: whether nodes may be reclaimed at any second. Default: previous value, "
-            "else owned.",
-        ),
-    ] = None
+    engine: Annotated[str | None, typer.Option(metavar="ENGINE", help=about_engines())] = None
     set_: Annotated[
         list[str] | None,
         typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from swell.api import job_words
 from swell.api.admission_status import took_offer
 from swell.api.job_words import deadline_words, offer
 from swell.cli.clock import WallTimes, moment
@@ -41,6 +42,15 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
         no_promise = f"accepted without a promise: policy {policy} makes none"
         return f"{view.id}: {no_promise}{_expected(view, now_s)}"
     return f"{view.id}: {view.phase}, {view.job_class}{_expected(view, now_s)}"
+
+
+def told_findings(view: JobView) -> str:
+    """What its trial run found out about its sizes, and how it is accepted; empty: nothing."""
+    lines = [f"\n  {line}" for line in job_words.told_findings(view)]
+    if view.held_by and not view.phase.is_end:
+        names = " ".join(view.held_by)
+        lines.append(f"\n  to let it grow all the same: swell accept-differences {view.id} {names}")
+    return "".join(lines)
 
 
 def change_refused(view: JobView, now_s: float) -> str:

@@ -28,6 +28,7 @@ from swell.model.event import (
     CancelRequested,
     ClockStepped,
     DeadlineChangeAsked,
+    DifferencesAccepted,
     DrainRequested,
     Event,
     GangEnded,
@@ -35,6 +36,7 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     GangSuspended,
+    HoldRequested,
     HostRuledOut,
     JobEvent,
     JobProfiled,
@@ -46,15 +48,18 @@ from swell.model.event import (
     NodeWarned,
     Opened,
     Outcome,
+    PredecessorsSucceeded,
     ProfilingFailed,
     QuotasSet,
     ResizeFailed,
+    ResumeRequested,
     ScriptDistributed,
     StepsReported,
     SuspendFailed,
     Woke,
     WorkersLost,
 )
+from swell.model.findings import JobFinding
 from swell.model.job import LOSS, Elasticity, Phase
 from swell.model.lengths import relative
 from swell.model.sizes import format_bytes
@@ -71,6 +76,7 @@ def apply(state: HeadState, event: Event) -> None:
     elif isinstance(event, JobEvent) and not isinstance(event, JobSubmitted):
         record = state.records[event.job_id]
         _apply_to(event, state, record)
+        _note_set_aside(state, record)
         state.touch(record)
     else:
         _apply(event, state)
@@ -93,12 +99,14 @@ def _(event: JobSubmitted, state: HeadState) -> None:
         tenant=state.tenants.join(event.spec.tenant),
         continues=event.origin.continues,
         user=event.origin.user,
+        awaits=event.spec.after,
     )
     record.progress.done_steps = _truth(record, event.origin.steps)
     state.records[event.job_id] = record
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
+    _note_set_aside(state, record)
     state.touch(record)
 
 
@@ -196,6 +204,7 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
     record.generation = max(record.generation, event.generation + 1)  # of the command that ends it, at least
     if isinstance(event, GangFound):
         _give_up_believed(event, state, record)
+        _note_set_aside(state, record)
     elif isinstance(event, GangSuspended):
         record.progress.done_steps = _truth(record, event.steps)
         state.tell(
@@ -240,6 +249,8 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     after_s = event.at_s - record.submitted_s
     after = f", known {after_s:.1f} s after its submission" if after_s >= LEAST_TRIAL_S else ""
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
+    for found in record.findings:
+        state.tell(record, "finding", _told_finding(record, found))
 
 
 @_apply_to.register
@@ -266,9 +277,42 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
 def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
     record.is_cancelled = True
     if record.phase is Phase.QUEUED:
-        state.end(record, Phase.CANCELLED, "cancelled", "was cancelled before it ran")
+        state.end(record, Phase.CANCELLED, "cancelled", event.why or "was cancelled before it ran")
     else:
         state.explain(record, "cancelling", "is being stopped, as its owner asked")
+
+
+@_apply_to.register
+def _(event: HoldRequested, state: HeadState, record: JobRecord) -> None:
+    was_promised = record.admission.is_promised
+    record.hold()
+    state.learn_sizes(record)  # its row has another class
+    withdrawn = "; the promise of its deadline is withdrawn, and asked for again when it is resumed"
+    text = f"is to be held, as its owner asked{withdrawn if was_promised else ''}"
+    state.explain(record, "holding", text)
+
+
+@_apply_to.register
+def _(event: ResumeRequested, state: HeadState, record: JobRecord) -> None:
+    record.is_held, record.awaits = False, ()
+    state.explain(record, "resumed", "is resumed, as its owner asked")
+
+
+@_apply_to.register
+def _(event: PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None:
+    followed, record.awaits = ", ".join(record.awaits), ()
+    state.explain(record, "resumed", f"may start: {followed} succeeded")
+
+
+def _note_set_aside(state: HeadState, record: JobRecord) -> None:
+    """A job without a gang that is set aside waits, whatever has just become of it."""
+    if not record.is_set_aside or record.phase is not Phase.QUEUED or record.is_profiling:
+        return
+    code, text = "held", f"is held: `swell resume {record.id}` lets it go on"
+    if not record.is_held:
+        code, text = "awaiting", f"starts once {', '.join(record.awaits)} succeeded"
+    if record.status.reason_code != code:
+        state.explain(record, code, text)
 
 
 @_apply_to.register
@@ -391,6 +435,25 @@ def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
     state.learn_sizes(record)
     state.tell(record, "distributed", "has shown that its script works with other workers: it may have more")
+
+
+@_apply_to.register
+def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
+    record.accepted = tuple(dict.fromkeys(record.accepted + event.names))
+    record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
+    state.learn_sizes(record)
+    state.tell(record, "accepted", f"its owner accepts {' and '.join(event.names)}{_still_held(record)}")
+
+
+def _still_held(record: JobRecord) -> str:
+    return f"; it stays held by {' and '.join(record.held_by)}" if record.held_by else ""
+
+
+def _told_finding(record: JobRecord, found: JobFinding) -> str:
+    place = f" ({found.place})" if found.place else ""
+    is_held = found.name in record.held_by
+    held = f"is held to {told_workers(record.spec.min_workers)}" if is_held else "may have any size"
+    return f"{held}: its trial run found {found.name}{place}: {found.text}"
 
 
 @_apply_to.register

@@ -88,10 +88,7 @@ class Converger:
         """Towards nothing running at all."""
         self._repair()
         for record in self._records.values():
-            if record.phase is Phase.STARTING:
-                self._stop(record)
-            elif self._may_change(record):
-                self._suspend(record)
+            self._leave(record)
         return self.commands
 
     def _clear_away(self) -> None:
@@ -110,6 +107,15 @@ class Converger:
                 self._stop(record)
             elif record.gang.is_broken:
                 self._heal(record)
+            elif record.is_held:
+                self._leave(record)
+
+    def _leave(self, record: JobRecord) -> None:
+        """Have it give up its devices, with its state saved if it has begun to train."""
+        if record.phase is Phase.STARTING:
+            self._stop(record)
+        elif self._may_change(record):
+            self._suspend(record)
 
     def _move_towards(self, record: JobRecord, target: Target) -> None:
         if record.phase is Phase.QUEUED:

@@ -11,7 +11,7 @@ from swell.core.after_refusal import settle
 from swell.core.apply import apply
 from swell.core.broken_promises import befall, cause, promise
 from swell.core.converge import Converger
-from swell.core.explanations import Latest, PlanOutlook, TurnChanges, guessed
+from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
 from swell.core.learning_columns import learning_of
@@ -22,8 +22,8 @@ from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.snapshot_columns import quota_devices
 from swell.core.state import HeadState, Words
-from swell.core.table import Lent
-from swell.core.whole_cores import Usable, WholeCores, is_promise_at_stake
+from swell.core.table import BorrowedDevices
+from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
@@ -148,7 +148,7 @@ class Core:
 
     def _follow_plan(self) -> list[AnyCommand]:
         state, (plan, snapshot) = self._state, self._plan()
-        state.latest = Latest(PlanOutlook(plan, snapshot))
+        state.latest = LatestAccounts(PlanOutlook(plan, snapshot))
         state.last_plan.note(plan)
         self._decide(plan)
         commands = self._change(plan.changes, plan.is_short)
@@ -321,15 +321,15 @@ class Core:
         waiting = [record for record in barred if record.id in state.table and state.lacks_nodes(record)]
         return {record.id: _lacks_nodes(record) for record in waiting}
 
-    def _usable(self, planner: Planner) -> Usable:
+    def _usable(self, planner: Planner) -> UsableDevices:
         """All that is there, or as much as has a core for each worker."""
         state = self._state
         may_be_short = planner.policy.makes_promises and state.usable.is_crowded
         if may_be_short and is_promise_at_stake(state.records.values()):
             return self._whole_cores.of(state.usable, state.holdings.owner)
-        return Usable(state.usable, state.num_devices, state.num_borrowed)
+        return UsableDevices(state.usable, state.num_devices, state.num_borrowed)
 
-    def _snapshot(self, planner: Planner, usable: Usable) -> Snapshot:
+    def _snapshot(self, planner: Planner, usable: UsableDevices) -> Snapshot:
         state = self._state
         snapshot = state.table.snapshot(
             state.now_s,
@@ -339,7 +339,7 @@ class Core:
             self._settings.min_hold_s,
             len(state.tenants),
             state.policy_state,
-            Lent(
+            BorrowedDevices(
                 usable.num_borrowed,
                 usable.num_borrowed if planner.policy.makes_promises else 0,
                 state.reclaims.per_node_s(state.now_s),
@@ -431,6 +431,8 @@ class Core:
         change = f"is to go from {before} to {after} workers"
         if state.is_draining:
             return f"{change}: the platform is stopping"
+        if record.is_held:
+            return f"{change}: its owner holds it"
         if left := state.nodes_to_leave(record):
             return f"{change}, away from {', '.join(left)}, which gets no more work"
         if plan is None:

@@ -56,7 +56,7 @@ class JobCost(msgspec.Struct, frozen=True, array_like=True):
         return JobCost(self.job_id, at_s, number, (*dearer, (number, cost_s)))
 
 
-class Upper(NamedTuple):
+class UpperCosts(NamedTuple):
     """Upper costs of starts or resizes at the sizes of one cell, in seconds."""
 
     cost_s: float  #: dearer than every measurement that is remembered, outliers apart
@@ -226,7 +226,7 @@ def copy_s(spec: JobSpec, profile: Profile | None) -> float:
     return profile.state_bytes / STATE_BYTES_PER_S
 
 
-def _upper(costs: list[JobCost]) -> Upper:
+def _upper(costs: list[JobCost]) -> UpperCosts:
     most_s = [
         cost.dearest[0][1] for cost in costs
     ]  # no call for each: this is done for every change of a gang
@@ -234,4 +234,4 @@ def _upper(costs: list[JobCost]) -> Upper:
     most_s.sort()
     second_s = most_s[-2] if num >= NUM_JOBS else latest_s
     is_known = num >= NUM_OF_KIND, num >= NUM_OF_FAMILY
-    return Upper(max(latest_s, second_s), second_s, most_s[(num - 1) // 2], *is_known)
+    return UpperCosts(max(latest_s, second_s), second_s, most_s[(num - 1) // 2], *is_known)

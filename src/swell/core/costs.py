@@ -17,7 +17,7 @@ from swell.core.record import JobRecord
 NEWEST_SHARE = 0.3
 
 
-class Expected(NamedTuple):
+class ExpectedCosts(NamedTuple):
     """What is expected of the next change of each job."""
 
     resize_s: FloatArray  #: (J,) time that a resize takes from its training
@@ -69,7 +69,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         state_bytes: FloatArray,
         is_restart: IntArray,
         most_workers: IntArray,
-    ) -> Expected:
+    ) -> ExpectedCosts:
         """What each job's next change costs.
 
         Args:
@@ -79,7 +79,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             own_start_s: (J,) of one worker alone, as profiled; 0 where there is no profile.
             most_workers: (J,) the largest size that it may have: to start that takes longest.
         """
-        columns = Expected(*np.empty((5, len(own_pause_s))))
+        columns = ExpectedCosts(*np.empty((5, len(own_pause_s))))
         suited(_expect, len(own_pause_s))(
             own_pause_s,
             own_wait_s,
@@ -120,7 +120,7 @@ def _expect(
     most_workers: IntArray,
     pauses_s: tuple[float, float],
     starts: tuple[float, float, float],
-    columns: Expected,
+    columns: ExpectedCosts,
 ) -> None:
     """Write the columns: a job's own measurements, else this installation's."""
     pause_s, restart_s = pauses_s

@@ -13,7 +13,7 @@ from swell.core.record import JobRecord
 from swell.model.deadline_state import is_measured
 from swell.model.plan import Plan
 from swell.model.snapshot import Snapshot
-from swell.model.view import JobView
+from swell.model.view import JobView, is_set_aside
 
 #: Until a job's trial run is over, its finish is guessed: a minute from now, or its deadline.
 FIRST_GUESS_S = 60.0
@@ -73,7 +73,7 @@ class TurnChanges:
     up_s: Mapping[str, float]  #: of those that changed and whose gangs have started since the plan: when
 
 
-class Latest:
+class LatestAccounts:
     """Reasons and estimates that are yet to be written into the records.
 
     They depend on what the plan was made of, and not on when they are asked for.
@@ -166,7 +166,7 @@ def planned_s(view: JobView, outlook: PlanOutlook | None, up_s: float | None) ->
 
 def guessed(view: JobView, now_s: float) -> JobView:
     """Return the view with a first guess of its finish if the job is open and no plan has included it yet."""
-    if view.estimated_finish_s is not None or view.phase.is_end or is_measured(view):
+    if view.estimated_finish_s is not None or view.phase.is_end or is_set_aside(view) or is_measured(view):
         return view
     guess_s = view.deadline_s or view.submitted_s + FIRST_GUESS_S
     return msgspec.structs.replace(view, estimated_finish_s=max(guess_s, now_s))

@@ -9,19 +9,23 @@ from swell.core.state import HeadState
 from swell.model.event import (
     CancelRequested,
     DeadlineChangeAsked,
+    DifferencesAccepted,
     Event,
     GangEnded,
     GangEvent,
     GangResized,
     GangStarted,
+    HoldRequested,
     JobEvent,
     JobProfiled,
     JobSubmitted,
     NodeCleared,
     NodeJoined,
     NodeWarned,
+    PredecessorsSucceeded,
     ProfilingFailed,
     ResizeFailed,
+    ResumeRequested,
     ScriptDistributed,
     StepsReported,
     SuspendFailed,
@@ -60,8 +64,15 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return not record.is_profiling or event.attempt != record.backoff.num_trials
     if isinstance(event, CancelRequested | DeadlineChangeAsked):
         return record.is_cancelled
+    if isinstance(event, HoldRequested | ResumeRequested):
+        is_so = record.is_held if isinstance(event, HoldRequested) else not record.is_set_aside
+        return record.is_cancelled or is_so
+    if isinstance(event, PredecessorsSucceeded):
+        return record.is_cancelled or not record.awaits
     if isinstance(event, ScriptDistributed):
-        return record.may_grow
+        return record.is_distributed or not record.spec.grows_when_distributed
+    if isinstance(event, DifferencesAccepted):
+        return set(record.accepted).issuperset(event.names)
     return isinstance(event, GangEvent) and _is_stale_report(record, event)
 
 

@@ -30,7 +30,7 @@ GAIN_OVER_COST = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steadied:
+class SteadiedSizes:
     workers: IntArray  #: (J,) to have now
     gain_s: FloatArray  #: (J,) time that going to the wanted size would save, its cost not taken off
     wake_s: float  #: when the first change that had to wait may be made
@@ -38,7 +38,7 @@ class Steadied:
 
 def steady(
     snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, needs_owned: BoolArray | None = None
-) -> Steadied:
+) -> SteadiedSizes:
     """The changes of `allocation` that are worth making now; capacity is kept.
 
     Args:
@@ -48,7 +48,7 @@ def steady(
     held, want, floor = snapshot.held_workers, allocation.workers, allocation.floor
     pools = _pools(snapshot, floor, is_pinned, needs_owned, held)
     if (want == held).all() and all(_num_over(snapshot, held, pool) <= 0 for pool in pools):
-        return Steadied(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
+        return SteadiedSizes(workers=held, gain_s=np.zeros(snapshot.num_jobs), wake_s=math.inf)
     saved_s, final = gain_s(snapshot, want), np.empty_like(want)
     is_free, is_running, is_fresh, is_shrink, is_ending = np.empty((5, snapshot.num_jobs), dtype=bool)
     suited(_settle, snapshot.num_jobs)(
@@ -80,12 +80,12 @@ def steady(
             fit.restore(is_shrink, wished)
     is_waiting = is_fresh & (final != want)
     wake_s = float(np.min(snapshot.changed_s[is_waiting] + snapshot.min_hold_s, initial=math.inf))
-    return Steadied(workers=final, gain_s=saved_s, wake_s=wake_s)
+    return SteadiedSizes(workers=final, gain_s=saved_s, wake_s=wake_s)
 
 
 def as_wished(
     snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray, needs_owned: BoolArray | None = None
-) -> Steadied:
+) -> SteadiedSizes:
     """The changes of a policy that has weighed them itself: all that can be made now.
 
     Jobs that cannot change now keep what they hold; where that is more than the policy gave them, others
@@ -105,7 +105,7 @@ def as_wished(
         fit.lower(is_start, none)
         fit.lower(is_growth, held)
         fit.restore(~is_pinned, wished)
-    return Steadied(workers=final, gain_s=gain_s(snapshot, want), wake_s=math.inf)
+    return SteadiedSizes(workers=final, gain_s=gain_s(snapshot, want), wake_s=math.inf)
 
 
 class _Pool(NamedTuple):

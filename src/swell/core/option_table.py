@@ -24,13 +24,13 @@ class JobOptions(NamedTuple):
     one_worker_per_s: float = 0.0  #: at the batch that is best for it; 0: not possible, or not known
 
 
-class Packed(NamedTuple):
+class PackedOptions(NamedTuple):
     options: Options
     largest: IntArray  #: (J,) the most workers of each; 1 if it has none
     places: IntArray  #: (O,) where each option is in the table; see `OptionTable.costs_at`
 
 
-class Stretch(NamedTuple):
+class OptionRows(NamedTuple):
     """The options of some rows, one row after the other."""
 
     places: IntArray  #: (P,) in the table
@@ -92,24 +92,24 @@ class OptionTable:
             rates = self._rate_of[row] = dict(pairs)
         return rates.get(num_workers, 0.0)
 
-    def stretch(self, rows: IntArray) -> Stretch:
+    def stretch(self, rows: IntArray) -> OptionRows:
         """The options of these rows."""
         num = self._num[rows]
         of = np.repeat(np.arange(len(rows)), num)
         places = np.arange(len(of)) + (self._at[rows] + num - np.cumsum(num))[of]
-        return Stretch(places, of, self._ints[0, places])
+        return OptionRows(places, of, self._ints[0, places])
 
     def charge(self, places: IntArray, costs: tuple[FloatArray, FloatArray]) -> None:
         """(P,) options cost so much from now on: a launch at each, and a resize to it."""
         self._costs[:, places] = costs
 
     def costs_at(self, places: IntArray) -> FloatArray:
-        """(2, O) of `Packed.places`."""
+        """(2, O) of `PackedOptions.places`."""
         costs: FloatArray = self._costs.take(places, axis=1)  # in C order, as loops take it
         return costs
 
     def margins_at(self, places: IntArray, margins: FloatArray) -> FloatArray:
-        """(O,) of `Packed.places`, of margins by class."""
+        """(O,) of `PackedOptions.places`, of margins by class."""
         at: FloatArray = margins[self._ints[2, places]]
         return at
 
@@ -117,7 +117,7 @@ class OptionTable:
         self.is_changed = True
         self._rate_of.pop(row, None)
 
-    def pack(self, devices_per_worker: IntArray, most_devices: IntArray) -> Packed:
+    def pack(self, devices_per_worker: IntArray, most_devices: IntArray) -> PackedOptions:
         """Return the options of the first J rows, without those that take too many devices.
 
         Args:
@@ -149,7 +149,7 @@ class OptionTable:
             rate_per_s=rates[:total],
         )
         self.is_changed = False
-        return Packed(options, largest, places)
+        return PackedOptions(options, largest, places)
 
     def _make_room(self, num: int) -> None:
         """Make room for `num` more options, and drop those that are no longer used."""

@@ -35,7 +35,7 @@ class Planner:
     others: Mapping[str, Decides] = field(default_factory=dict)
 
     def named(self, policy: str) -> Planner:
-        """This planner with the policy of that name. Raises KeyError."""
+        """This planner with the policy of that name. Raises LookupError."""
         return self if policy == self.policy.name else replace(self, policy=self.others[policy])
 
     def plan(

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.core.hysteresis import GAIN_OVER_COST, Steadied
+from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes
 from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import NOWHERE
 from swell.model.plan import Allocation, Placement, Reason
@@ -24,7 +24,7 @@ class PlanAccount:
 
     snapshot: Snapshot
     allocation: Allocation
-    steadied: Steadied
+    steadied: SteadiedSizes
     placement: Placement
     backing_off: Mapping[str, str] = field(default_factory=dict)  #: jobs that wait after a failure, and why
     nowhere: Mapping[str, str] = field(default_factory=dict)  #: jobs that no node can run, and why

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from swell.core.admission_state import Admission
+from swell.core.admission_state import Admission, AskedDeadline
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import HoldTime
@@ -18,6 +18,7 @@ from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
 from swell.core.share_changes import ShareChanges
 from swell.core.size_history import SizeHistory
+from swell.model.findings import JobFinding
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.target import Configuration
 from swell.model.view import JobView
@@ -52,7 +53,10 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     profile: Profile | None = None
     is_profiling: bool = False
     is_distributed: bool = False  #: its script has shown that it works with other workers
+    accepted: tuple[str, ...] = ()  #: findings, since it was submitted
     is_cancelled: bool = False  #: by its owner; its gang may still be there
+    is_held: bool = False  #: its owner wants it to have no gang; it may have one still
+    awaits: tuple[str, ...] = ()  #: ids of the jobs that it follows, until all of them have succeeded
     ruled_out: dict[str, str] = {}  #: names of nodes that cannot run it, and why
     ended: Phase | None = None  #: how; None: it has not
 
@@ -159,14 +163,31 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return self.profile.max_local_batch if self.profile else None
 
     @property
+    def is_set_aside(self) -> bool:
+        """It is to have no gang for now, as its owner asked."""
+        return self.is_held or bool(self.awaits)
+
+    @property
     def is_plannable(self) -> bool:
         """Known well enough for a policy to decide about, and still of interest to one."""
-        return self.ended is None and not self.is_cancelled and self.progress.total_steps is not None
+        is_wanted = self.ended is None and not self.is_cancelled and not self.is_set_aside
+        return is_wanted and self.progress.total_steps is not None
 
     @property
     def may_grow(self) -> bool:
-        """Whether more workers than its smallest number would be of use."""
-        return self.is_distributed or not self.spec.grows_when_distributed
+        """Whether more workers than its smallest number would be of use, and learn the same."""
+        return (self.is_distributed or not self.spec.grows_when_distributed) and not self.held_by
+
+    @property
+    def findings(self) -> tuple[JobFinding, ...]:
+        """Ways in which its result depends on its sizes, as far as is known."""
+        return (self.profile and self.profile.findings) or ()
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Names of findings that hold it to its smallest number of workers."""
+        accepted = self.spec.accept_differences + self.accepted
+        return tuple(found.name for found in self.findings if found.holds and found.name not in accepted)
 
     def has_lasted(self, at_s: float) -> bool:
         """A restart job reports no steps; that its gang was up for a while has to do for progress."""
@@ -178,6 +199,25 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """It trains, and a change that failed could have been asked for again and was not."""
         until_s = max(self.backoff.until_s, self.backoff.share_until_s)
         return isinstance(self.gang, SteadyGang) and at_s > until_s
+
+    def hold(self) -> None:
+        """It is to have no gang until it is resumed. No promise stands meanwhile.
+
+        A promised deadline is asked for once more, which is decided when the job is resumed. Until then, and
+        if it is refused, the deadline is soft.
+        """
+        self.is_held = True
+        self.backoff.until_s, self.backoff.num_failed_changes = (
+            0.0,
+            0,
+        )  # it need not wait for an earlier failure
+        admission, deadline_s = self.admission, self.agreed_deadline_s
+        if not admission.is_promised or deadline_s is None:
+            return
+        if admission.asked is None:
+            admission.asked = AskedDeadline(deadline_s=deadline_s, accept_until_s=self.spec.accept_until_s)
+        admission.job_class, admission.is_promised, admission.promise = JobClass.SOFT, False, None
+        admission.refusal, admission.counter_offer_s = "", None
 
     def accept(self, promise: Promise | None) -> None:
         """Its deadline is promised, or let in by a policy that makes no promises; or the one asked for is."""
@@ -260,7 +300,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             asked_deadline_s=self.asked_deadline_s,
             started_s=status.started_s,
             finished_s=status.finished_s,
-            estimated_finish_s=status.estimated_finish_s if self.ended is None else None,
+            is_held=self.is_held and self.ended is None,
+            awaits=self.awaits if self.ended is None else (),
+            estimated_finish_s=status.estimated_finish_s
+            if self.ended is None and not self.is_set_aside
+            else None,
             kept=self._kept(),
             workers=self.num_workers,
             devices=gang.held,
@@ -292,7 +336,11 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             warnings=status.warnings,
             code=spec.code,
             continues=self.continues,
+            group=spec.group,
+            tags=spec.tags,
             webhook=spec.webhook is not None,
+            findings=self.findings,
+            held_by=self.held_by,
         )
 
     def _kept(self) -> bool | None:

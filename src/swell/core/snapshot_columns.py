@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     ints: dict[str, IntArray]
 
 
-class Written(TypedDict):
+class WrittenColumns(TypedDict):
     """Columns of a snapshot that are as the rows say."""
 
     one_worker_per_s: FloatArray
@@ -44,7 +44,7 @@ class Written(TypedDict):
     is_undecided: BoolArray
 
 
-def as_written(rows: Rows) -> Written:
+def as_written(rows: Rows) -> WrittenColumns:
     floats, ints = rows
     return {
         "one_worker_per_s": floats["one_worker_per_s"],
@@ -81,7 +81,7 @@ def quota_devices(quotas: Quotas, codes: Mapping[str, int], num_devices: int) ->
     return read_only(column)
 
 
-class Advanced(TypedDict):
+class AdvancedColumns(TypedDict):
     """Columns of a snapshot that go on with time."""
 
     remaining_steps: FloatArray
@@ -89,7 +89,7 @@ class Advanced(TypedDict):
     attained_device_s: FloatArray
 
 
-def advanced(now_s: float, rows: Rows, start_cost_s: FloatArray) -> Advanced:
+def advanced(now_s: float, rows: Rows, start_cost_s: FloatArray) -> AdvancedColumns:
     """Columns of progress and attained service, extrapolated to `now_s` at the present rates."""
     floats, count = rows.floats, len(start_cost_s)
     remaining, done, attained = np.empty((3, count))

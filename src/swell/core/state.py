@@ -13,7 +13,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.core.costs import ChangeCosts
 from swell.core.equal_values import EqualValues
-from swell.core.explanations import Latest
+from swell.core.explanations import LatestAccounts
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
 from swell.core.old_folds import record_of
@@ -121,7 +121,7 @@ class HeadState(KeptState, kw_only=True):
         # Worked out from what is kept.
         self.table = JobTable()
         self.holdings = Holdings()
-        self.latest = Latest()
+        self.latest = LatestAccounts()
         self.usable = Cluster()  #: the nodes that jobs may be placed on
         self.devices: frozenset[str] = frozenset()  #: of these
         self.warned_devices: frozenset[str] = frozenset()  #: of the other nodes that are there
@@ -420,6 +420,7 @@ class HeadState(KeptState, kw_only=True):
         best = None
         if self.domain.opens_batches and spec.max_batch is not None:
             sizes = job_sizes(spec, most_devices, kind)
+            sizes = sizes if record.may_grow else sizes[:1]
             best = self._open_batches_of(record, sizes)
         if best is None:
             sizes = job_sizes(spec, most_devices, kind, most_batch=spec.global_batch)

@@ -12,7 +12,7 @@ from swell.core.arrival_order import ArrivalOrder
 from swell.core.cost_curves import CostCurves
 from swell.core.cost_table import kind_of
 from swell.core.costs import ChangeCosts
-from swell.core.option_table import JobOptions, OptionTable, Packed
+from swell.core.option_table import JobOptions, OptionTable, PackedOptions
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
 from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs, with_waits
@@ -74,7 +74,7 @@ INTS = (
 )
 
 
-class Lent(NamedTuple):
+class BorrowedDevices(NamedTuple):
     """What there is of borrowed nodes."""
 
     num_borrowed: int  #: devices
@@ -82,7 +82,7 @@ class Lent(NamedTuple):
     reclaims_per_node_s: float
 
 
-NOTHING_LENT = Lent(0, 0, 0.0)
+NOTHING_LENT = BorrowedDevices(0, 0, 0.0)
 
 
 class JobTable:
@@ -99,9 +99,9 @@ class JobTable:
         self._curves = CostCurves()
         self._upper_costs: tuple[FloatArray, FloatArray] | None = None  #: of the options as they were packed
         #: (O,) of the options as they were packed, at these margins by class
-        self._margins: tuple[Packed, FloatArray, FloatArray] | None = None
+        self._margins: tuple[PackedOptions, FloatArray, FloatArray] | None = None
         self._options = OptionTable()
-        self._packed: Packed | None = None
+        self._packed: PackedOptions | None = None
         self._packed_for = (0, 0, 0)
         self._fixed_floats: FloatArray = np.zeros((len(FIXED_FLOATS), 0))
         self._fixed_ints: IntArray = np.zeros((len(FIXED_INTS), 0), dtype=np.int64)
@@ -192,7 +192,7 @@ class JobTable:
         min_hold_s: float,
         num_tenants: int,
         policy: PolicyState,
-        lent: Lent = NOTHING_LENT,
+        lent: BorrowedDevices = NOTHING_LENT,
         quota_devices: IntArray | None = None,
         owned_widths: tuple[int, ...] = (),
         checkpoint_interval_s: float = 0.0,
@@ -243,7 +243,7 @@ class JobTable:
             self._index = RowIndex(self._row.copy(), self._arrivals.rows)
         return self._index
 
-    def _pack(self, num_devices: int, num_unpromised: int) -> Packed:
+    def _pack(self, num_devices: int, num_unpromised: int) -> PackedOptions:
         """The very same as long as neither rows nor devices change."""
         key = (len(self.ids), num_devices, num_unpromised)
         if self._packed is None or self._packed_for != key or self._options.is_changed:
@@ -253,7 +253,7 @@ class JobTable:
             self._upper_costs = None
         return self._packed
 
-    def _margins_of(self, packed: Packed, margins: FloatArray) -> FloatArray:
+    def _margins_of(self, packed: PackedOptions, margins: FloatArray) -> FloatArray:
         """(O,) the very same as long as neither options nor margins by class change."""
         known = self._margins
         if known is None or known[0] is not packed or known[1] is not margins:
@@ -261,7 +261,7 @@ class JobTable:
             known = self._margins = (packed, margins, of_options)
         return known[2]
 
-    def _charge(self, costs: ChangeCosts, packed: Packed, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    def _charge(self, costs: ChangeCosts, packed: PackedOptions, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """The very same as long as neither options nor what was measured change."""
         others = self._curves.refresh(costs.upper)
         if others or self._options.uncharged:

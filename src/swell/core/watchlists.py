@@ -41,9 +41,10 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
     if record.ended is not None:
         return ()
     kinds: list[Kind] = []
-    if record.progress.total_steps is None and record.phase is Phase.QUEUED and not record.is_profiling:
+    is_untried = record.progress.total_steps is None and record.phase is Phase.QUEUED
+    if is_untried and not record.is_profiling and not record.is_set_aside:
         kinds.append("new")
-    if record.gang.is_broken or record.is_cancelled:
+    if record.gang.is_broken or record.is_cancelled or (record.is_held and record.phase.holds_devices):
         kinds.append("ailing")
     if record.is_pinned:
         kinds.append("pinned")

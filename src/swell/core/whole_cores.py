@@ -12,7 +12,7 @@ from swell.model.cluster import Cluster, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Usable:
+class UsableDevices:
     """What plans may use of a cluster."""
 
     cluster: Cluster
@@ -27,7 +27,7 @@ class WholeCores:
     def __init__(self) -> None:
         self._last = Cluster()
 
-    def of(self, cluster: Cluster, held: Container[str]) -> Usable:
+    def of(self, cluster: Cluster, held: Container[str]) -> UsableDevices:
         """Return what plans may use: of each node as many devices as it has cores.
 
         All devices that jobs hold are included, even if they are more: plans for fewer release them.
@@ -40,7 +40,7 @@ class WholeCores:
             self._last = trimmed
         num_devices = sum(node.num_whole for node in cluster.nodes)
         num_borrowed = sum(node.num_whole for node in cluster.nodes if node.is_borrowed)
-        return Usable(self._last, num_devices, num_borrowed, cluster.num_devices - num_devices)
+        return UsableDevices(self._last, num_devices, num_borrowed, cluster.num_devices - num_devices)
 
 
 def is_promise_at_stake(records: Iterable[JobRecord]) -> bool:

@@ -8,6 +8,6 @@ OVER_MEMORY = -1001
 UNFIT = -1002
 #: Likewise: nothing is known of it any more, because its host is gone.
 HOST_LOST = -1003
-#: Likewise: there never was one, because its devices cannot be had now: another user of Ray has them, or
-#: Ray does not answer.
+#: Likewise: there never was one, because its devices cannot be had now: another user has them, or
+#: the engine that leases them does not answer.
 NOT_LEASED = -1004

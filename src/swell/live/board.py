@@ -47,7 +47,7 @@ class BoardNews(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class PostedBoard:
     """What the latest turn says of all open jobs; never changed after it was posted."""
 
     now_s: float = 0.0
@@ -89,7 +89,7 @@ class ViewBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)  #: there is another turn
-        self._posted = Posted()
+        self._posted = PostedBoard()
         self._open: dict[str, JobView] = {}
         self._places: list[tuple[float, str]] = []  # of these in lists, in order
         self._plans: list[PostedPlan] = []  # by core
@@ -121,7 +121,7 @@ class ViewBoard:
                 self._stories[job_id].append(story)
                 self._told.append((self._turn, job_id, story))
             self.num_stories += len(stories)
-            self._posted = Posted(
+            self._posted = PostedBoard(
                 now_s=core.now_s,
                 kinds=core.kinds,
                 cluster=core.cluster,

@@ -20,6 +20,7 @@ from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.operator_tally import OperatorTally
 from swell.live.ports import Executor, History, Store
+from swell.live.predecessors import FollowerWatch
 from swell.live.pruning import Pruner
 from swell.live.quota_watch import QuotaWatch
 from swell.live.recovery import differences, explained_jobs, load, replay
@@ -89,6 +90,7 @@ class HeadThread:
             self._look_at_quotas,
         )
         self._turns = TimedTurns(self._world, self._journal)
+        self._followers = FollowerWatch(self._found, self._inbox.put, self._clock.now_s)
 
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
@@ -138,6 +140,7 @@ class HeadThread:
         self._inbox.put(self._opened())
         for event in differences(self._core, self._site.nodes, work, now_s):
             self._inbox.put(event)
+        self._followers.note(self._board.jobs(_is_follower), ())
         self._repeat(work)
 
     def _repeat(self, work: RunningWork) -> None:
@@ -182,6 +185,7 @@ class HeadThread:
         self._is_open = True
         self._store.note_commands(self._store.last_seq, digest(commands))
         news = self._post()
+        self._followers.note(news.changed, news.ended)
         self._inbox.settle(self._core.ignored)
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
@@ -189,6 +193,9 @@ class HeadThread:
         seq, took = self._store.last_seq, self._turns.took()
         self._feed.put(Turn(seq=seq, batch=self._turns.batch, news=news, took=took))
         self._folds.end_turn(took)
+
+    def _found(self, job_id: str) -> JobView | None:
+        return self._board.job(job_id) or self._store.archive.job(job_id)
 
     def _post(self) -> TurnNews:
         news = self._board.post(self._core)
@@ -223,3 +230,7 @@ class HeadThread:
 
 def _is_open(view: JobView) -> bool:
     return not view.phase.is_end
+
+
+def _is_follower(view: JobView) -> bool:
+    return bool(view.awaits)

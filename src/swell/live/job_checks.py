@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from swell.core.state import job_sizes
+from swell.model.deadline_state import is_measured
 from swell.model.errors import InvalidJob, TooManyOpenJobs, WrongPhase
-from swell.model.job import Elasticity, JobClass, JobSpec
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.options import Sizes
 from swell.model.view import JobView
 
@@ -48,7 +49,25 @@ def check_promisable(name: str, elasticity: Elasticity) -> None:
         )
 
 
-def has_ended_error(view: JobView) -> WrongPhase:
+def check_findings(view: JobView, names: Collection[str]) -> None:
+    """Raises InvalidJob for a name that no finding of its trial run has. Before that run, any is accepted."""
+    known = {found.name for found in view.findings}
+    unknown = [name for name in names if name not in known]
+    if unknown and is_measured(view):
+        found = f"it found {', '.join(sorted(known))}" if known else "it found nothing"
+        raise InvalidJob(f"the trial run of job {view.id!r} has not found {unknown[0]!r}; {found}")
+
+
+def has_ended_error(view: JobView, consequence: str, option: str = "") -> WrongPhase:
+    """What a job cannot do that has ended, or is about to, and what its owner can do instead.
+
+    Args:
+        option: of the command that submits it again.
+    """
     state = f"is {view.phase}" if view.phase.is_end else "is being cancelled"
-    remedy = f"submit it again with `swell retry {view.id} --deadline TIME`"
-    return WrongPhase(f"job {view.id!r} {state}, and has no other deadline; {remedy}")
+    remedy = f"submit it again with `swell retry {view.id}{option}`"
+    if view.phase is Phase.SUCCEEDED:
+        state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
+    elif not view.phase.is_end:
+        remedy = f"wait for its end (`swell wait {view.id}`), then {remedy}"
+    return WrongPhase(f"job {view.id!r} {state}, and {consequence}; {remedy}")

@@ -1,4 +1,4 @@
-"""What users ask of the head about a job: to take it, to cancel it, another deadline."""
+"""What users ask of the head about a job: to take it, to cancel or to hold it, another deadline."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from collections.abc import Callable, Collection
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.inbox import Inbox
-from swell.live.job_checks import check_job, check_promisable, check_room, has_ended_error
+from swell.live.job_checks import check_findings, check_job, check_promisable, check_room, has_ended_error
 from swell.live.job_lookup import JobLookup
 from swell.live.kind_choice import with_kind
+from swell.live.predecessors import with_predecessors
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.submitter import Submitter, result_of, uncounted
-from swell.model.event import CancelRequested, DeadlineChangeAsked
+from swell.model.errors import WrongPhase
+from swell.model.event import (
+    CancelRequested,
+    DeadlineChangeAsked,
+    DifferencesAccepted,
+    HoldRequested,
+    ResumeRequested,
+)
 from swell.model.job import PLAIN, JobSpec, Origin
 from swell.model.view import JobView, SubmitResult
 
@@ -62,6 +70,7 @@ class JobRequests:
 
     def _checked(self, spec: JobSpec) -> JobSpec:
         """The job as it is to be scheduled. Raises InvalidJob."""
+        spec = with_predecessors(spec, self._lookup)
         spec = with_kind(spec, self._board.devices_by_kind())
         check_job(spec, self._most_devices(spec), self._core.domain.sizes)
         return spec
@@ -83,6 +92,22 @@ class JobRequests:
             receipt = self._inbox.request(CancelRequested(at_s=self._now_s(), job_id=job_id))
             result_of(receipt, f"job {job_id!r} may or may not be cancelled")
 
+    def accept_differences(self, job_id: str, names: Collection[str]) -> JobView:
+        """Let findings of its trial run not hold an open job any more; the job after that.
+
+        Raises:
+            UnknownJob, Unavailable; WrongPhase: the job has ended.
+            InvalidJob: its trial run is over and has not found this.
+        """
+        view = self._lookup.job(job_id)
+        if view.phase.is_end:
+            raise has_ended_error(view, "is not held by its findings any more")
+        check_findings(view, names)
+        self._journal.refuse_while_stalled()
+        event = DifferencesAccepted(at_s=self._now_s(), job_id=job_id, names=tuple(names))
+        result_of(self._inbox.request(event), f"job {job_id!r} may or may not be held any more")
+        return self._lookup.job(job_id)
+
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
         """Ask for another deadline of an open job, in calendar time; the job after the head's answer.
 
@@ -95,12 +120,39 @@ class JobRequests:
         view = self._lookup.job(job_id)
         check_promisable(view.name, view.elasticity)
         if view.phase.is_end:
-            raise has_ended_error(view)
+            raise _has_no_other_deadline(view)
         self._journal.refuse_while_stalled()
         event = DeadlineChangeAsked(
             at_s=self._now_s(), job_id=job_id, deadline_s=deadline_s, accept_until_s=accept_until_s
         )
         receipt = self._inbox.request(event)
         if not result_of(receipt, f"job {job_id!r} may or may not have another deadline"):
-            raise has_ended_error(self._lookup.job(job_id))
+            raise _has_no_other_deadline(self._lookup.job(job_id))
         return self._lookup.job(job_id)
+
+    def hold(self, job_id: str) -> JobView:
+        """Have a job give up its devices, with its state saved, and wait until it is resumed; the job then.
+
+        No effect on one that is held. Raises UnknownJob, Unavailable; WrongPhase: it has ended, or is being
+        cancelled.
+        """
+        return self._set_held(HoldRequested(at_s=self._now_s(), job_id=job_id), is_held=True)
+
+    def resume(self, job_id: str) -> JobView:
+        """Let a held job go on; no effect on another one. Raises as `hold` does."""
+        return self._set_held(ResumeRequested(at_s=self._now_s(), job_id=job_id), is_held=False)
+
+    def _set_held(self, event: HoldRequested | ResumeRequested, is_held: bool) -> JobView:
+        view = self._lookup.job(event.job_id)
+        if not view.phase.is_end:
+            self._journal.refuse_while_stalled()
+            receipt = self._inbox.request(event)
+            result_of(receipt, f"job {view.id!r} may or may not be {'held' if is_held else 'resumed'}")
+            view = self._lookup.job(event.job_id)
+        if view.phase.is_end or view.is_held is not is_held:
+            raise has_ended_error(view, f"cannot be {'held' if is_held else 'resumed'}")
+        return view
+
+
+def _has_no_other_deadline(view: JobView) -> WrongPhase:
+    return has_ended_error(view, "has no other deadline", " --deadline TIME")

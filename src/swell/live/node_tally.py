@@ -12,7 +12,7 @@ from swell.model.event import NodeLost, NodeWarned
 class NodeTally:
     """Listens to turns; not thread-safe.
 
-    A node counts as lost with its host and for a cause. One whose devices other users of Ray have taken, or
+    A node counts as lost with its host and for a cause. One whose devices other users of a cluster took, or
     that its owner has given other devices, does not.
     """
 

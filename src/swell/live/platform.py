@@ -33,6 +33,7 @@ from swell.live.status import PlatformStatus
 from swell.live.submitter import Submitter, uncounted
 from swell.live.tenant_devices import TenantDevices
 from swell.live.tracing.tracer import Tracer
+from swell.live.trial_log import TrialLog
 from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.delivery_notes import DeliveryNotes
@@ -178,6 +179,18 @@ class Platform:
         """See `JobRequests.cancel`."""
         self._requests.cancel(job_id)
 
+    def hold(self, job_id: str) -> JobView:
+        """See `JobRequests.hold`."""
+        return self._requests.hold(job_id)
+
+    def resume(self, job_id: str) -> JobView:
+        """See `JobRequests.resume`."""
+        return self._requests.resume(job_id)
+
+    def accept_differences(self, job_id: str, names: Collection[str]) -> JobView:
+        """See `JobRequests.accept_differences`."""
+        return self._requests.accept_differences(job_id, names)
+
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
         """See `JobRequests.ask_deadline`."""
         return self._requests.ask_deadline(job_id, deadline_s, accept_until_s)
@@ -291,6 +304,7 @@ class Platform:
 def _feed(tally: OperatorTally, webhooks: Webhooks | None) -> TurnFeed:
     feed = TurnFeed()
     feed.add(tally)
+    feed.add(TrialLog())
     if webhooks is not None:
         feed.add(webhooks)
     return feed

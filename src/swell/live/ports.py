@@ -10,7 +10,7 @@ from swell.live.metrics import TimedTally, ToldSince
 from swell.live.pruning import EndedJobs
 from swell.live.recovery import Entry
 from swell.live.submitter import Submissions
-from swell.live.world import Hands
+from swell.live.world import GangExecutor
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
@@ -102,7 +102,7 @@ class Store(Journal, Submissions, Protocol):
         """Warnings about the file for the platform's owner."""
 
 
-class Executor(Hands, Protocol):
+class Executor(GangExecutor, Protocol):
     """Hands that outlive the daemon."""
 
     def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:

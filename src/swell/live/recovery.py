@@ -18,6 +18,7 @@ from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
 from swell.model.job import Phase
 from swell.model.running import RunningWork, regained_nodes
+from swell.policies.registry import UnknownPolicy
 
 NO_PLATFORM = "there was no platform for so long that its lease had ended, and its workers with it"
 
@@ -59,11 +60,13 @@ def replay(core: PlatformCore, entries: Iterable[Entry]) -> Iterable[tuple[Entry
     """Handle every batch again; yields after each, while the core stands where it stood then.
 
     Raises:
-        ReplayError: the head cannot handle a batch that was journalled; a defect.
+        ReplayError: the head cannot handle a batch that was journalled; a policy is gone, or a defect.
     """
     for entry in entries:
         try:
             commands = core.handle(entry.batch)
+        except UnknownPolicy as error:
+            raise ReplayError(_about_missing(error)) from error
         except Exception as error:
             raise ReplayError(
                 f"batch {entry.seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
@@ -85,11 +88,20 @@ def load(core: PlatformCore, state: bytes | None) -> None:
     try:
         with _no_search_for_garbage():
             core.load(state)
+    except UnknownPolicy as error:
+        raise ReplayError(_about_missing(error)) from error
     except Exception as error:
         raise ReplayError(
             f"the folded state in the journal cannot be read ({error!r}); `swell doctor` (with the same "
             "--state) tells what is left, `swell doctor --salvage` makes a new journal of that"
         ) from error
+
+
+def _about_missing(error: UnknownPolicy) -> str:
+    return (
+        f"the journal was written under policy {error.args[0]!r}, which cannot be used now: install its "
+        "package again, or repair it (`swell doctor` says why), and `swell up` goes on"
+    )
 
 
 @contextmanager

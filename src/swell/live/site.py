@@ -20,3 +20,4 @@ class Site:
     retention: Retention = field(default_factory=Retention)
     hosts_may_join: bool = False  #: from other machines
     engine: str = ""  #: see `ClusterView`
+    no_nodes: str = ""  #: likewise

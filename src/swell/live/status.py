@@ -77,6 +77,7 @@ class PlatformStatus:
             lost_nodes=self._nodes.lost(),
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,
+            no_nodes=self._site.no_nodes,
         )
 
     def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:

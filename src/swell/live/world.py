@@ -12,7 +12,7 @@ from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, Woke
 
 
-class Hands(Protocol):
+class GangExecutor(Protocol):
     """What starts and stops processes."""
 
     def perform(self, command: AnyCommand) -> None:
@@ -36,7 +36,7 @@ class LiveWorld:
         inbox: Inbox,
         clock: HeadClock,
         watch: ClockWatch,
-        hands: Hands,
+        hands: GangExecutor,
         end_turn: Callable[[Sequence[AnyCommand]], None],
         is_over: Callable[[], bool],
         deadline_s: Callable[[], float | None],

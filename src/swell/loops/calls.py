@@ -56,7 +56,7 @@ def calls_of_all_loops() -> Calls:
         return run
 
     with replaced(note):
-        for policy in POLICIES:
+        for policy in POLICIES.own:
             lead_crowd(policy)
     return calls
 

@@ -1,4 +1,4 @@
-"""Numbers of devices and workers in words."""
+"""Numbers of devices, workers and jobs in words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ def told_devices(num: int) -> str:
 def told_workers(num: int) -> str:
     """1 worker, 2 workers."""
     return _told(num, "worker")
+
+
+def told_other_jobs(num: int) -> str:
+    """1 other job, 2 other jobs."""
+    return _told(num, "other job")
 
 
 def _told(num: int, thing: str) -> str:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from swell.model.view import JobView
 
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
-UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost")
+UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost", "resumed")
 #: Of a job that was measured, and that no node which there is can run.
 NOWHERE = "nowhere"
 #: Of a promise that does not fit any more, and of such a job, by the latest plan, whatever end is expected.

@@ -69,7 +69,21 @@ class ProfilingFailed(JobEvent, frozen=True, kw_only=True):
 
 
 class CancelRequested(JobEvent, frozen=True, kw_only=True):
-    """The owner of the job cancelled it."""
+    """The owner of the job cancelled it, or a job that it was to follow did not succeed."""
+
+    why: str = ""  #: for people; empty: its owner did
+
+
+class HoldRequested(JobEvent, frozen=True, kw_only=True):
+    """The owner of the job asked for it to give up its devices, saved, and to wait until it is resumed."""
+
+
+class ResumeRequested(JobEvent, frozen=True, kw_only=True):
+    """The owner of a held job lets it go on."""
+
+
+class PredecessorsSucceeded(JobEvent, frozen=True, kw_only=True):
+    """Every job that this one was to follow has succeeded."""
 
 
 class DeadlineChangeAsked(JobEvent, frozen=True, kw_only=True):
@@ -80,6 +94,12 @@ class DeadlineChangeAsked(JobEvent, frozen=True, kw_only=True):
 
     deadline_s: float  #: seconds since 1970, UTC, as in a `JobSpec`
     accept_until_s: float | None = None  #: likewise: a counter-offer that is no later is taken
+
+
+class DifferencesAccepted(JobEvent, frozen=True, kw_only=True):
+    """The owner of the job accepted findings of its trial run: they do not hold it any more."""
+
+    names: tuple[str, ...]
 
 
 class GangStarted(GangEvent, frozen=True, kw_only=True):
@@ -281,7 +301,11 @@ AnyEvent = (
     | JobProfiled
     | ProfilingFailed
     | CancelRequested
+    | HoldRequested
+    | ResumeRequested
+    | PredecessorsSucceeded
     | DeadlineChangeAsked
+    | DifferencesAccepted
     | GangStarted
     | GangResized
     | ResizeFailed

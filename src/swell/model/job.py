@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from swell.model.findings import JobFinding
 from swell.model.webhook import Webhook
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
@@ -172,6 +173,11 @@ class JobSpec(
     grows_when_distributed: bool = False
     kind: str = ""  #: of the devices that it runs on; empty: of the only kind that there is
     webhook: Webhook | None = None  #: what its owner wants to be told, and where
+    after: tuple[str, ...] = ()  #: ids of jobs that must have succeeded before it starts; names in a request
+    group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
+    tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
+    #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
+    accept_differences: tuple[str, ...] = ()
 
     @property
     def least_batch(self) -> int:
@@ -281,3 +287,5 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     crossing_s: dict[int, dict[int, float]] = {}
     #: Workers without a script -> seconds from the first fork until all are in a group; empty: not measured.
     group_launch_s: dict[int, float] = {}
+    #: Ways in which its result depends on its sizes; None: they were not looked for.
+    findings: tuple[JobFinding, ...] | None = None

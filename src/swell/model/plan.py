@@ -59,7 +59,7 @@ class Account(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WrittenAccount:
     """An account that was written at once."""
 
     finish_s: FloatArray

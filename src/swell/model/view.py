@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.findings import JobFinding
 from swell.model.job import LOSS, Elasticity, JobClass, Phase
 from swell.model.resize import Resize
 
@@ -72,6 +73,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_unpromised: bool = False  #: its deadline could not be promised, and is tried all the same
     refusal: str = ""  #: why the deadline that was asked for last was not promised, of a job that goes on
     asked_deadline_s: float | None = None  #: another deadline was asked for, and is not decided yet
+    is_held: bool = False  #: its owner has it wait, without a gang once that is saved
+    awaits: tuple[str, ...] = ()  #: ids of the jobs that it is to follow, until all of them have succeeded
     started_s: float | None  #: the first gang began to train
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended, or while nothing that there is can run it
@@ -109,7 +112,16 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
     continues: str = ""  #: id of the ended job from whose checkpoint it went on; empty: of none
     kind: str = ""  #: of the devices that it runs on; empty: no node has joined yet
+    group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
+    tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     webhook: bool = False  #: an address that its owner has named is told of it
+    findings: tuple[JobFinding, ...] = ()  #: ways in which its result depends on its sizes
+    held_by: tuple[str, ...] = ()  #: names of those that hold it to its smallest number of workers
+
+
+def is_set_aside(view: JobView) -> bool:
+    """Whether the job gets no devices for now, as its owner asked."""
+    return view.is_held or bool(view.awaits)
 
 
 class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,4 +187,5 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`
     lost_nodes: tuple[LostNode, ...] = ()  #: the latest last
     hosts_may_join: bool = False  #: hosts of other machines
-    engine: str = ""  #: what brings these hosts: `ray`; empty: people do
+    engine: str = ""  #: what brings these hosts; empty: people do
+    no_nodes: str = ""  #: what users are told of that while there are none

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from swell.model.cluster import Cluster
 from swell.model.plan import Placement
-from swell.placement.placing import Placing
-from swell.placement.reality import Held, Reality
+from swell.placement.held_placement import Held, HeldPlacement
+from swell.placement.placing import PlacementState
 from swell.placement.slots import placement_of
 
 
@@ -30,7 +30,7 @@ class BestFitPlacer:
     * If that fails, too, the job gets scattered devices, of as few nodes as possible; none, if it is barred
       from so many nodes that too few are free on the others.
 
-    The answer depends on what is asked alone. What is remembered (`Reality`) only saves time.
+    The answer depends on what is asked alone. What is remembered (`HeldPlacement`) only saves time.
 
     References: ElasticFlow, section 4.3 (best fit, buddy allocation with migration); Hwang et al.,
         "Elastic Resource Sharing for Distributed Deep Learning" (CoDDL), NSDI 2021.
@@ -39,7 +39,7 @@ class BestFitPlacer:
     """
 
     def __init__(self) -> None:
-        self._reality = Reality(Cluster())
+        self._reality = HeldPlacement(Cluster())
 
     def place(
         self,
@@ -52,12 +52,12 @@ class BestFitPlacer:
     ) -> Placement:
         """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
         if cluster is not self._reality.cluster:
-            self._reality = Reality(cluster)
+            self._reality = HeldPlacement(cluster)
         self._reality.learn(held)
         damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
-        placing = Placing(self._reality, pinned, owned_only, barred)
+        placing = PlacementState(self._reality, pinned, owned_only, barred)
         again = {job: len(held[job]) for job in damaged if job not in wanted} | dict(wanted)
         movable = {job: num_devices for job, num_devices in again.items() if job not in pinned}
         for job, num_devices in movable.items():

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
-from swell.placement.reality import NOTHING, Reality, Share
+from swell.placement.held_placement import NOTHING, HeldPlacement, Share
 from swell.placement.topology import spread
 
 
-class Part(NamedTuple):
+class PlacedPart(NamedTuple):
     """What a job has of one node, or of several, and may have elsewhere instead."""
 
     num: int
@@ -28,7 +28,7 @@ class _Mark(NamedTuple):
     evicted: frozenset[str]
 
 
-class Placing:
+class PlacementState:
     """What jobs have after one placement, as far as it has got. Arrays (N,) are by node.
 
     A share is never changed, and each step is noted, so that a failed attempt can be undone.
@@ -36,7 +36,7 @@ class Placing:
 
     def __init__(
         self,
-        reality: Reality,
+        reality: HeldPlacement,
         pinned: frozenset[str],
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
@@ -232,7 +232,7 @@ class Placing:
         self._add(job, node, size)
         return all(self._force(part.job, part.num) for part in sorted(victims, reverse=True))
 
-    def _cheapest(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[Part]] | None:
+    def _cheapest(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[PlacedPart]] | None:
         """A node from which enough jobs may go, and these. Of several nodes: one from which none must go that
         may have owned devices only, then the fewest running ones, then one where the job itself is, then the
         one with the fewest devices to leave."""
@@ -250,20 +250,20 @@ class Placing:
                 best, least = (node, victims), cost
         return best
 
-    def _leaving_owned(self, num_devices: int) -> Sequence[Part] | None:
+    def _leaving_owned(self, num_devices: int) -> Sequence[PlacedPart] | None:
         """Who goes to borrowed nodes so that so many owned devices are free; None: that cannot be."""
         is_owned = self._topology.is_owned
         lacking = num_devices - int(self._free[is_owned].sum())
         if lacking <= 0:
             return ()
-        nums: Counter[Part] = Counter()
+        nums: Counter[PlacedPart] = Counter()
         for part in (one for parts in self._parts_on(is_owned).values() for one in parts):
             nums[part._replace(num=0)] += part.num
         return _fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
 
-    def _parts_on(self, is_near: BoolArray) -> Mapping[int, Sequence[Part]]:
+    def _parts_on(self, is_near: BoolArray) -> Mapping[int, Sequence[PlacedPart]]:
         """Parts on each node of `is_near` (N,) that may be moved: those of jobs that are not pinned."""
-        found: dict[int, list[Part]] = {}
+        found: dict[int, list[PlacedPart]] = {}
         for node in np.flatnonzero(is_near).tolist():
             others = self._reality.jobs_on[node].difference(self.shares, self._pinned)
             found[node] = [self._part(job, self._reality.nums[job][node]) for job in others]
@@ -273,8 +273,8 @@ class Placing:
                     found[node].append(self._part(job, share[node]))
         return found
 
-    def _part(self, job: str, num: int) -> Part:
-        return Part(num, 2 if job in self._owned_only else int(job in self._reality.nums), job)
+    def _part(self, job: str, num: int) -> PlacedPart:
+        return PlacedPart(num, 2 if job in self._owned_only else int(job in self._reality.nums), job)
 
 
 def _nonzero(nodes: Sequence[int], amounts: IntArray) -> Share:
@@ -288,7 +288,7 @@ def _sizes(widths: IntArray, num_devices: int) -> Mapping[int, int]:
     return Counter(np.sort(amounts[amounts > 0])[::-1].tolist())
 
 
-def _fewest(parts: Iterable[Part], num: int) -> Sequence[Part] | None:
+def _fewest(parts: Iterable[PlacedPart], num: int) -> Sequence[PlacedPart] | None:
     """Fewest parts that have `num` devices together, of the lowest dearness possible; None: too few.
 
     The last part is the smallest that suffices.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from swell.model.plan import Placement
-from swell.placement.placing import Placing
-from swell.placement.reality import Reality, Share
+from swell.placement.held_placement import HeldPlacement, Share
+from swell.placement.placing import PlacementState
 
 
-def placement_of(reality: Reality, placing: Placing, unplaced: set[str]) -> Placement:
+def placement_of(reality: HeldPlacement, placing: PlacementState, unplaced: set[str]) -> Placement:
     """Jobs that are not mentioned keep the very same devices in the same order."""
     slots, kept, lacking = _Slots(reality), dict[str, list[str]](), dict[str, list[tuple[int, int]]]()
     for job in dict.fromkeys([*placing.shares, *sorted(reality.damaged)]):
@@ -22,7 +22,7 @@ def placement_of(reality: Reality, placing: Placing, unplaced: set[str]) -> Plac
     return Placement(changes=changes, moved=moved, unplaced=frozenset(unplaced))
 
 
-def _has_moved(reality: Reality, job: str, devices: Sequence[str]) -> bool:
+def _has_moved(reality: HeldPlacement, job: str, devices: Sequence[str]) -> bool:
     """Whether a job that ran has left devices for others: more than growing or shrinking."""
     own, has = set(reality.held.get(job, ())), set(devices)
     return not (own <= has or has <= own)
@@ -31,7 +31,7 @@ def _has_moved(reality: Reality, job: str, devices: Sequence[str]) -> bool:
 class _Slots:
     """The free devices of nodes."""
 
-    def __init__(self, reality: Reality) -> None:
+    def __init__(self, reality: HeldPlacement) -> None:
         self._reality, self._topology = reality, reality.topology
         self._given_up: dict[int, list[str]] = {}
         self._free: dict[int, list[str]] = {}  #: of the nodes that were asked for

@@ -11,7 +11,7 @@ from msgspec import Meta
 from swell.arrays import IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
-from swell.policies.edf_feasibility import Gate
+from swell.policies.edf_feasibility import EdfForecast
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline, by_key
 from swell.policies.policy import Policy
@@ -19,7 +19,7 @@ from swell.policies.refusing import with_refusals
 from swell.policies.requested import requested_levels
 from swell.policies.rounds import Claim, claims, next_round_s
 from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import Own, raise_within
+from swell.solvers.marginal import SeparatePart, raise_within
 
 #: ElasticFlow's evaluation gives it slots of this length.
 LEASE_S = 240.0
@@ -49,11 +49,11 @@ class Chronus(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = requested_levels(snapshot)
-        gate = Gate(snapshot, levels, _wait_s(snapshot, levels, self.lease_s))
+        gate = EdfForecast(snapshot, levels, _wait_s(snapshot, levels, self.lease_s))
         gate.admit()
         order = _in_order(snapshot, levels, gate, self.lease_s)
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        own = Own(snapshot.num_owned, snapshot.needs_owned)
+        own = SeparatePart(snapshot.num_owned, snapshot.needs_owned)
         raise_within(level, levels.devices, levels.num, order, 1, snapshot.num_devices, own)
         answer = without_promises(
             snapshot,
@@ -76,7 +76,7 @@ def _wait_s(snapshot: Snapshot, levels: Levels, lease_s: float) -> float:
     return 0.0 if num_held + num_wanted <= snapshot.num_devices else lease_s
 
 
-def _in_order(snapshot: Snapshot, levels: Levels, gate: Gate, lease_s: float) -> IntArray:
+def _in_order(snapshot: Snapshot, levels: Levels, gate: EdfForecast, lease_s: float) -> IntArray:
     """Rows that are served; those with a lease that runs first, then SLO jobs, then best effort."""
     is_other = np.ones(snapshot.num_jobs, dtype=bool)
     is_other[gate.kept] = is_other[list(gate.refusals)] = False

@@ -43,7 +43,7 @@ class Sharer(Protocol):
 
 
 @dataclass(frozen=True)
-class Slots:
+class RunningSlots:
     """Which jobs run: each at the size that it asked for, in order of arrival."""
 
     levels: Levels
@@ -54,7 +54,7 @@ class Slots:
     learning: Learning  #: the snapshot's
 
 
-def first_come(snapshot: Snapshot) -> Slots:
+def first_come(snapshot: Snapshot) -> RunningSlots:
     """Slots stay exclusive; only cores are shared.
 
     A gang on several nodes, or on none yet, is no neighbour of any other.
@@ -77,12 +77,12 @@ def first_come(snapshot: Snapshot) -> Slots:
         nodes.setdefault(learning.node_names[learning.node[row]], []).append(row)
     is_launched = (level > 0) & (snapshot.held_workers == 0)
     launched = sorted(snapshot.job_ids[row] for row in np.flatnonzero(is_launched).tolist())
-    return Slots(levels, level, order, nodes, launched, learning)
+    return RunningSlots(levels, level, order, nodes, launched, learning)
 
 
 def divided(
     snapshot: Snapshot,
-    slots: Slots,
+    slots: RunningSlots,
     sharers: Mapping[int, Sharer],
     why_share: Callable[[int], str],
     wake_s: float,
@@ -135,7 +135,7 @@ class _SharesAccount:
         return Reason(self.own[row], reason.text) if row in self.own else reason
 
 
-def equal_ends(snapshot: Snapshot, slots: Slots) -> FloatArray:
+def equal_ends(snapshot: Snapshot, slots: RunningSlots) -> FloatArray:
     """(J,) seconds from now until jobs end that share too few cores, if all had equal parts of these.
 
     What a job is seen to do now depends on a share that it has for a moment. NaN: its node has a core for

@@ -6,13 +6,13 @@ import numpy as np
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.edf_feasibility import Gate
+from swell.policies.edf_feasibility import EdfForecast
 from swell.policies.levels import Levels, all_levels, useful_levels
 from swell.policies.order import by_deadline
 from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.unpromised import without_promises
-from swell.solvers.marginal import Own, raise_within
+from swell.solvers.marginal import SeparatePart, raise_within
 
 
 class EdfAdmission(Policy):
@@ -31,13 +31,13 @@ class EdfAdmission(Policy):
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = self._levels(snapshot)
-        gate = Gate(snapshot, levels)
+        gate = EdfForecast(snapshot, levels)
         gate.admit()
         is_other = np.ones(snapshot.num_jobs, dtype=bool)
         is_other[gate.kept] = is_other[list(gate.refusals)] = False
         order = np.concatenate([gate.kept, by_deadline(snapshot, np.flatnonzero(is_other))])
         level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        own = Own(snapshot.num_owned, snapshot.needs_owned)
+        own = SeparatePart(snapshot.num_owned, snapshot.needs_owned)
         raise_within(level, levels.devices, levels.num, order, levels.highest, snapshot.num_devices, own)
         answer = without_promises(
             snapshot,

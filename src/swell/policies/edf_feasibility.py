@@ -14,10 +14,10 @@ from swell.policies.levels import Levels
 from swell.policies.obstacles import refusal
 from swell.policies.order import by_arrival, by_deadline
 from swell.policies.refusing import LazyRefusals
-from swell.solvers.turns import Occupied, Tasks, ends_if_in_time, ends_in_order
+from swell.solvers.turns import OccupiedDevices, Tasks, ends_if_in_time, ends_in_order
 
 
-class Gate:
+class EdfForecast:
     """Foresees the run of the promised jobs: by deadline, each with the highest of `levels` that fits.
 
     Each start and each change of size in this run is charged at its upper cost, of the newcomer and of those
@@ -53,12 +53,12 @@ class Gate:
         num_devices = self._snapshot.num_owned
         return ends_in_order(self._tasks, rows, num_devices, self._occupied(rows)) + self._wait_s[rows]
 
-    def _occupied(self, rows: IntArray) -> Occupied:
+    def _occupied(self, rows: IntArray) -> OccupiedDevices:
         """Devices that other jobs hold, and for how long no promise can take them away."""
         others = self._is_occupying.copy()
         others[rows] = False
         devices = self._snapshot.held_workers * self._snapshot.devices_per_worker
-        return Occupied(devices[others], self._tasks.fixed_s[others])
+        return OccupiedDevices(devices[others], self._tasks.fixed_s[others])
 
     def _sound_ends_s(
         self, trial: IntArray, newcomer: int, until_s: float, kept_ends_s: FloatArray

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Meta
 
+from swell.plugins import Registry, broken_rule, meaning
 from swell.policies.bftrainer import BFTrainer, CorrectedBFTrainer
 from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
 from swell.policies.chronus import Chronus
@@ -24,7 +25,7 @@ from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.gandiva import Gandiva
 from swell.policies.hu import Hu, HuAware, HuEnd
 from swell.policies.hu_greedy import HuGreedy
-from swell.policies.policy import Policy, declared, meaning
+from swell.policies.policy import Policy
 from swell.policies.pollux import Pollux
 from swell.policies.saxena import Saxena
 from swell.policies.saxena_aware import SaxenaAware
@@ -36,10 +37,10 @@ from swell.policies.unaware import EdfElasticUnaware, ElasticFlowUnaware
 
 
 class UnknownPolicy(LookupError):
-    """No policy has this name; the text lists those there are."""
+    """No policy that can be used has this name; the text says why, or lists those there are."""
 
     def __str__(self) -> str:
-        return f"there is no policy {self.args[0]!r}; choose one of {', '.join(sorted(POLICIES))}"
+        return POLICIES.why_not(self.args[0])
 
 
 class InvalidParameter(ValueError):
@@ -93,11 +94,8 @@ def check_parameter(name: str, parameter: str, value: float) -> None:
         )
     if not math.isfinite(value):
         raise InvalidParameter(f"{name}.{parameter}={value:g} is not a finite number")
-    try:
-        msgspec.convert({parameter: value}, POLICIES[name], strict=False)
-    except msgspec.ValidationError as error:
-        rule = str(error).partition(" - at ")[0].replace("`", "")
-        raise InvalidParameter(f"{name}.{parameter}={value:g} may not be: {rule}") from error
+    if rule := broken_rule(POLICIES[name], parameter, value):
+        raise InvalidParameter(f"{name}.{parameter}={value:g} may not be: {rule}")
 
 
 def parameters_of(name: str) -> dict[str, Meta]:
@@ -140,5 +138,5 @@ _CLASSES: tuple[type[Policy], ...] = (
     FlowCon,
     FlowConFit,
 )
-#: By name.
-POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in map(declared, _CLASSES)}
+#: With those of installed packages.
+POLICIES = Registry(Policy, "swell.policies", _CLASSES)

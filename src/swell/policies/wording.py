@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from swell.model.counted import told_devices, told_workers
+import re
+from typing import NamedTuple
+
+from swell.model.counted import told_devices, told_other_jobs, told_workers
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.solvers.queueing import NEVER_S
 
 #: Of a promise whose reserve is used up.
 NO_SLACK = "is on track, but has no slack"
+#: Before the time in which a job will have ended, by the plan that gives the reason.
+EXPECTED = "expected to end"
+_EXPECTATION = re.compile(rf"[;,] {EXPECTED} (in [\d.]+ s|[\d.]+ s ago)")
 
 
-def keeps_promise(workers: int, floor: int, until_s: float, saved_s: float) -> Reason:
-    """A promised job that runs; `saved_s` is what its workers above the floor save."""
-    promise = _promise(until_s)
+class LaterNeed(NamedTuple):
+    """The first step of a plan to more workers than it needs now."""
+
+    workers: int
+    in_s: float
+
+
+def keeps_promise(
+    workers: int,
+    floor: int,
+    until_s: float,
+    saved_s: float,
+    later: LaterNeed | None = None,
+    num_others: int = 0,
+) -> Reason:
+    """A promised job that runs.
+
+    Args:
+        saved_s: what its workers above the floor save.
+        later: None: its plan never needs more than the floor.
+        num_others: promised jobs; among them a plan may have to use devices now that are theirs later.
+    """
+    promise, step = _promise(until_s), _later(later)
     if workers == floor:
-        return Reason("promised", f"has {told_workers(workers)}, exactly what {promise} needs now")
+        given = f", given the promises to {told_other_jobs(num_others)}" if num_others else ""
+        text = f"has {told_workers(workers)}, exactly what {promise} needs now"
+        return Reason("promised", f"{text}, and {step}{given}" if step else text + given)
     if floor == 0:
+        needs = f", {step} needed for it" if step else ""
         return Reason(
             "boosted",
-            f"has {told_workers(workers)}: ahead of schedule for {promise}, uses idle devices",
+            f"has {told_workers(workers)}: ahead of schedule for {promise}, uses idle devices{needs}",
         )
     more = f"plus {workers - floor} to finish {seconds(saved_s)} sooner"
-    return Reason("boosted", f"has {told_workers(workers)}: {floor} needed now for {promise}, {more}")
+    needed = f"{floor} needed now and {step}" if step else f"{floor} needed now"
+    return Reason("boosted", f"has {told_workers(workers)}: {needed} for {promise}, {more}")
+
+
+def _later(later: LaterNeed | None) -> str:
+    return "" if later is None else f"{later.workers} in {seconds(later.in_s)}"
 
 
 def barely_keeps_promise(workers: int, until_s: float) -> Reason:
@@ -38,13 +72,13 @@ def promise_can_wait(until_s: float, starts_s: float) -> Reason:
 def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
     """A promise that does not fit any more, by belief."""
     has = _has_most(workers) if workers else "waits for devices"
-    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"expected to end {_in(ends_s)}"
+    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"{EXPECTED} {_in(ends_s)}"
     return Reason("at_risk", f"{has}: {_promise(until_s)} is at risk, {end}")
 
 
 def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason:
     """A job that runs on what promises leave."""
-    end = f"expected to end {_in(ends_s)}"
+    end = f"{EXPECTED} {_in(ends_s)}"
     if workers == smallest:
         return Reason("sharing", f"has {told_workers(workers)}, its minimum; {end}")
     more = f"plus {workers - smallest} to finish {seconds(saved_s)} sooner"
@@ -53,7 +87,7 @@ def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason
 
 def gets(workers: int, why: str, ends_s: float) -> Reason:
     """A job that has what a simple rule gives it."""
-    return Reason("sharing", f"has {told_workers(workers)}: {why}; expected to end {_in(ends_s)}")
+    return Reason("sharing", f"has {told_workers(workers)}: {why}; {EXPECTED} {_in(ends_s)}")
 
 
 def waits(for_what: str, starts_s: float) -> Reason:
@@ -119,6 +153,11 @@ def _promise(until_s: float) -> str:
 
 def _in(time_s: float) -> str:
     return f"in {seconds(time_s)}" if time_s >= 0 else f"{seconds(-time_s)} ago"
+
+
+def without_expectation(reason: str) -> str:
+    """The reason without the end that it expects, for pages that show that end elsewhere, and renew it."""
+    return _EXPECTATION.sub("", reason)
 
 
 def seconds(time_s: float) -> str:

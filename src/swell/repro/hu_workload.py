@@ -9,7 +9,7 @@ from swell.arrays import FloatArray
 from swell.sim.profiles.law import hu
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 
 MINUTE_S = 60.0
@@ -68,7 +68,7 @@ def workload(
         for at in range(NUM_JOBS)
         if is_all or train_s[at] >= LEAST_LONG_MIN * MINUTE_S
     )
-    rules = Rules(
+    rules = FillRules(
         seed=seed,
         deadlines="none",
         buggy_share=disturbed.buggy_share,

@@ -36,7 +36,7 @@ from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class LogExperiment(LogComparison):
 def _results(experiment: LogComparison, case: Case, context: Context) -> Iterator[CaseResult]:
     log = read(context.data / case.trace)
     profiles = load(str(context.data / case.profiles))
-    workload = fill(log, profiles, Rules(seed=context.seed))
+    workload = fill(log, profiles, FillRules(seed=context.seed))
     workload = msgspec.structs.replace(workload, source=case.trace)  # a name that is the same everywhere
     costs = {
         line.policy: (CHANGED, EVERYONE)[: 1 + line.is_compared]

@@ -17,15 +17,15 @@ from swell.repro.promise_cells import CellFolder, inputs_of, recall, remember
 from swell.repro.promise_inputs import DAY_S, PHILLY, PromiseInput, made_up, of_log
 from swell.scheduler import new_core
 from swell.sim.conditions import REPORT_S, Conditions, set_up
+from swell.sim.item_source import RepeatedItems
 from swell.sim.job import SimJob, Slowdown
 from swell.sim.metrics import metrics_of
-from swell.sim.several import Remade
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
-from swell.throughput.estimate_errors import (
+from swell.throughput.estimate_margins import (
     NUM_BASES,
     NUM_KINDS,
-    EstimateErrors,
+    EstimateMargins,
     SizeError,
     class_of,
 )
@@ -99,7 +99,7 @@ class MarginOutcome(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
 
 
-class FixedMargin(EstimateErrors):
+class FixedMargin(EstimateMargins):
     """The same margin, whatever was measured."""
 
     def __init__(self, margin_share: float, kept_share: float) -> None:
@@ -118,8 +118,8 @@ class Calibration:
 
     kept: list[int] = field(default_factory=lambda: [0] * len(QUANTILES))
     num: int = 0
-    pools: list[EstimateErrors] = field(
-        default_factory=lambda: [EstimateErrors(share) for share in QUANTILES]
+    pools: list[EstimateMargins] = field(
+        default_factory=lambda: [EstimateMargins(share) for share in QUANTILES]
     )
 
     def note(self, error: SizeError) -> None:
@@ -137,7 +137,7 @@ class Calibration:
             pool.note(error)
 
 
-class Watched(EstimateErrors):
+class Watched(EstimateMargins):
     """Margins that are learnt, and how well they would have been at other quantiles."""
 
     def __init__(self, calibration: Calibration, kept_share: float) -> None:
@@ -195,7 +195,7 @@ class MarginCells(CellFolder):
             for index, job in enumerate(jobs):
                 yield alter(job, np.random.default_rng([seed, index, zlib.crc32(truth.name.encode())]))
 
-        return replace(scenario, jobs=Remade(len(jobs), altered))
+        return replace(scenario, jobs=RepeatedItems(len(jobs), altered))
 
 
 RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"

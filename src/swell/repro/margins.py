@@ -35,7 +35,7 @@ from swell.repro.margin_cells import (
 from swell.repro.page_texts import page_texts
 from swell.repro.promise_inputs import PromiseInput
 from swell.sim.conditions import SETTINGS
-from swell.throughput.estimate_errors import KEPT_SHARE
+from swell.throughput.estimate_margins import KEPT_SHARE
 
 PAPER = Paper(
     name="margins",

@@ -17,7 +17,7 @@ from swell.sim.traces.entry import Trace, TraceJob, since
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 
 DAY_S = 86_400.0
@@ -49,7 +49,7 @@ class PromiseInput:
     def workload(self, data: Path, profiles: ProfileSet, seed: int) -> Workload:
         """Jobs whose model has no profile get another one. Raises TraceError."""
         trace = self.trace(data, seed)
-        return fill(trace, profiles, Rules(seed=seed, unknown="draw"))
+        return fill(trace, profiles, FillRules(seed=seed, unknown="draw"))
 
 
 def of_log(

@@ -19,9 +19,9 @@ from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, Occurrence
-from swell.sim.recorder import Recorder
+from swell.sim.platform_state import PlatformState, sim_job
+from swell.sim.recorder import TurnRecorder
 from swell.sim.resumed import ResumedWorld
-from swell.sim.standing import Standing, sim_job
 from swell.throughput.belief import FittedBelief
 from swell.throughput.curve import Curve
 
@@ -50,12 +50,12 @@ def simulate(
         note: called after each turn, with its time and all jobs.
     """
     generator = np.random.default_rng(seed)
-    standing = Standing(now_s=run.begun_s, saved=read_one_kind(run.head.encode()), jobs={})
+    standing = PlatformState(now_s=run.begun_s, saved=read_one_kind(run.head.encode()), jobs={})
     num_devices = sum(len(node.devices) for node in run.nodes)
     jobs = [_sim_job(job, num_devices, noise_share, generator) for job in run.jobs]
     core = new_core(run.policy, settings)
     core.load(run.head.encode())
-    recorder = Recorder(core)
+    recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.tally, world.version)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
 from swell.sim.least_device_time import least_device_s
-from swell.sim.several import Several
 
 #: Elementary operations that a bound may take: so many moments of a log are told apart.
 MOST_OPERATIONS = 1.2e10
@@ -18,7 +18,7 @@ MOST_OPERATIONS = 1.2e10
 LEAST_MOMENTS = 256
 
 
-def offline_bound(jobs: Several[SimJob], num_devices: int) -> float | None:
+def offline_bound(jobs: ItemSource[SimJob], num_devices: int) -> float | None:
     """`most_deadlines` as a share of those there are; None if there are none."""
     num_facing = sum(job.spec.deadline_s is not None for job in jobs)
     return most_deadlines(jobs, num_devices) / num_facing if num_facing else None

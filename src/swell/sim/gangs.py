@@ -46,7 +46,7 @@ from swell.sim.occurrence import (
 )
 from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.shared_cores import CoreDivision, SharedCores
-from swell.sim.tally import UsageTally
+from swell.sim.usage_tally import UsageTally
 
 #: What a live gang says each second is news at first, and less and less so: a simulated one reports after so
 #: long at a size, and then whenever that time has doubled.

@@ -20,12 +20,12 @@ from swell.model.job import (
     Profile,
 )
 from swell.sim.epoch_ends import EpochEnds
+from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.loss_text import parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import ProfileSet
-from swell.sim.several import Remade, Several
 from swell.sim.traces.workload import Workload, WorkloadJob
 
 #: Of a job's draws: those of what it reports of its loss.
@@ -41,7 +41,7 @@ def jobs_of(
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
     epoch_ends: EpochEnds | None = None,
-) -> Several[SimJob]:
+) -> ItemSource[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made anew each time.
 
     Args:
@@ -89,7 +89,9 @@ def jobs_of(
             loss=None if job.loss_curve is None else parse_loss(job.loss_curve, (seed, index, NOISE)),
         )
 
-    return Remade(len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs)))
+    return RepeatedItems(
+        len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs))
+    )
 
 
 def _tried(ends: EpochEnds, job: WorkloadJob) -> BetweenSteps | None:

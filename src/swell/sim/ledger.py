@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 from swell.model.view import JobView
+from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
 from swell.sim.outcome import outcome_of, too_large
 from swell.sim.outcomes import Outcomes
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
-from swell.sim.several import Several
 
 
 class JobLedger:
@@ -24,7 +24,7 @@ class JobLedger:
 
     def __init__(
         self,
-        jobs: Several[SimJob],
+        jobs: ItemSource[SimJob],
         most_devices: Callable[[str], int],
         log: SegmentLog | Unlogged = UNLOGGED,
     ) -> None:
@@ -68,7 +68,7 @@ class JobLedger:
         self.outcomes.note(place, outcome_of(job, view, now_s, segments, learnt_s))
 
 
-def _in_turn(jobs: Several[SimJob]) -> Iterable[tuple[int, SimJob]]:
+def _in_turn(jobs: ItemSource[SimJob]) -> Iterable[tuple[int, SimJob]]:
     """(place, job) by submission; of those at one moment the first in the workload first."""
     if isinstance(jobs, list | tuple):
         return sorted(enumerate(jobs), key=lambda entry: entry[1].submit_s)

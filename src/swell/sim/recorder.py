@@ -12,10 +12,10 @@ from swell.core.platform_core import PlatformCore
 from swell.model.event import AnyEvent
 from swell.model.view import JobView
 from swell.sim.outcome import Usage
-from swell.sim.tally import UsageTally
+from swell.sim.usage_tally import UsageTally
 
 
-class Recorder:
+class TurnRecorder:
     """Stands where the journal stands in a live platform; and sees each turn's end.
 
     Args:

@@ -11,7 +11,7 @@ from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
-from swell.sim.standing import Standing, asked_s
+from swell.sim.platform_state import PlatformState, asked_s
 from swell.sim.world import SimulatedWorld
 
 
@@ -26,7 +26,7 @@ class ResumedWorld(SimulatedWorld):
 
     def __init__(
         self,
-        standing: Standing,
+        standing: PlatformState,
         under_way: Sequence[AnyCommand],
         cost: ChangeCost,
         jobs: Sequence[SimJob] = (),

@@ -16,14 +16,14 @@ from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
+from swell.sim.item_source import ItemSource
 from swell.sim.job import SimJob
 from swell.sim.ledger import JobLedger
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.pool import KeptDevices, Pool
-from swell.sim.recorder import Recorder
+from swell.sim.recorder import TurnRecorder
 from swell.sim.segments import UNLOGGED, SegmentLog, Unlogged
-from swell.sim.several import Several
 from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.world import SimulatedWorld
 
@@ -43,7 +43,7 @@ class Scenario:
     """Everything outside the head."""
 
     nodes: Sequence[Node]  #: owned ones, that are there from the start
-    jobs: Several[SimJob]  #: by submission, unless all are in memory anyway
+    jobs: ItemSource[SimJob]  #: by submission, unless all are in memory anyway
     cost: ChangeCost
     timings: GangTimings = field(default_factory=GangTimings)
     others: Sequence[tuple[float, Occurrence]] = ()
@@ -112,7 +112,7 @@ def simulate(
             num_told = ledger.num_ended
             progress(num_told)
 
-    recorder = Recorder(core, note_end, with_offers)
+    recorder = TurnRecorder(core, note_end, with_offers)
     world = SimulatedWorld(
         scenario.nodes,
         ledger.arrivals(),

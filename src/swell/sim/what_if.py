@@ -20,9 +20,9 @@ from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import EventArrives, NodeReturns, Occurrence
-from swell.sim.recorder import Recorder
+from swell.sim.platform_state import PlatformState
+from swell.sim.recorder import TurnRecorder
 from swell.sim.resumed import ResumedWorld
-from swell.sim.standing import Standing
 
 #: Between two reports of a gang that shares cores: live ones make more, and a forecast should be quick.
 REPORT_S = 60.0
@@ -54,13 +54,13 @@ class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""  #: why another deadline that was asked for is not promised, of a job that goes on
 
 
-def go_on(core: PlatformCore, standing: Standing, change: PlatformChange) -> dict[str, JobForecast]:
+def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -> dict[str, JobForecast]:
     """Let a fresh head go on from where another stands, in a simulated world, until every job has ended.
 
     Returns what becomes of each job, by id.
     """
     core.load(encode(standing.saved))
-    recorder = Recorder(core)
+    recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.tally, world.version)
@@ -96,7 +96,7 @@ def as_learnt(costs: ChangeCosts) -> AsMeasured:
     )
 
 
-def _events(standing: Standing, change: PlatformChange) -> list[tuple[float, Occurrence]]:
+def _events(standing: PlatformState, change: PlatformChange) -> list[tuple[float, Occurrence]]:
     """All at once, now. A platform that is down is taken to come up."""
     now_s, happening = standing.now_s, list[Occurrence]()
     if change.policy or standing.saved.is_draining:

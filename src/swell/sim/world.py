@@ -52,7 +52,7 @@ from swell.sim.occurrence import (
 )
 from swell.sim.segments import UNLOGGED, TrainingLog
 from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
-from swell.sim.tally import UsageTally
+from swell.sim.usage_tally import UsageTally
 
 #: A head that does nothing but ask to be woken, with nothing else to come, is woken no more often.
 MAX_IDLE_WAKES = 100

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.solvers.knapsack_core import MAX_WORK, Choices, improve
+from swell.solvers.knapsack_core import MAX_WORK, KnapsackProblem, improve
 from swell.solvers.knapsack_hulls import upper_hulls
 from swell.solvers.knapsack_relaxation import relax
 
@@ -71,7 +71,7 @@ def best_options(
     bound = greedy + relaxed.price * relaxed.left
     if not relaxed.price * relaxed.left > 0.0:
         return Best(option, greedy, greedy, is_proven=True)
-    is_proven = improve(Choices(starts, devices, value, nothing), relaxed, order, max_work)
+    is_proven = improve(KnapsackProblem(starts, devices, value, nothing), relaxed, order, max_work)
     total = float(np.where(option == NO_OPTION, nothing, value[option]).sum())
     return Best(option, total, total if is_proven else bound, is_proven)
 

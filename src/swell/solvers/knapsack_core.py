@@ -8,7 +8,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import part, suited
-from swell.solvers.knapsack_relaxation import Relaxed
+from swell.solvers.knapsack_relaxation import RelaxedOptions
 
 #: Looks at partial answers.
 MAX_WORK = 2_000_000
@@ -18,7 +18,7 @@ EXTRA, BEFORE, PICK = 0, 1, 2
 SAME_LOSS = 1e-15
 
 
-class Choices(NamedTuple):
+class KnapsackProblem(NamedTuple):
     """The problem; see `best_options`."""
 
     starts: IntArray
@@ -37,7 +37,7 @@ class _Candidates(NamedTuple):
     loss: FloatArray  #: (C,) of value at the price, >= 0
 
 
-def improve(choices: Choices, relaxed: Relaxed, order: IntArray, max_work: int) -> bool:
+def improve(choices: KnapsackProblem, relaxed: RelaxedOptions, order: IntArray, max_work: int) -> bool:
     """Change `relaxed.option` to the best answer; whether it is proven that there is none better.
 
     What is lost of the bound is each option's own loss, and the price of each device that stays free.
@@ -75,8 +75,8 @@ def improve(choices: Choices, relaxed: Relaxed, order: IntArray, max_work: int) 
 
 
 def _candidates(
-    choices: Choices,
-    relaxed: Relaxed,
+    choices: KnapsackProblem,
+    relaxed: RelaxedOptions,
     chosen_devices: IntArray,
     loss: FloatArray,
     loss_of_nothing: FloatArray,

@@ -11,7 +11,7 @@ from swell.compiled import part, suited
 from swell.solvers.knapsack_hulls import Hulls
 
 
-class Relaxed(NamedTuple):
+class RelaxedOptions(NamedTuple):
     """Options that are each the best at a price, and fit."""
 
     option: IntArray  #: (J,) no other option of the taker is worth more after `price` a device; -1: none
@@ -19,7 +19,7 @@ class Relaxed(NamedTuple):
     left: int  #: devices that these options leave; price * left is what the optimum may be worth more
 
 
-def relax(hulls: Hulls, order: IntArray, num_devices: int) -> Relaxed | None:
+def relax(hulls: Hulls, order: IntArray, num_devices: int) -> RelaxedOptions | None:
     """None if what must be had exceeds the devices.
 
     The price is found by halving, so steps of hulls need no sorting: each round looks only at the corners
@@ -34,11 +34,11 @@ def relax(hulls: Hulls, order: IntArray, num_devices: int) -> Relaxed | None:
     highest = hulls.ends - 1
     wanted = int(hulls.devices[highest].sum() - hulls.devices[hulls.starts].sum())
     if wanted <= left:
-        return Relaxed(hulls.option[highest], 0.0, left - wanted)
+        return RelaxedOptions(hulls.option[highest], 0.0, left - wanted)
     corner = np.zeros(len(order), dtype=np.int64)
     run = suited(_fill, len(hulls.option))
     price, left = run(hulls.starts, hulls.ends, hulls.devices, hulls.slope, order, left, corner)
-    return Relaxed(hulls.option[corner], price, int(left))
+    return RelaxedOptions(hulls.option[corner], price, int(left))
 
 
 def _fill(

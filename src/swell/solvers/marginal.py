@@ -12,7 +12,7 @@ from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import part, suited
 
 
-class Own(NamedTuple):
+class SeparatePart(NamedTuple):
     """A part of what is left, which is all that some takers may have; others take the rest first."""
 
     left: int
@@ -46,7 +46,7 @@ def boost(
     held: IntArray,
     rank: IntArray,
     left: int,
-    own: Own | None = None,
+    own: SeparatePart | None = None,
     groups: TakerGroups | None = None,
 ) -> tuple[IntArray, int]:
     """Raise takers one level at a time, the largest return per device first, while `left` lasts.
@@ -71,7 +71,7 @@ def boost(
     """
     level = level.copy()
     run = suited(_boost, len(level))
-    own = own or Own(left, np.zeros(len(level), dtype=bool))
+    own = own or SeparatePart(left, np.zeros(len(level), dtype=bool))
     groups = groups or one_group(len(level))
     return level, int(run(level, devices, rates, num_levels, price, held, rank, left, *own, *groups))
 
@@ -142,7 +142,7 @@ def raise_in_order(
 
     Changes `level` (J,) in place; returns what is left.
     """
-    own = Own(left, np.zeros(len(level), dtype=bool))
+    own = SeparatePart(left, np.zeros(len(level), dtype=bool))
     return raise_within(level, devices, num_levels, rows, most, left, own)[0]
 
 
@@ -153,7 +153,7 @@ def raise_within(
     rows: Sequence[int] | IntArray,
     most: int | IntArray,
     left: int,
-    own: Own,
+    own: SeparatePart,
     groups: TakerGroups | None = None,
 ) -> tuple[int, int]:
     """`raise_in_order` where some takers may not have all of what is left; also returns what they may."""

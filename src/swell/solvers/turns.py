@@ -30,14 +30,14 @@ class Tasks(NamedTuple):
     change_s: FloatArray  #: (J, L) for which it does no work from a change to each level on
 
 
-class Occupied(NamedTuple):
+class OccupiedDevices(NamedTuple):
     """Devices that no task can have before some time."""
 
     devices: IntArray  #: (B,)
     until_s: FloatArray  #: (B,) from now
 
 
-def ends_in_order(tasks: Tasks, rows: IntArray, num_devices: int, occupied: Occupied) -> FloatArray:
+def ends_in_order(tasks: Tasks, rows: IntArray, num_devices: int, occupied: OccupiedDevices) -> FloatArray:
     """Ends in seconds from now of `rows`: in this order each has the highest of its levels that fits.
 
     Levels are dealt out again whenever a task ends. What is due to one but still held by another, whose level
@@ -52,7 +52,7 @@ def ends_in_order(tasks: Tasks, rows: IntArray, num_devices: int, occupied: Occu
 
 
 def ends_if_in_time(
-    tasks: Tasks, rows: IntArray, num_devices: int, occupied: Occupied, latest_s: FloatArray
+    tasks: Tasks, rows: IntArray, num_devices: int, occupied: OccupiedDevices, latest_s: FloatArray
 ) -> FloatArray | None:
     """`ends_in_order`; None, and sooner, if one of `rows` ends later than its `latest_s` (n,)."""
     ends_s = np.full(len(rows), np.inf)
@@ -79,7 +79,7 @@ def _run(
     tasks: Tasks,
     rows: IntArray,
     num_devices: int,
-    occupied: Occupied,
+    occupied: OccupiedDevices,
     latest_s: FloatArray,
     ends_s: FloatArray,
 ) -> bool:
@@ -135,7 +135,7 @@ def _list_held(turn: _Turn) -> int:
 
 
 @part
-def _num_occupied(occupied: Occupied, clock_s: float) -> int:
+def _num_occupied(occupied: OccupiedDevices, clock_s: float) -> int:
     num = 0
     for at in range(len(occupied.devices)):
         if occupied.until_s[at] > clock_s:
@@ -203,7 +203,7 @@ def _change(tasks: Tasks, rows: IntArray, turn: _Turn, place: int, level: int) -
 
 @part
 def _next_event_s(
-    tasks: Tasks, rows: IntArray, turn: _Turn, num_running: int, occupied: Occupied, clock_s: float
+    tasks: Tasks, rows: IntArray, turn: _Turn, num_running: int, occupied: OccupiedDevices, clock_s: float
 ) -> float:
     """When the next task ends, or devices can be had that could not; inf if neither will be."""
     next_s = np.inf

@@ -15,8 +15,8 @@ import msgspec
 
 from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.claims import KEY_FILE, parse_key
+from swell.executors.remote.head_term import REIGN_FILE, parse_head_term
 from swell.executors.remote.lease_book import LEASES_FILE, parse_leases
-from swell.executors.remote.reign import REIGN_FILE, parse_reign
 from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
 from swell.model.code import decode_tree, object_path, tree_path
 from swell.standby.messages import FileCopied
@@ -26,7 +26,7 @@ HEAD_FILES: dict[str, Callable[[bytes], object]] = {
     "metrics-token": bytes.decode,
     CERTIFICATE_FILE: bytes.decode,
     TOKENS_FILE: parse_tokens,
-    REIGN_FILE: parse_reign,
+    REIGN_FILE: parse_head_term,
     LEASES_FILE: parse_leases,
     KEY_FILE: parse_key,
 }

@@ -10,9 +10,9 @@ import msgspec
 
 from swell import __version__
 from swell.executors.remote.certificate import has_fingerprint, host_context
+from swell.executors.remote.head_term import UnusableHeadTerm, read_head_term
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.join_token import InvalidToken, read_token
-from swell.executors.remote.reign import UnusableReign, read_reign
 from swell.standby.framed_line import FramedLine
 from swell.standby.messages import STANDBY_PROTOCOL, CopyOpened, CopyRefused, FromStandby, ToStandby
 from swell.standby.sender import StandbyError
@@ -42,8 +42,8 @@ class TlsLine:
 def standby_line(folder: StateFolder, address: HostAddress) -> Iterator[TlsLine]:
     """A line for the head of this state folder. Raises StandbyError, OSError."""
     try:
-        token, reign = read_token(folder.standby_token), read_reign(folder.path)
-    except (InvalidToken, UnusableReign) as error:
+        token, reign = read_token(folder.standby_token), read_head_term(folder.path)
+    except (InvalidToken, UnusableHeadTerm) as error:
         raise StandbyError(str(error)) from error
     with (
         socket.create_connection((address.host, address.port), timeout=ANSWER_S) as connection,

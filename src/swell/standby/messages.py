@@ -21,7 +21,7 @@ class CopyOpened(StandbyMessage, frozen=True, kw_only=True):
     version: str  #: of Swell, for people
     token: str  #: its name
     secret: str  #: in hexadecimal digits
-    reign: int  #: see `executors.remote.reign`
+    reign: int  #: see `executors.remote.head_term`
 
 
 class FileCopied(StandbyMessage, frozen=True, kw_only=True):

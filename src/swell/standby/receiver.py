@@ -12,7 +12,7 @@ import msgspec
 from swell import __version__
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.certificate import controller_context
-from swell.executors.remote.reign import read_reign
+from swell.executors.remote.head_term import read_head_term
 from swell.executors.remote.token_list import TokenList
 from swell.standby.copied_folder import CopiedFolder, NotCopied
 from swell.standby.framed_line import FramedLine
@@ -90,7 +90,7 @@ class CopyReceiver:
                 f"the head has Swell {opened.version}, the standby has {__version__}, and both must be of "
                 "one version: install the same on both"
             )
-        if opened.reign < (reign := read_reign(self._folder)):
+        if opened.reign < (reign := read_head_term(self._folder)):
             return (
                 f"another head has taken over from this copy (reign {reign}, the one that asks has "
                 f"{opened.reign}): end this one with `swell down --force`"

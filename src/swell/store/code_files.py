@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,11 +18,18 @@ IGNORE_FILE = ".swellignore"
 SKIPPED = frozenset({"__pycache__", "node_modules"})
 #: In this file's folder lies a virtual environment.
 ENVIRONMENT_MARK = "pyvenv.cfg"
-GIT_TIMEOUT_S = 30.0
-#: A folder with so many times the permitted number of files is not looked at any further: enough to tell
-#: where most of them lie.
+#: A folder is looked through for so long at most: a submission waits for it, and one that takes longer holds
+#: data, or lies on a slow file system.
+LOOK_S = 10.0
+#: A folder with so many times the permitted number of files, or bytes, is not looked at any further: enough
+#: to tell where most of them lie.
 LOOK_AT_TIMES = 2
 NUM_NAMED = 5
+LOOK_AT_CLOCK_EVERY = 256
+REMEDY = (
+    f"Name what is no code in {IGNORE_FILE} or .gitignore, give the code a workdir of its own, or submit "
+    "with `code: live` (`--code live`)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +51,7 @@ class CodeFiles:
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def num_bytes(self) -> int:
-        """Sum of the files' sizes."""
-        return sum(found.st_size for found in self.files.values())
+    num_bytes: int = 0  #: of these files
 
 
 def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFiles:
@@ -59,24 +63,58 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFil
         but_not: a folder whose content is never code.
 
     Raises:
-        TooMuchCode: it exceeds a limit.
+        TooMuchCode: it exceeds a limit, or it takes too long to find that out.
     """
-    found, most = CodeFiles(), LOOK_AT_TIMES * limits.code_num_files
+    found, look = CodeFiles(), _Look(time.monotonic() + LOOK_S)
     for root in roots:
         patterns = _read_patterns(Path(root, IGNORE_FILE))
-        for path, is_tracked in _listed(root, but_not):
+        for path, is_tracked in _listed(root, but_not, look):
+            look.note(path)
             if _is_below(path, but_not) or (patterns and _is_ignored(os.path.relpath(path, root), patterns)):
                 continue
             _take(found, path, is_tracked, limits)
-            if len(found.files) > most:
-                break
-    if len(found.files) > limits.code_num_files or found.num_bytes > limits.code_total_mib * MIB:
-        raise TooMuchCode(_too_much(found, limits, len(found.files) > most))
+            if _is_beyond(found, limits, LOOK_AT_TIMES):
+                raise TooMuchCode(_too_much(found, limits, is_cut=True))
+    if _is_beyond(found, limits, 1):
+        raise TooMuchCode(_too_much(found, limits, is_cut=False))
     found.links = _inside(found)
     return found
 
 
+def _is_beyond(found: CodeFiles, limits: CodeLimits, times: int) -> bool:
+    most_bytes = times * limits.code_total_mib * MIB
+    return len(found.files) > times * limits.code_num_files or found.num_bytes > most_bytes
+
+
+@dataclass(slots=True)
+class _Look:
+    """How long folders have been looked through, and where most of the time went."""
+
+    until_s: float
+    num_seen: int = 0
+    counts: dict[str, int] = field(default_factory=dict)  #: by folder, of what was seen
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self.until_s - time.monotonic())
+
+    def note(self, path: str) -> None:
+        """Something was found. Raises TooMuchCode: there is no time left."""
+        folder = os.path.dirname(path)
+        self.counts[folder] = self.counts.get(folder, 0) + 1
+        self.num_seen += 1
+        if self.num_seen % LOOK_AT_CLOCK_EVERY == 0 and not self.left_s:
+            raise self.too_long(max(self.counts, key=lambda name: self.counts[name]))
+
+    def too_long(self, folder: str) -> TooMuchCode:
+        """The error that names what holds the look up."""
+        seen = f"{self.num_seen} files were found so far, most of them in" if self.counts else "git looks at"
+        return TooMuchCode(f"to look for its code takes longer than {LOOK_S:g} s: {seen} {folder}. {REMEDY}")
+
+
 def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:
+    if path in found.files:  # one of the folders is below another one
+        return
     try:
         path.encode()
         state = os.lstat(path)
@@ -88,6 +126,7 @@ def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> 
     is_small = is_tracked or state.st_size <= limits.code_file_mib * MIB
     if stat.S_ISREG(state.st_mode) and is_small and os.access(path, os.R_OK):
         found.files[path] = state
+        found.num_bytes += state.st_size
 
 
 def _inside(found: CodeFiles) -> dict[str, str]:
@@ -106,22 +145,25 @@ def _inside(found: CodeFiles) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------- listing
-def _listed(root: str, but_not: str) -> Iterator[tuple[str, bool]]:
+def _listed(root: str, but_not: str, look: _Look) -> Iterator[tuple[str, bool]]:
     """Paths of files and links below a folder, and whether git tracks them."""
-    names = _by_git(root)
+    names = _by_git(root, look)
     if not names:  # no work tree, or one that ignores the whole folder
         yield from ((path, False) for path in _walk(root, but_not))
         return
     for name, is_tracked in names.items():
         path = os.path.join(root, name)
         if os.path.isdir(path) and not os.path.islink(path):  # a work tree of its own
-            yield from _listed(path.rstrip("/"), but_not)
+            yield from _listed(path.rstrip("/"), but_not, look)
         else:
             yield path, is_tracked
 
 
-def _by_git(root: str) -> dict[str, bool]:
-    """Relative names below `root`, and whether they are tracked; empty if git cannot tell."""
+def _by_git(root: str, look: _Look) -> dict[str, bool]:
+    """Relative names below `root`, and whether they are tracked; empty if git cannot tell.
+
+    Raises TooMuchCode: git takes longer than there is time.
+    """
     is_work_tree = any((folder / ".git").exists() for folder in (Path(root), *Path(root).parents))
     git = shutil.which("git") if is_work_tree else None
     if git is None:
@@ -132,9 +174,11 @@ def _by_git(root: str) -> dict[str, bool]:
             command,
             check=True,
             capture_output=True,
-            timeout=GIT_TIMEOUT_S,
+            timeout=look.left_s,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         )
+    except subprocess.TimeoutExpired as error:
+        raise look.too_long(root) from error
     except (OSError, subprocess.SubprocessError):
         return {}
     lines = (os.fsdecode(line) for line in listed.stdout.split(b"\0") if line)
@@ -202,6 +246,5 @@ def _too_much(found: CodeFiles, limits: CodeLimits, is_cut: bool) -> str:
         f"the snapshot of its code would hold {'more than ' if is_cut else ''}{len(found.files)} files and "
         f"{found.num_bytes / MIB:.1f} MiB, more than {limits.code_num_files} files or "
         f"{limits.code_total_mib:g} MiB; the largest: {sizes}; most files: {folder} ({counts[folder]}). "
-        f"Name what is no code in {IGNORE_FILE} or .gitignore, give the code a workdir of its own, submit "
-        "with `code: live` (`--code live`), or raise code_total_mib or code_num_files with `swell up --set`"
+        f"{REMEDY}, or raise code_total_mib or code_num_files with `swell up --set`"
     )

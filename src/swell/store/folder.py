@@ -10,6 +10,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -83,10 +84,8 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
     copy_to: str = ""  #: ADDRESS:PORT of the standby; empty: there is none
-    engine: str = "local"  #: what brings machines: local or ray
-    ray_address: str = ""  #: of the cluster; empty: never named
-    device_resource: str = ""  #: of Ray; empty: never named
-    is_borrowed: bool = False  #: all nodes of the cluster
+    engine: str = "local"  #: what brings machines
+    engine_options: dict[str, str | bool | int | float] = {}  #: those that are not as by default
 
 
 class StopNotice(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,7 +342,14 @@ class StateFolder:
 def decode_options(text: bytes) -> LastOptions | None:
     """What a file of options says; None of an empty one. Raises ValueError: it is none of this version."""
     try:
-        return msgspec.json.decode(text, type=LastOptions) if text else None
+        found = msgspec.json.decode(text, type=dict[str, Any]) if text else None
+        if found is None:
+            return None
+        # Earlier versions had the options of the engine among the others, also those that were not given.
+        strange = {name: found.pop(name) for name in found.keys() - set(LastOptions.__struct_fields__)}
+        if of_engine := {name: value for name, value in strange.items() if value}:
+            found["engine_options"] = of_engine
+        return msgspec.convert(found, LastOptions)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from error
 

@@ -14,11 +14,11 @@ from swell.model.coding import decoder, encode
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
-from swell.throughput.estimate_errors import (
+from swell.throughput.estimate_margins import (
     OTHER_SIZES,
     SAME_SIZE,
     TRIAL,
-    EstimateErrors,
+    EstimateMargins,
     SizeError,
     class_of,
     kind_of,
@@ -55,12 +55,12 @@ class FittedBelief:
         is planned with that margin.
     """
 
-    def __init__(self, errors: EstimateErrors | None = None) -> None:
+    def __init__(self, errors: EstimateMargins | None = None) -> None:
         self._state = BeliefState()
         # Worked out from the state when asked for.
         self._tables: dict[str, BatchTable] = {}
         self._best: dict[str, tuple[IntArray, bytes, FloatArray, IntArray]] = {}
-        self._errors = errors or EstimateErrors()
+        self._errors = errors or EstimateMargins()
         #: By what they say: many jobs train the same model, and a curve remembers what it was asked.
         self._curves: WeakValueDictionary[bytes, Curve] = WeakValueDictionary()
 

@@ -12,7 +12,7 @@ from swell.model.job import BatchProfile, BetweenSteps
 from swell.throughput import open_batches
 from swell.throughput.batch_table import worth
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
-from swell.throughput.estimate_errors import OTHER_SIZES, SAME_SIZE, TRIAL
+from swell.throughput.estimate_margins import OTHER_SIZES, SAME_SIZE, TRIAL
 
 #: Reports fade with this time constant: seldom pauses (a checkpoint) count with their share of the time, and
 #: a machine that has become slower is noticed.
@@ -73,7 +73,7 @@ class Measured(msgspec.Struct, kw_only=True):
         return self.prior_steps <= SETTLED_SHARE * self.steps
 
 
-class Between(msgspec.Struct, kw_only=True):
+class TimeBetweenEpochs(msgspec.Struct, kw_only=True):
     """Time between epochs as running has shown it, recent epochs first."""
 
     time_s: float = 0.0  #: faded sum
@@ -105,8 +105,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     crossing: dict[int, dict[int, Measured]] = {}
     batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
     noise_scale: float = math.inf
-    seen_between: Between | None = None  #: takes the place of what a trial run has shown
-    kind: int = 0  #: of its estimates; see `estimate_errors`
+    seen_between: TimeBetweenEpochs | None = None  #: takes the place of what a trial run has shown
+    kind: int = 0  #: of its estimates; see `estimate_margins`
     carried_share: float = 1.0  #: by which the error of the sizes that were measured corrects the others
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     def learn_between(self, seen: BetweenSteps) -> None:
         """Learn the time between epochs from epochs that have ended in a run."""
         if self.seen_between is None:
-            self.seen_between = Between()
+            self.seen_between = TimeBetweenEpochs()
         self.seen_between.add(seen)
         self._forget_answers()
 
@@ -172,7 +172,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return max(0.0, max(known, default=0.0))
 
     def bases(self, workers: IntArray, hosts: IntArray | None = None) -> IntArray:
-        """(K,) what the estimate for each size is made from; see `estimate_errors`."""
+        """(K,) what the estimate for each size is made from; see `estimate_margins`."""
         if not (self.measured or self.at_batch or self.crossing):
             return np.full(workers.shape, TRIAL)
         on = np.ones_like(workers) if hosts is None else hosts

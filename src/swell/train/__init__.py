@@ -8,7 +8,7 @@ Importing it starts no thread and opens no socket.
 """
 
 from swell.train.collective.gradients import LoopError
-from swell.train.data.loader import LoaderError
+from swell.train.data.epoch_order import LoaderError
 from swell.train.elastic import elastic
 from swell.train.runtime.not_finite import LossNotFinite
 from swell.train.runtime.run import Run

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from swell.train.collective.fast import FastGradients
 from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
-from swell.train.data.loader import Feed, check_loader, is_shuffled, is_stream
+from swell.train.data.loader import Feed, Sampling, check_loader, is_stream, sampling_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import end_script
 from swell.train.data.sample_schedule import SampleSchedule, default_shards
@@ -22,15 +22,19 @@ from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
+from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
+from swell.train.runtime.model_check import check_model
+from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import ScaledRate
 from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
@@ -38,19 +42,22 @@ from swell.wire.reports import send_reports_to
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
 RateRule = Literal["none", "linear", "square_root", "adascale"]
+#: What the loss that `run.step` gets is of the samples of its pass.
+LossReduction = Literal["mean", "sum"]
 
 
 def elastic(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    model: nn.Module | Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer],
     loader: Any,
     *,
     epochs: int | None = None,
     steps: int | None = None,
-    scheduler: Stateful | None = None,
+    scheduler: Stateful | Mapping[str, Stateful] | None = None,
     scaler: torch.amp.GradScaler | None = None,
-    state: Mapping[str, Stateful] | None = None,
+    state: Mapping[str, Any] | None = None,
     clip_grad_norm: float | None = None,
+    loss_reduction: LossReduction = "mean",
     rate_rule: RateRule = "none",
     seed: int = 0,
     deterministic: bool = False,
@@ -68,19 +75,28 @@ def elastic(
     part of a group and has the state to go on with: after that, no worker differs from another.
 
     Args:
+        model: several by name as well, `{"g": g, "d": d}`.
+        optimizer: several by name as well. `run.step(loss, optimizer=opt_d)` then says which is to step; see
+            `AlternatingRun`. They may hold the same parameters, so that one follows another in mid-run.
         loader: a DataLoader. Its `batch_size` is the global batch, the samples of one optimizer step on all
-            workers together; a Swell job's own takes its place. Its order of samples is replaced: shuffled
-            by `seed` and epoch, or sequential. Of an IterableDataset every worker reads all, and `iter` must
-            give the same samples in the same order to each.
+            workers together; a Swell job's own takes its place. Samples are shuffled by `seed` and epoch, or
+            in sequence. A sampler or batch sampler of the script's own is drawn once an epoch with `seed`,
+            and what it gives is divided; each batch of a batch sampler is a step. Of an IterableDataset every
+            worker reads all, and `iter` must give the same samples in the same order to each.
         epochs: passes over the data. A Swell job's end condition takes its place.
         steps: optimizer steps, instead of epochs.
         scheduler: stepped by `run.step`, once for each step of the job's own batch, so that it follows the
-            samples whatever the batch; do not step it yourself.
+            samples whatever the batch; do not step it yourself. Of several optimizers: by their names.
         scaler: whose factor is on the gradients. `run.step` takes it off, leaves an update with infinite
-            gradients out on all workers alike, and updates the scaler; call `scaler.scale` and no more.
-        state: further objects with `state_dict` and `load_state_dict` that a new worker must get.
-        clip_grad_norm: largest norm of the averaged gradient. Clipping before `run.step` would clip
-            each worker's own.
+            gradients out on all workers alike, and updates the scaler; call `scaler.scale`. In the loop
+            `scaler.unscale_` and `scaler.update` do nothing. A scaler that is not given is found in the loop.
+        state: the first entries of `run.state`, objects with `state_dict` and `load_state_dict` or plain
+            values that a new worker must get.
+        clip_grad_norm: largest norm of the averaged gradient. The script may as well call torch's
+            `clip_grad_norm_` or `clip_grad_value_` before `run.step`, which then does it with the average.
+        loss_reduction: `sum` if the loss is a sum over the samples of a pass, perhaps divided by a constant:
+            then gradients and losses of all passes and workers are added up. `mean`: they are averaged. Give
+            `run.step` a weight for a mean over something else than samples.
         rate_rule: by what the learning rates are multiplied in a step of another batch than the job's own,
             where the job leaves its batch open: `linear`, the ratio of the batches; `square_root`, its
             root, for Adam and its kin; `adascale`, for SGD, by the noise of the gradients, which it measures;
@@ -104,60 +120,119 @@ def elastic(
             first one after 5 s at the latest. A Swell job's own takes its place.
 
     Raises:
-        LoaderError: the loader cannot be cut into shares.
+        LoaderError: what the loader gives cannot be divided among workers.
         ValueError, TypeError: something does not fit together; the text says what to change.
     """
     end_script()
     loader = check_loader(loader)
-    _check_optimizer(model, optimizer)
-    if started and environ.AGENT in os.environ:
-        raise RuntimeError(
-            "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
-        )
+    model, stepped, scheduler = _joined(model, optimizer, scheduler)
+    _check_optimizer(model, stepped)
+    _check_first()
+    _check_choice("on_drift", on_drift, OnDrift)
+    _check_choice("loss_reduction", loss_reduction, LossReduction)
+    _check_passes(deterministic, shards, max_local_batch)
+    _check_rate_rule(rate_rule, state or {}, loss_reduction)
+    if isinstance(stepped, OptimizerSet):
+        _check_several(deterministic, rate_rule, max_local_batch)
     checkpoints = None
     if checkpoint_dir is not None:
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
-    _check_passes(deterministic, shards, max_local_batch)
-    _check_choice("on_drift", on_drift, OnDrift)
-    _check_rate_rule(rate_rule, state or {})
     host = _find_host(model, seed, max_local_batch, checkpoints)
-    _use_device(model, host.device)
-    global_batch = host.global_batch(loader.batch_size or 1)
-    num_shards = (shards or default_shards(global_batch)) if deterministic else None
-    course = _lay_out(loader, global_batch, num_shards, host.seed)
-    course.check_passes(host.max_local_batch)
-    course = host.adapt(course)
+    _use_device(model, host)
+    course, own_batch = _course(loader, host, shards, deterministic)
     total_steps = course.total_steps = host.total_steps(_own_steps(steps, epochs, course))
-    gradients: Gradients
-    rate = None if rate_rule == "none" else ScaledRate(optimizer, course.global_batch, rate_rule)
-    course.needs_parts = rate is not None and rate.needs_parts
-    if deterministic:
-        compute_alike(model, host.device)
-        gradients = ShardedGradients(model, course.needs_parts)
-    else:
-        gradients = FastGradients(model, course.needs_parts)
-    feed: Feed | StreamFeed
-    train_state = TrainState(model, optimizer, scheduler, state or {}, scaler, course, rate)
-    if isinstance(course, StreamSchedule):
-        feed = StreamFeed(loader, host.device, host.seed, course)
-        if isinstance(host, Linked):
-            host.read_ahead(feed)
-    else:
-        feed = Feed(loader, host.device, host.seed)
-    end_epoch = epochs if total_steps == UNBOUNDED else None
-    task = Task(train_state, gradients, course, total_steps, end_epoch, on_drift)
-    run = Run(host, task, feed, clip_grad_norm, host.stops_on_nan(stop_on_nan))
+    rate = None
+    if rate_rule != "none" and not isinstance(stepped, OptimizerSet):
+        rate = ScaledRate(stepped, course.global_batch, rate_rule)
+        course.needs_parts = rate.needs_parts
+    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate)
+    train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
+    task = Task(
+        train_state,
+        _gradients(model, host, course, deterministic),
+        course,
+        total_steps,
+        own_batch,
+        epochs if total_steps == UNBOUNDED else None,
+        on_drift,
+        is_sum=loss_reduction == "sum",
+    )
+    kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
+    run = kind(host, task, _feed(loader, host, course), clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
+    if isinstance(host, Profiling):
+        check_resume(run, task, host)
     send_reports_to(lambda values, step: run.report(step=step, **values))
     return run
 
 
-def _lay_out(loader: DataLoader[Any], global_batch: int, num_shards: int | None, seed: int) -> AnyCourse:
+def _joined(
+    model: nn.Module | Mapping[str, nn.Module],
+    optimizer: torch.optim.Optimizer | Mapping[str, torch.optim.Optimizer],
+    scheduler: Stateful | Mapping[str, Stateful] | None,
+) -> tuple[nn.Module, torch.optim.Optimizer | OptimizerSet, Stateful | None]:
+    """What is trained, each as one: several may have been given by their names."""
+    if isinstance(model, Mapping):
+        model = join_modules(model)
+    check_model(model)
+    stepped = OptimizerSet(optimizer) if isinstance(optimizer, Mapping) else optimizer
+    if isinstance(scheduler, Mapping):
+        scheduler = _named_schedulers(scheduler, stepped)
+    return model, stepped, scheduler
+
+
+def _check_first() -> None:
+    if started and environ.AGENT in os.environ:
+        raise RuntimeError(
+            "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
+        )
+
+
+def _course(
+    loader: DataLoader[Any], host: Host, shards: int | None, deterministic: bool
+) -> tuple[AnyCourse, int]:
+    """The order in which samples are trained on, divided as this host does it, and the job's own batch."""
+    sampling = sampling_of(loader, host.seed)
+    global_batch = host.global_batch(sampling.batch)
+    num_shards = (shards or default_shards(global_batch)) if deterministic else None
+    course = _lay_out(loader, sampling, global_batch, num_shards, host.seed)
+    course.check_passes(host.max_local_batch)
+    return host.adapt(course), global_batch
+
+
+def _gradients(model: nn.Module, host: Host, course: AnyCourse, deterministic: bool) -> Gradients:
+    if not deterministic:
+        return FastGradients(model, course.needs_parts)
+    compute_alike(host.device)
+    return ShardedGradients(model, course.needs_parts)
+
+
+def _feed(loader: DataLoader[Any], host: Host, course: AnyCourse) -> Feed | StreamFeed:
+    if not isinstance(course, StreamSchedule):
+        return Feed(loader, host.device, host.seed)
+    feed = StreamFeed(loader, host.device, host.seed, course)
+    if isinstance(host, Linked):
+        host.read_ahead(feed)
+    return feed
+
+
+def _lay_out(
+    loader: DataLoader[Any], sampling: Sampling, global_batch: int, num_shards: int | None, seed: int
+) -> AnyCourse:
     if is_stream(loader):
         length = len(loader.dataset) if isinstance(loader.dataset, Sized) else None
-        return StreamSchedule(global_batch, loader.drop_last, num_shards, length)
-    num_samples = len(cast(Sized, loader.dataset))
-    return SampleSchedule(num_samples, global_batch, is_shuffled(loader), loader.drop_last, seed, num_shards)
+        return StreamSchedule(global_batch, sampling.drops_last, num_shards, length)
+    sampler = sampling.sampler
+    if sampler is None:
+        num_samples = len(cast(Sized, loader.dataset))
+    else:
+        sampler.check_batch(global_batch)
+        num_samples = sampler.length(global_batch)
+    course = SampleSchedule(
+        num_samples, global_batch, sampling.is_shuffled, sampling.drops_last, seed, num_shards
+    )
+    course.sampler = sampler
+    return course
 
 
 def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int | None:
@@ -200,8 +275,13 @@ def _check_choice(name: str, value: str, choices: object) -> None:
         raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
 
 
-def _check_rate_rule(rate_rule: str, state: Mapping[str, Stateful]) -> None:
+def _check_rate_rule(rate_rule: str, state: Mapping[str, Any], loss_reduction: str) -> None:
     _check_choice("rate_rule", rate_rule, RateRule)
+    if rate_rule != "none" and loss_reduction == "sum":
+        raise ValueError(
+            f"elastic() got rate_rule={rate_rule!r} and loss_reduction='sum', whose gradient grows with the "
+            "batch by itself; take the mean, or leave the rule out"
+        )
     scaled = [name for name, thing in state.items() if isinstance(thing, ScaledRate)]
     if scaled and rate_rule != "none":
         raise ValueError(
@@ -210,13 +290,46 @@ def _check_rate_rule(rate_rule: str, state: Mapping[str, Stateful]) -> None:
         )
 
 
-def _use_device(model: nn.Module, device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        model.to(device)  # in place: the optimizer's references stay good
+def _use_device(model: nn.Module, host: Host) -> None:
+    if host.device.type == "cuda":
+        torch.cuda.set_device(host.device)
+        model.to(host.device)  # in place: the optimizer's references stay good
 
 
-def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def _check_several(deterministic: bool, rate_rule: RateRule, max_local_batch: int | None) -> None:
+    """Raises ValueError for what several optimizers cannot be combined with."""
+    if deterministic or max_local_batch is not None:
+        what = "deterministic=True" if deterministic else f"max_local_batch={max_local_batch}"
+        raise ValueError(
+            f"elastic() got several optimizers and {what}, which computes a step in several passes; with "
+            "several optimizers each must see what the one before has changed: take it out"
+        )
+    if rate_rule != "none":
+        raise ValueError(
+            f"elastic() got several optimizers and rate_rule={rate_rule!r}; give state={{'rate': "
+            "ScaledRate(...)} for each of them instead"
+        )
+
+
+def _named_schedulers(
+    named: Mapping[str, Stateful], optimizer: torch.optim.Optimizer | OptimizerSet
+) -> SchedulerSet:
+    if not isinstance(optimizer, OptimizerSet):
+        raise ValueError(
+            "elastic() got schedulers by name and one optimizer; give it the scheduler, or the optimizers by "
+            'name: {"first": ..., "second": ...}'
+        )
+    return SchedulerSet(named, optimizer)
+
+
+def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet) -> None:
+    optimizers = optimizer if isinstance(optimizer, OptimizerSet) else [optimizer]
+    if any(isinstance(each, torch.optim.LBFGS) for each in optimizers):
+        raise ValueError(
+            "elastic() got an LBFGS optimizer, which evaluates the loss several times in a step, while "
+            "run.step(loss) sums one gradient of each batch; take another optimizer, such as Adam, or submit "
+            "the script with `elasticity: restart` for one worker"
+        )
     own = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
     if not own:
         raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train")

@@ -73,14 +73,14 @@ class PartNorms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class GradientMoments:
     """Variance and squared norm of a base batch's gradient, as estimated from one step."""
 
     variance: float  #: sigma^2, >= 0
     squared_norm: float  #: mu^2; below 0 if noise has it so: it is without bias
 
 
-def moments(shard_squared_norms: Sequence[float], mean_squared_norm: float, scale: float) -> Moments:
+def moments(shard_squared_norms: Sequence[float], mean_squared_norm: float, scale: float) -> GradientMoments:
     """Estimate sigma^2 and mu^2 from the gradients of equal parts of one batch, without bias.
 
     Args:
@@ -99,7 +99,7 @@ def moments(shard_squared_norms: Sequence[float], mean_squared_norm: float, scal
 
 def moments_of_parts(
     part_squared_norm: float, num_parts: int, mean_squared_norm: float, scale: float
-) -> Moments:
+) -> GradientMoments:
     """Estimate sigma^2 and mu^2 as `moments` does, from parts that need not be equal.
 
     Args:
@@ -112,7 +112,7 @@ def moments_of_parts(
     """
     scatter = max(0.0, part_squared_norm - mean_squared_norm)  # of the g_i about their mean
     variance = _checked(scale) * scatter / (num_parts - 1)
-    return Moments(variance, mean_squared_norm - variance / scale)
+    return GradientMoments(variance, mean_squared_norm - variance / scale)
 
 
 # ---------------------------------------------------------------- the rules on an optimizer
@@ -128,7 +128,7 @@ class Noise:
     squared_norm: float = 0.0
     num_seen: int = 0
 
-    def add(self, seen: Moments, scale: float) -> None:
+    def add(self, seen: GradientMoments, scale: float) -> None:
         """References: AdaScale SGD, appendix B.3: theta = max(1 - S / 1000, 0)."""
         self.num_seen += 1
         newest_share = min(1.0, max(1.0 / self.num_seen, scale / 1000.0))
@@ -217,7 +217,7 @@ class ScaledRate:
             scale = parts.num_samples / self.base_batch
             self._note(moments_of_parts(parts.squared_norm, parts.num_parts, mean_squared_norm, scale), scale)
 
-    def _note(self, seen: Moments, scale: float) -> None:
+    def _note(self, seen: GradientMoments, scale: float) -> None:
         if math.isfinite(seen.variance) and math.isfinite(seen.squared_norm):
             self._noise.add(seen, scale)
 

@@ -36,6 +36,7 @@ from typing import Literal
 import msgspec
 
 from swell.tally import Reduction, Tally
+from swell.wire.findings import ScriptFinding
 from swell.wire.numbers import Number
 
 
@@ -240,6 +241,16 @@ class Profiled(Message, frozen=True, kw_only=True):
     num_shards: int | None = None  #: of a step, where the script cuts it so: more workers would idle
     goes_on: bool = False  #: another one is to come
     between_s: float | None = None  #: from the last step of an epoch to the first of the next
+    findings: list[ScriptFinding] = []
+
+
+class NotCompared(Message, frozen=True, kw_only=True):
+    """Mode `profile`: the script failed, or left its loop, while one worker was compared with two.
+
+    It may go well without, so it is to be run again. Exits with 143.
+    """
+
+    finding: ScriptFinding
 
 
 class Calibrated(Message, frozen=True, kw_only=True):
@@ -299,6 +310,7 @@ FromWorker = (
     | Failed
     | OutOfMemory
     | Profiled
+    | NotCompared
     | Calibrated
     | Alive
 )
@@ -331,6 +343,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
     on_drift: OnDrift | None = None  #: None: as the script says
     local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
+    compares: bool = False  #: mode `profile`: first compare one worker with two
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
 
 

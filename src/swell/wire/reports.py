@@ -43,8 +43,9 @@ def number(call: str, name: str, value: SupportsFloat) -> float:
     rule = "is not a number or a tensor with one element; leave out what is not known"
     if isinstance(value, str | bytes):
         raise TypeError(f"{call}({name[:80]}={value!r:.80}) {rule}")
+    detach = getattr(value, "detach", None)  # a tensor's; torch warns of a float that is made of its graph
     try:
-        return float(value)
+        return float(detach() if callable(detach) else value)
     except OverflowError as error:
         raise ValueError(
             f"{call}({name[:80]}=...): the number is too large; give one up to 1.7e308"

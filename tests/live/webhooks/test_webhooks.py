@@ -31,14 +31,14 @@ from swell.live import folding, turn_feed
 from swell.live.platform import Platform
 from swell.live.retention import PruneRequest
 from swell.live.site import Site
-from swell.live.webhooks import news_finder
 from swell.live.webhooks import sender as sender_module
+from swell.live.webhooks import webhook_events
 from swell.live.webhooks.delivery_notes import FILE, DeliveryNotes
 from swell.live.webhooks.message import WebhookMessage, message_id
-from swell.live.webhooks.news_finder import LOOK_EVERY_S, NewsFinder, WebhookChoice
 from swell.live.webhooks.sender import FIRST_WAIT_S, KEPT_S, LONGEST_WAIT_S, Sender, wait_s
 from swell.live.webhooks.signature import PREFIX, key_of, signature
 from swell.live.webhooks.spool import MOST_OF_ADDRESS, Spool
+from swell.live.webhooks.webhook_events import LOOK_EVERY_S, WebhookChoice, WebhookEvents
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.calendar import Calendar
 from swell.model.errors import Unavailable
@@ -114,8 +114,8 @@ def test_of_an_address_only_its_place_is_shown(url: str, place: str) -> None:
 
 
 # ---------------------------------------------------------------- what is told
-def finder(*hooks: Webhook, of_job: Webhook | None = None) -> NewsFinder:
-    return NewsFinder(WebhookChoice(hooks, lambda job_id: of_job), lambda: 0.0)
+def finder(*hooks: Webhook, of_job: Webhook | None = None) -> WebhookEvents:
+    return WebhookEvents(WebhookChoice(hooks, lambda job_id: of_job), lambda: 0.0)
 
 
 def hook(url: str, *on: WebhookEvent) -> Webhook:
@@ -150,7 +150,7 @@ def test_an_address_that_is_named_twice_is_told_once() -> None:
     assert len(found.of_ends(turn(ended=[job_view(phase=Phase.CANCELLED, webhook=True)]))) == 1
 
 
-def look(found: NewsFinder, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
+def look(found: WebhookEvents, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
     return [
         event
         for _, event in told(found.of_open_jobs(now_s, lambda _: (now_s, [(view, expected_s)]), Calendar()))
@@ -200,7 +200,10 @@ def test_what_could_not_be_told_is_told_later() -> None:
             raise faults.pop()
         return hook("http://own")
 
-    found, view = NewsFinder(WebhookChoice((), of_job), lambda: 0.0), job_view(deadline_s=100.0, webhook=True)
+    found, view = (
+        WebhookEvents(WebhookChoice((), of_job), lambda: 0.0),
+        job_view(deadline_s=100.0, webhook=True),
+    )
     with pytest.raises(OSError):
         look(found, 0.0, view, 101.0)
     assert look(found, LOOK_EVERY_S, view, 101.0) == ["at_risk"]
@@ -388,7 +391,7 @@ def test_a_job_whose_address_cannot_be_read_hides_no_other(tmp_path: Path, recei
 def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(news_finder, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(webhook_events, "LOOK_EVERY_S", 0.01)
     monkeypatch.setattr(turn_feed, "LOOK_EVERY_S", 0.01)
     with platform_with(tmp_path, Hands(), hook(receiver.url, WebhookEvent.MISSED)) as platform:
         soon_s = platform.now_s() + 0.3

@@ -18,7 +18,7 @@ from swell.sim.profiles.pollux import PolluxProfiles
 from swell.sim.simulate import simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 DATA = Path(os.environ.get("SWELL_DATA") or Path(__file__).parents[4] / "shared" / "data") / "pollux"
 
@@ -167,7 +167,7 @@ def test_the_published_workloads_are_complete_with_these() -> None:
 def test_average_completion_is_the_published_one(policy: str, published_s: float) -> None:
     """Workload 6 on 16 nodes of 4 T4, a restart takes 30 s; within the 5 % that the artifact allows for."""
     profiles = load(str(DATA / "profiles"))
-    workload = fill(read(DATA / "workloads" / "workload-6.csv"), profiles, Rules(deadlines="none"))
+    workload = fill(read(DATA / "workloads" / "workload-6.csv"), profiles, FillRules(deadlines="none"))
     conditions = Conditions(nodes=16, devices_per_node=4, resize_cost="30")
     settings = Settings(min_hold_s=60.0, report_plan_s=60.0)
     outcome = simulate(new_core(policy, settings), set_up(workload, profiles, conditions))

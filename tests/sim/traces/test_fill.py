@@ -20,7 +20,7 @@ from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 
 #: `small` fits on 1 to 4 workers, `large` on 2 to 16.
@@ -68,7 +68,7 @@ def jobs(draw: st.DrawFn) -> TraceJob:
 
 
 RULES = st.builds(
-    Rules,
+    FillRules,
     seed=st.integers(0, 2**32),
     deadlines=st.sampled_from(["missing", "all", "none"]),
     best_effort_share=st.floats(0, 1),
@@ -81,7 +81,7 @@ RULES = st.builds(
 
 
 @given(given_jobs=st.lists(jobs(), max_size=8, unique_by=lambda entry: entry.id), rules=RULES)
-def test_every_job_is_complete_or_named(given_jobs: list[TraceJob], rules: Rules) -> None:
+def test_every_job_is_complete_or_named(given_jobs: list[TraceJob], rules: FillRules) -> None:
     workload = fill(trace(*given_jobs), PROFILES, rules)
     lost = [entry.id for entry in given_jobs if entry.duration_s is None and entry.num_steps is None]
     assert len(workload.dropped) == len(lost)
@@ -157,7 +157,7 @@ def test_sizes_nobody_measured_are_moved_to_the_next_and_said() -> None:
             job("none", num_devices=None, model="large", global_batch=128),
         ),
         PROFILES,
-        Rules(deadlines="none"),
+        FillRules(deadlines="none"),
     )
     assert [found.requested_devices for found in workload.jobs] == [16, 2, 2]
     assert workload.filled[:3] == (
@@ -172,7 +172,7 @@ def test_a_job_whose_model_is_drawn_keeps_its_duration(
     num_steps: float, duration_s: float, seed: int
 ) -> None:
     told = job(model="bert", global_batch=64, num_steps=num_steps, duration_s=duration_s)
-    workload = fill(trace(told), PROFILES, Rules(unknown="draw", seed=seed))
+    workload = fill(trace(told), PROFILES, FillRules(unknown="draw", seed=seed))
     found = only(workload)
     rate_per_s = PROFILES.curve(found.model, found.global_batch).rate_at(found.requested_devices)
     assert found.duration_s == duration_s
@@ -187,10 +187,10 @@ def test_an_unknown_model_is_refused_drawn_or_dropped() -> None:
         UnknownProfile, match="job 'x': profiles 'two' have no model 'bert'; they have large, small"
     ):
         fill(unknown, PROFILES)
-    drawn = fill(unknown, PROFILES, Rules(unknown="draw"))
+    drawn = fill(unknown, PROFILES, FillRules(unknown="draw"))
     assert only(drawn).model in ("small", "large")
     assert "1 job: model or batch unknown to profiles 'two', drawn from them" in drawn.filled
-    dropped = fill(unknown, PROFILES, Rules(unknown="drop"))
+    dropped = fill(unknown, PROFILES, FillRules(unknown="drop"))
     assert list(dropped.left_out()) == [
         "1 job: profiles 'two' have no model 'bert'; they have large, small (x)"
     ]
@@ -200,10 +200,10 @@ def test_an_unknown_model_is_refused_drawn_or_dropped() -> None:
 
 def test_one_rule_does_not_shift_what_another_draws() -> None:
     many = trace(*(job(str(at)) for at in range(50)))
-    plain, softened = (fill(many, PROFILES, Rules(seed=3, soft_share=share)) for share in (0.0, 0.5))
+    plain, softened = (fill(many, PROFILES, FillRules(seed=3, soft_share=share)) for share in (0.0, 0.5))
     assert [(j.model, j.deadline_s) for j in plain.jobs] == [(j.model, j.deadline_s) for j in softened.jobs]
     assert {j.job_class for j in softened.jobs} == {JobClass.STRICT, JobClass.SOFT}
-    other = fill(many, PROFILES, Rules(seed=4))
+    other = fill(many, PROFILES, FillRules(seed=4))
     assert [j.deadline_s for j in other.jobs] != [j.deadline_s for j in plain.jobs]
 
 
@@ -211,7 +211,7 @@ def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
     many = trace(
         *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)
     )
-    plain, drawn = (fill(many, PROFILES, Rules(seed=3, losses=losses)) for losses in ("given", "drawn"))
+    plain, drawn = (fill(many, PROFILES, FillRules(seed=3, losses=losses)) for losses in ("given", "drawn"))
     assert (plain.tells_losses, drawn.tells_losses) == (True, True)
     assert [msgspec.structs.replace(one, loss_curve=None) for one in drawn.jobs] == [
         msgspec.structs.replace(one, loss_curve=None) for one in plain.jobs
@@ -225,7 +225,7 @@ def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
 
 def test_classes_go_by_their_shares_and_leave_what_a_trace_says() -> None:
     many = trace(*(job(str(at)) for at in range(1000)), job("strict", deadline_s=5.0, is_soft=False))
-    found = tuple(fill(many, PROFILES, Rules(best_effort_share=0.3, soft_share=0.5)).jobs)
+    found = tuple(fill(many, PROFILES, FillRules(best_effort_share=0.3, soft_share=0.5)).jobs)
     counts = {kind: sum(j.job_class is kind for j in found) for kind in JobClass}
     assert counts[JobClass.BEST_EFFORT] == pytest.approx(300, abs=50)
     assert counts[JobClass.SOFT] == pytest.approx(350, abs=50)
@@ -235,7 +235,7 @@ def test_classes_go_by_their_shares_and_leave_what_a_trace_says() -> None:
 def test_bugs_and_cancellations_go_by_their_shares() -> None:
     """Hu et al., section 5.4: 15 % bugs within five minutes, 10 % given up at any time."""
     many = trace(*(job(str(at), duration_s=3000.0) for at in range(2000)))
-    found = fill(many, PROFILES, Rules(buggy_share=0.15, cancelled_share=0.1)).jobs
+    found = fill(many, PROFILES, FillRules(buggy_share=0.15, cancelled_share=0.1)).jobs
     buggy = [j for j in found if j.dies_at_step is not None]
     given_up = [j for j in found if j.cancel_s is not None]
     assert len(buggy) == pytest.approx(300, abs=50)
@@ -247,7 +247,7 @@ def test_bugs_and_cancellations_go_by_their_shares() -> None:
 def test_killed_jobs_are_given_up_when_the_log_says_so() -> None:
     killed = trace(job(status="killed", ended_after_s=700.0))
     assert only(fill(killed, PROFILES)).cancel_s is None
-    assert only(fill(killed, PROFILES, Rules(fates="logged"))).cancel_s == 800.0
+    assert only(fill(killed, PROFILES, FillRules(fates="logged"))).cancel_s == 800.0
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_killed_jobs_are_given_up_when_the_log_says_so() -> None:
 )
 def test_a_rule_that_cannot_be_is_refused(fields: dict[str, object], complaint: str) -> None:
     with pytest.raises(TraceError, match=complaint):
-        Rules(**fields)  # type: ignore[arg-type]
+        FillRules(**fields)  # type: ignore[arg-type]
 
 
 def test_published_iterations_come_from_the_same_rule(data: Callable[[str], Path]) -> None:

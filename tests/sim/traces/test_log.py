@@ -20,7 +20,7 @@ from swell.sim.traces.fill import fill
 from swell.sim.traces.log import Log
 from swell.sim.traces.ordered import Ordered
 from swell.sim.traces.read import read
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.rules import FillRules
 
 Write = Callable[..., Path]
 
@@ -83,7 +83,7 @@ def test_a_log_is_what_reading_it_whole_gives(
     assert len(log.jobs) == len(whole.jobs)
     assert log.num_skipped == len(whole.skipped)
     assert (log.epoch_s, log.notes, log.format) == (whole.epoch_s, whole.notes, whole.format)
-    rules = Rules(seed=3, best_effort_share=0.5, buggy_share=0.1)
+    rules = FillRules(seed=3, best_effort_share=0.5, buggy_share=0.1)
     ours, theirs = fill(log, load("law"), rules), fill(whole, load("law"), rules)
     assert tuple(ours.jobs) == tuple(ours.jobs) == tuple(theirs.jobs)
     assert (len(ours.jobs), ours.filled) == (len(theirs.jobs), theirs.filled)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from swell.sim.traces.entry import Status, Trace, TraceJob, order
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.formats import philly_json
-from swell.sim.traces.read import Scan, read
+from swell.sim.traces.read import TraceScan, read
 from swell.sim.traces.source import LONGEST_LINE
 from swell.sim.traces.write import write_plain
 
@@ -149,7 +149,7 @@ def test_a_line_without_end_does_not_fill_memory(write: Write) -> None:
 def test_a_trace_is_read_as_one_goes(write: Write) -> None:
     """The first job is there while most is still unread; a malformed line is met in its turn."""
     path = write("submit_s,id\n" + "".join(f"{at},{at}\n" for at in range(200_000)) + "oops,z\n")
-    jobs = iter(Scan(path, is_strict=True))
+    jobs = iter(TraceScan(path, is_strict=True))
     assert isinstance(next(jobs), TraceJob)
     with pytest.raises(TraceError, match="line 200002"):
         list(jobs)

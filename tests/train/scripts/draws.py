@@ -14,6 +14,8 @@ drawn = {
     "files": files,
     "split": np.random.permutation(10).tolist(),
     "generators": [np.random.default_rng().integers(1000).item() for _ in range(3)],
+    "Random": random.Random().random(),
+    "RandomState": np.random.RandomState().randint(1000),
     "own": np.random.default_rng(3).integers(1000).item(),
     "weights": torch.rand(2).tolist(),
 }

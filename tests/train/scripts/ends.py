@@ -56,8 +56,11 @@ match sys.argv[1]:
         print("waits", flush=True)
     case "sleep":
         print("asleep", flush=True)
-        signal.pause()
+        while True:  # not signal.pause(), which misses a signal that comes just before it
+            time.sleep(0.01)
     case "write":
+        print("a line of the log")
+        print("has written", file=sys.stderr)  # is in the log at once, where the line itself may not be yet
         while True:
             print("a line of the log")
             time.sleep(0.01)

@@ -17,7 +17,7 @@ from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
 from swell.train.state.state_bundle import Pieces
-from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 
 path, rank, num_workers = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -77,7 +77,7 @@ def begin(seed: int, num_steps: int) -> TrainState:
 
 def step(state: TrainState) -> None:
     x = torch.randn(5, 3, 6, 6, generator=torch.Generator().manual_seed(state.steps))
-    state.optimizer.zero_grad()
+    state.optimizers[0].zero_grad()
     loss = state.model(x)
     loss.backward()
     state.finish_step(loss.detach())
@@ -97,7 +97,7 @@ def assert_same(ours: TrainState, theirs: TrainState, what: object) -> None:
         assert torch.equal(tensor, other), what
 
 
-def disguised(card: Card, way: str) -> Card:
+def disguised(card: MemberCard, way: str) -> MemberCard:
     if way == "messages":
         return msgspec.structs.replace(card, catalog=None)
     if way == "another process":
@@ -117,8 +117,8 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
         state = begin(10 + rank, 0)
     weight = state.model.get_parameter("first.weight")
     address = weight.data_ptr()
-    loan = Loan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
-    cards: list[Card] = [loan.card] * num_workers
+    loan = StateLoan(state.steps if rank in holders else NO_STATE, state if rank in holders else None)
+    cards: list[MemberCard] = [loan.card] * num_workers
     dist.all_gather_object(cards, disguised(loan.card, way))
     hand_state(group, state, cards, holders)
     what = (holders, kind, way)

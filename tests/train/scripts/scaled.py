@@ -1,7 +1,8 @@
 """Learns in mixed precision, with infinite gradients of one sample in some steps.
 
-Arguments: file for the result, epochs, a checkpoint folder or `-`, and a word: `float16` (with a scaler) or
-`bfloat16` (without).
+Arguments: file for the result, epochs, a checkpoint folder or `-`, and a word: `float16` (with a scaler),
+`bfloat16` (without) or `unknown` (with a scaler that `elastic` is not given, by which the script unscales and
+clips).
 """
 
 import json
@@ -24,15 +25,15 @@ y = torch.sin(x.sum(1, keepdim=True))
 model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
 scaler = (
-    torch.amp.GradScaler("cpu", init_scale=4096.0, growth_interval=20) if precision == "float16" else None
+    torch.amp.GradScaler("cpu", init_scale=4096.0, growth_interval=20) if precision != "bfloat16" else None
 )
 run = train.elastic(
     model,
     optimizer,
     DataLoader(TensorDataset(x, y, torch.arange(48)), batch_size=24, shuffle=True),
     epochs=int(epochs),
-    scaler=scaler,
-    clip_grad_norm=0.5,
+    scaler=scaler if precision != "unknown" else None,
+    clip_grad_norm=0.5 if precision != "unknown" else None,
     deterministic=True,
     checkpoint_dir=None if folder == "-" else folder,
     checkpoint_interval_s=0.0,
@@ -42,7 +43,7 @@ for _ in run.epochs():
     for a, b, ids in run.batches():
         step = run.steps
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=getattr(torch, precision)):
+        with torch.autocast("cpu", dtype=torch.bfloat16 if scaler is None else torch.float16):
             loss = functional.mse_loss(model(a).float(), b)
         if scaler is None:
             loss.backward()
@@ -50,7 +51,12 @@ for _ in run.epochs():
             scaler.scale(loss * 1e38).backward()  # the worker that has it sees inf, the others do not
         else:
             scaler.scale(loss).backward()
+        if scaler is not None and precision == "unknown":
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         mean = run.step(loss)
+        if scaler is not None and precision == "unknown":
+            scaler.update()
         if run.has_stepped:
             losses[step] = float(mean)
             scales[step] = 0.0 if scaler is None else scaler.get_scale()

@@ -65,7 +65,7 @@ log = logging.getLogger("swell.page")
 ENDED = JobQuery(phases=frozenset(phase for phase in Phase if phase.is_end), limit=MAX_ENDED)
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ShownPage(msgspec.Struct, frozen=True, kw_only=True):
     """All that the page shows, at one place of the sequence."""
 
     id: str
@@ -105,7 +105,7 @@ class PageFeed:
         self._thread: threading.Thread | None = None
 
     # ------------------------------------------------------------ readers
-    def shown(self) -> Shown:
+    def shown(self) -> ShownPage:
         """The present state, with the place in the sequence from which events go on."""
         with self._lock:
             self._look()
@@ -275,8 +275,8 @@ class PageFeed:
         while len(self._capacity) > 1 and self._capacity[1][0] <= now_s - HISTORY_S:
             self._capacity.popleft()
 
-    def _state(self) -> Shown:
-        return Shown(
+    def _state(self) -> ShownPage:
+        return ShownPage(
             id=self.ring.last_id,
             now_s=self._control.now_s(),
             jobs=sorted(self._rows.values(), key=place_in_table)[:MOST_JOBS],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api.logs import CHUNK_BYTES, LogChunk, Whose, is_news, read_chunks, read_tail_offsets
+from swell.api.logs import CHUNK_BYTES, LogChunk, LogOwner, is_news, read_chunks, read_tail_offsets
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, log_path
 
 #: Of the end of a log, with which a page begins.
@@ -39,9 +39,9 @@ class LogNews(msgspec.Struct, frozen=True, kw_only=True):
 class FollowedLog:
     """Holds the lines that a page begins with. Not thread-safe."""
 
-    def __init__(self, folder: Path, whose: Whose) -> None:
+    def __init__(self, folder: Path, whose: LogOwner) -> None:
         self._folder = folder
-        leaders_first = (Whose.LEADER, Whose.TRIAL) if whose is Whose.LEADER else (whose,)
+        leaders_first = (LogOwner.LEADER, LogOwner.TRIAL) if whose is LogOwner.LEADER else (whose,)
         self._logs = [_Lines(folder, one) for one in leaders_first]
         self._pieces: deque[LogPiece] = deque()
         self._num_characters = 0
@@ -92,7 +92,7 @@ class FollowedLog:
         """Lines of the trial run are shown until workers of the job print. Raises OSError."""
         for log in self._logs:
             if (pieces := log.read(most_bytes)) is not None:
-                if log.whose is Whose.LEADER:
+                if log.whose is LogOwner.LEADER:
                     self._logs = [log]
                 return self._keep(pieces)
         return None
@@ -114,7 +114,7 @@ class FollowedLog:
 class _Lines:
     """Lines of one kind of logs, from the last ones on."""
 
-    def __init__(self, folder: Path, whose: Whose) -> None:
+    def __init__(self, folder: Path, whose: LogOwner) -> None:
         self.whose = whose
         self._folder = folder
         self._offsets: dict[int, int] | None = None
@@ -122,12 +122,12 @@ class _Lines:
 
     def paths(self) -> list[Path]:
         """Paths of the log files that may still grow."""
-        kind = TRIAL if self.whose is Whose.TRIAL else WORKER
+        kind = TRIAL if self.whose is LogOwner.TRIAL else WORKER
         numbers = list(self._offsets or ())
         return [log_path(self._folder, kind, number) for number in self._growing(numbers)]
 
     def _growing(self, numbers: list[int]) -> list[int]:
-        return numbers[-1:] if self.whose is Whose.LEADER else numbers
+        return numbers[-1:] if self.whose is LogOwner.LEADER else numbers
 
     def read(self, most_bytes: int) -> list[LogPiece] | None:
         """None: nothing was written. No line may have come to its end."""
@@ -138,7 +138,7 @@ class _Lines:
             return None
         for chunk in chunks:
             self._offsets[chunk.worker] = chunk.next_offset
-        is_alone = self.whose is Whose.LEADER or len(self._offsets) < 2
+        is_alone = self.whose is LogOwner.LEADER or len(self._offsets) < 2
         return [
             (None if is_alone else chunk.worker, lines)
             for chunk in chunks
@@ -179,7 +179,7 @@ class _Lines:
 
     def rest(self) -> list[LogPiece]:
         """The last lines, if they lack their ends."""
-        is_alone = self.whose is Whose.LEADER or len(self._offsets or ()) < 2
+        is_alone = self.whose is LogOwner.LEADER or len(self._offsets or ()) < 2
         found = [(None if is_alone else worker, text) for worker, text in self._unfinished.items() if text]
         self._unfinished.clear()
         return found

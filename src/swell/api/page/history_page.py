@@ -89,8 +89,10 @@ class HistoryPage:
             "history": history,
             "periods": [(period, _period_name(period, history.period_s)) for period in periods],
             "num_earlier": sum(period.begin_s < periods[0].begin_s for period in history.periods),
-            "length": _length_name(history.period_s),
+            "period_name": _period_words(history.period_s)[0],
+            "periods_name": _period_words(history.period_s)[1],
             "charts": _charts(periods, history.period_s),
+            "has_any": _has_any(history.total),
         }
 
 
@@ -115,8 +117,10 @@ def _nothing() -> dict[str, Any]:
         "history": history,
         "periods": [],
         "num_earlier": 0,
-        "length": "",
+        "period_name": "",
+        "periods_name": "",
         "charts": _charts((), history.period_s),
+        "has_any": {},
     }
 
 
@@ -138,8 +142,9 @@ def _address(words: Mapping[str, str]) -> str:
 def _charts(periods: Sequence[OutcomePeriod], period_s: float) -> dict[str, Any]:
     """What `curves.js` draws; a table beneath says the same."""
     return {
-        "names": [_short_name(period, period_s) for period in periods],
-        "xLabel": f"{_length_name(period_s)} of the end" if periods else "",
+        "names": [_period_name(period, period_s) for period in periods],
+        "ticks": _ticks(periods, period_s),
+        "xLabel": f"end of the jobs, in {_period_words(period_s)[1]}" if periods else "",
         "promises": [
             _bars("kept", [period.outcome.promises_kept for period in periods]),
             _bars("missed", [period.outcome.promises_missed for period in periods]),
@@ -160,9 +165,21 @@ def _hours(periods: Sequence[OutcomePeriod], field: str) -> list[float]:
     return [float(f"{getattr(period.outcome, field) / HOUR_S:.5g}") for period in periods]
 
 
-def _length_name(period_s: float) -> str:
+def _has_any(total: OutcomeSums) -> dict[str, bool]:
+    """Which charts have something to show."""
+    return {
+        "promises": total.promises_kept + total.promises_missed > 0,
+        "devices": total.device_s > 0,
+        "resizes": total.resizes > 0,
+    }
+
+
+def _period_words(period_s: float) -> tuple[str, str]:
+    """A period in words, and several."""
     names = {7 * 24 * HOUR_S: "week", 24 * HOUR_S: "day", HOUR_S: "hour"}
-    return names.get(period_s, span(period_s))
+    if name := names.get(period_s):
+        return name, f"{name}s"
+    return f"period of {span(period_s)}", f"periods of {span(period_s)}"
 
 
 def _filled(history: JobHistory) -> Sequence[OutcomePeriod]:
@@ -180,9 +197,10 @@ def _filled(history: JobHistory) -> Sequence[OutcomePeriod]:
     return [known.get(begin_s) or OutcomePeriod(begin_s=begin_s, outcome=OutcomeSums()) for begin_s in begins]
 
 
-def _short_name(period: OutcomePeriod, period_s: float) -> str:
-    """Label of a period on the axis of a chart."""
-    return _name(period, period_s, "%b %d", "%d %H:%M")
+def _ticks(periods: Sequence[OutcomePeriod], period_s: float) -> list[list[str]]:
+    """Labels below the axis, for each period a day, or a time and the day, which is not repeated."""
+    forms = ("%-d %b",) if period_s >= 24 * HOUR_S else ("%H:%M", "%-d %b")
+    return [[_name(period, period_s, form, form) for form in forms] for period in periods]
 
 
 def _period_name(period: OutcomePeriod, period_s: float) -> str:

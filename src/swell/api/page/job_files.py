@@ -91,6 +91,12 @@ def read_checkpoints(job_dir: Path) -> tuple[list[Checkpoint], int]:
     return found, len(paths)
 
 
+def checkpoint_path(job_dir: Path, name: str) -> Path | None:
+    """The checkpoint of this name; None if there is none, or it is no file of its own."""
+    found = (path for _, path in checkpoints_in(job_dir / CHECKPOINTS) if path.name == name)
+    return next((path for path in found if path.is_file() and not path.is_symlink()), None)
+
+
 def read_code(job_dir: Path, entry: str) -> CodeList | None:
     """None: the job runs its files as they are, or the list of its snapshot cannot be read.
 

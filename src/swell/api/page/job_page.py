@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell import __version__
@@ -15,7 +15,8 @@ from swell.api import job_words
 from swell.api.answers import answer, failure
 from swell.api.caller import caller_of
 from swell.api.control import Control, UnknownJob
-from swell.api.page.job_files import NotShown, read_code, read_code_text
+from swell.api.page.hyperparameters import hyperparameters
+from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
 from swell.api.page.job_parts import JobParts
 from swell.api.page.job_rows import SIGNS, JobRow, job_row
 from swell.api.page.job_watch import latest_sizes
@@ -47,6 +48,7 @@ class JobPage:
         return [
             Route("/jobs/{job_id}", self._show, methods=["GET"]),
             Route("/page/jobs/{job_id}/code", self._code, methods=["GET"]),
+            Route("/page/jobs/{job_id}/checkpoint", self._checkpoint, methods=["GET"]),
         ]
 
     def _show(self, request: Request) -> Response:
@@ -67,6 +69,8 @@ class JobPage:
             "offer": job_words.offer(view),
             "code": read_code(self._control.log_dir(view.id), view.entry) if view.code else None,
             "command": job_words.command_line(view),
+            "parameters": hyperparameters(view),
+            "has_only_tried": view.started_s is None and view.phase.is_end,
             "state": _state(view, row, now_s),
         }
 
@@ -82,6 +86,18 @@ class JobPage:
             return answer(CodeText(path=path, text=read_code_text(self._control.log_dir(job_id), path)))
         except NotShown as why:
             return failure(404, str(why))
+
+    def _checkpoint(self, request: Request) -> Response:
+        """Answer with a checkpoint of the job as a file to keep, for users who may change the job."""
+        job_id, name = request.path_params["job_id"], request.query_params.get("file", "")
+        if not caller_of(request.scope).may_change_jobs_of(self._control.job(job_id).tenant):
+            return failure(403, f"checkpoints of job {job_id!r} are given to users who may cancel it")
+        path = checkpoint_path(self._control.log_dir(job_id), name)
+        if path is None:
+            return failure(
+                404, f"job {job_id!r} has no checkpoint of this name any more; load its page again"
+            )
+        return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 
 def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:

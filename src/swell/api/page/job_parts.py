@@ -13,6 +13,7 @@ from swell.api.page.job_rows import JobRow
 from swell.api.page.state_option import state_option
 from swell.api.resubmission import UNDONE
 from swell.model.event import JobSubmitted
+from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.web.templating import render
 
@@ -63,7 +64,10 @@ class JobParts:
         match name:
             case "promise":
                 said = job_words.promise_words(view, self._policy, row.standing)
-                return {"promise": said, "promise_moments": job_words.promise_moments(view)}
+                moments = job_words.promise_moments(view)
+                if view.phase is Phase.REJECTED:  # an offer that is a moment passes; as words it is a length
+                    moments.pop(job_words.OFFERED, None)
+                return {"promise": said, "promise_moments": moments}
             case "story":
                 return self._story(view.id)
             case "resizes":

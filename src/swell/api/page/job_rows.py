@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from swell.api.job_words import done_share
+from swell.api.job_words import done_share, is_ended_before, told_findings
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
 from swell.model.job import Phase
 from swell.model.view import JobView
-from swell.policies.wording import NO_SLACK
+from swell.policies.wording import NO_SLACK, without_expectation
 
 #: The timeline shows so much of the past.
 HISTORY_S = 3600.0
@@ -57,6 +57,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     tenant: str
+    user: str
+    group: str
+    tags: tuple[str, ...]
     cls: str
     phase: str
     is_open: bool
@@ -76,7 +79,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     loss: float | None
     spark: tuple[float, ...]
     changes: tuple[tuple[float, int], ...]  #: (at_s, devices) from each time on
-    reason: str
+    reason: str  #: without the end that is expected, which `expected_s` is
     message: str
     warnings: tuple[str, ...]
 
@@ -106,6 +109,9 @@ BLANK = JobRow(
     id="",
     name="",
     tenant="",
+    user="",
+    group="",
+    tags=(),
     cls="",
     phase="",
     is_open=True,
@@ -145,6 +151,9 @@ def job_row(
         id=view.id,
         name=view.name,
         tenant=view.tenant,
+        user=view.user,
+        group=view.group,
+        tags=view.tags,
         cls=str(view.job_class),
         phase=str(view.phase),
         is_open=not view.phase.is_end,
@@ -155,7 +164,7 @@ def job_row(
         devices=len(view.devices),
         done=None if done is None else round(done, 3),
         steps=view.steps,
-        submitted_s=round(view.submitted_s),
+        submitted_s=math.floor(view.submitted_s),
         started_s=_second(view.started_s),
         deadline_s=_second(view.deadline_s),
         expected_s=_second(view.estimated_finish_s) if is_finish_known(view) else None,
@@ -164,9 +173,9 @@ def job_row(
         loss=loss,
         spark=losses if before is None and losses else _spark(view, loss, before),
         changes=_changes(view, now_s),
-        reason=view.reason,
+        reason=without_expectation(view.reason),
         message=view.message.partition("\n")[0],
-        warnings=tuple(f"{about}: {text}" for about, text in view.warnings.items()),
+        warnings=(*told_findings(view), *(f"{about}: {text}" for about, text in view.warnings.items())),
     )
 
 
@@ -187,11 +196,14 @@ def standing(view: JobView, now_s: float) -> str:
 
 
 def _final_standing(view: JobView) -> str:
-    if view.phase is Phase.REJECTED or view.kept is None:
+    if view.phase is Phase.REJECTED or view.kept is None or is_ended_before(view):
         return ENDS[view.phase]
     if view.kept:
         return "kept"
-    return "missed" if view.is_promised else "ended-late"
+    if view.is_promised:
+        return "missed"
+    is_late = (view.finished_s or 0.0) > (view.deadline_s or math.inf)
+    return "ended-late" if is_late or view.phase is not Phase.FAILED else "failed"
 
 
 def _wanted(view: JobView) -> str:
@@ -202,7 +214,8 @@ def _wanted(view: JobView) -> str:
 
 
 def _second(at_s: float | None) -> int | None:
-    return None if at_s is None else round(at_s)
+    """The second in which it is, as a clock shows it."""
+    return None if at_s is None else math.floor(at_s)
 
 
 def _spark(view: JobView, loss: float | None, before: JobRow | None) -> tuple[float, ...]:

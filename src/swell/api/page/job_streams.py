@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from swell.api.caller import Caller
 from swell.api.control import Control
-from swell.api.logs import Whose
+from swell.api.logs import LogOwner
 from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.job_watch import JobChannel, JobHeard, JobWatch
 from swell.live.board import BoardNews
@@ -41,7 +41,7 @@ class JobStreams:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def join(self, job_id: str, whose: Whose, caller: Caller, reader: EventReader) -> EventRing:
+    def join(self, job_id: str, whose: LogOwner, caller: Caller, reader: EventReader) -> EventRing:
         """The ring of the events of a job's page, which the reader reads from now on. Raises UnknownJob."""
         may_change = caller.may_change_jobs_of(self._control.job(job_id).tenant)
         with self._lock:

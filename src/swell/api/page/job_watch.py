@@ -11,7 +11,7 @@ import msgspec
 
 from swell import __version__
 from swell.api.control import Control, UnknownJob
-from swell.api.logs import Whose
+from swell.api.logs import LogOwner
 from swell.api.page.event_ring import EventRing
 from swell.api.page.followed_curves import FollowedCurves, ShownCurve
 from swell.api.page.followed_log import FollowedLog, LogNews
@@ -54,7 +54,7 @@ class JobHeard(NamedTuple):
 class JobChannel:
     """Pages of the job that show the same log, of users with the same rights."""
 
-    def __init__(self, watch: JobWatch, whose: Whose, may_change: bool) -> None:
+    def __init__(self, watch: JobWatch, whose: LogOwner, may_change: bool) -> None:
         self.whose, self.may_change = whose, may_change
         self.ring = EventRing(partial(watch.shown, self), bytes_kept=JOB_BYTES_KEPT)
         self.left_s: float | None = None  #: since when no page reads it, by a steady clock
@@ -66,7 +66,7 @@ class JobWatch:
     def __init__(self, control: Control, job_id: str) -> None:
         self._control, self._job_id = control, job_id
         self._lock = threading.Lock()
-        self.channels: dict[tuple[Whose, bool], JobChannel] = {}  #: which `JobStreams` opens and closes
+        self.channels: dict[tuple[LogOwner, bool], JobChannel] = {}  #: which `JobStreams` opens and closes
         self.rests_until_s: float | None = None  #: after a look that has failed
         self._known: _Known | None = None
 
@@ -113,7 +113,7 @@ class _Known:
         self._row = job_row(self._view, control.now_s())
         self._parts = RenderedParts(JobParts(control, job_id))
         self._curves = FollowedCurves(control, job_id)
-        self._logs: dict[Whose, FollowedLog] = {}
+        self._logs: dict[LogOwner, FollowedLog] = {}
 
     def shown(self, channel: JobChannel) -> ShownJob:
         if channel.whose not in self._logs:
@@ -146,7 +146,7 @@ class _Known:
             if told:
                 channel.ring.publish({"now_s": now_s, **told})
 
-    def _new_lines(self, clock_s: float, shown: Collection[Whose]) -> dict[Whose, LogNews | None]:
+    def _new_lines(self, clock_s: float, shown: Collection[LogOwner]) -> dict[LogOwner, LogNews | None]:
         """New lines of the logs that some page shows; the other logs are no longer followed."""
         self._logs = {whose: log for whose, log in self._logs.items() if whose in shown}
         has_ended = self._view.phase.is_end

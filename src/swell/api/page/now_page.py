@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from swell.api.page.feed import Shown
+from swell.api.page.feed import ShownPage
 from swell.api.page.job_rows import BLANK, SIGNS
 from swell.api.page.platform_rows import BLANK_TENANT
 from swell.web.templating import render
@@ -16,7 +16,7 @@ from swell.web.templating import render
 FIRST_ROWS = 200
 
 
-def now_page(shown: Shown, base: Mapping[str, Any]) -> str:
+def now_page(shown: ShownPage, base: Mapping[str, Any]) -> str:
     """HTML with all that is to be seen, and the data from which the page goes on."""
     return render(
         "now.html",

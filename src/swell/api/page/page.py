@@ -15,7 +15,8 @@ from starlette.routing import BaseRoute, Route
 from swell.api.answers import answer, failure
 from swell.api.caller import Caller, caller_of
 from swell.api.control import Control
-from swell.api.logs import Whose
+from swell.api.logs import LogOwner
+from swell.api.page.compare_page import ComparePage
 from swell.api.page.event_stream import EventStream, last_id_of
 from swell.api.page.feed import PageFeed
 from swell.api.page.history_page import HistoryPage
@@ -49,7 +50,11 @@ class Page:
         self.feed = PageFeed(control)
         self.job_streams = JobStreams(control)
         self._port = _no_port if port is None else port
-        self._views = (WhatIfPage(control, base_values, folder), HistoryPage(control, base_values))
+        self._views = (
+            WhatIfPage(control, base_values, folder),
+            HistoryPage(control, base_values),
+            ComparePage(control, base_values),
+        )
 
     def link(self, caller: Caller, uid: int | None = None) -> str:
         """Opens the page for this caller once, in a browser of the user who asks. Raises Unavailable.
@@ -105,9 +110,9 @@ class Page:
         if "job" not in wanted:
             return EventStream(self.feed.join, last_id_of(request))
         try:
-            whose = Whose(wanted.get("log", Whose.LEADER))
+            whose = LogOwner(wanted.get("log", LogOwner.LEADER))
         except ValueError:
-            return failure(422, f"log is none of {', '.join(Whose)}; load the page again")
+            return failure(422, f"log is none of {', '.join(LogOwner)}; load the page again")
         join = partial(self.job_streams.join, wanted["job"], whose, caller_of(request.scope))
         return EventStream(join, last_id_of(request))
 

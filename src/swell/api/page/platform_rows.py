@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -98,7 +99,7 @@ class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def story_row(job_id: str, story: Story, name: str) -> StoryRow:
-    return StoryRow(at_s=round(story.at_s), job_id=job_id, job=name, code=story.code, text=story.text)
+    return StoryRow(at_s=math.floor(story.at_s), job_id=job_id, job=name, code=story.code, text=story.text)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,12 +15,14 @@ from starlette.routing import BaseRoute, Route
 
 from swell.api.answers import answer, failure
 from swell.api.authentication import MAX_BODY_BYTES
-from swell.api.caller import Role, caller_of
+from swell.api.caller import Caller, Role, caller_of
 from swell.api.control import Control
+from swell.api.page.cloned_job import job_file
 from swell.api.page.forecast_rows import forecast_of, forecast_rows, forecast_totals, notes
 from swell.api.page.question import HandedQuestion, Question
 from swell.api.page.questions import QuestionRefused, Questions
 from swell.api.page.state_option import state_option
+from swell.model.errors import InvalidInput, UnknownJob
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
 from swell.policies.registry import POLICIES
@@ -57,7 +59,14 @@ class WhatIfPage:
         ]
 
     def _show(self, request: Request) -> Response:
-        cluster = self._control.cluster()
+        cluster, job_id = self._control.cluster(), request.query_params.get("clone", "")
+        text, fault, status = "", "", 200
+        try:
+            text = self._clone(job_id, caller_of(request.scope)) if job_id else ""
+        except UnknownJob as error:
+            fault, status = str(error.args[0]), 404
+        except InvalidInput as error:
+            fault, status = str(error), 403
         jobs = self._control.jobs(JobQuery(phases=OPEN, limit=MOST_CHOICES))
         values = {
             "cluster": cluster,
@@ -65,10 +74,21 @@ class WhatIfPage:
             "policies": [name for name in POLICIES if name != cluster.policy],
             "jobs": jobs,
             "is_part": len(jobs) == MOST_CHOICES,
+            "cloned": job_id if text else "",
+            "text": text,
+            "fault": fault,
             "may_submit": caller_of(request.scope).role >= Role.SUBMIT,
             "state_option": "" if self._folder is None else state_option(self._folder),
         }
-        return HTMLResponse(render("what_if.html", {**self._base_values(request), **values}))
+        return HTMLResponse(render("what_if.html", {**self._base_values(request), **values}), status)
+
+    def _clone(self, job_id: str, caller: Caller) -> str:
+        """The job file of a job, for users who may change it. Raises UnknownJob, InvalidInput."""
+        if not caller.may_change_jobs_of(self._control.job(job_id).tenant):
+            raise InvalidInput(
+                f"job {job_id!r} cannot be cloned by you: its submission is shown to users who may cancel it"
+            )
+        return job_file(self._control.submission(job_id), self._control.now_s())
 
     async def _forecast(self, request: Request) -> Response:
         body = await _small_body(request)

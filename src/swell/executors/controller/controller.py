@@ -40,7 +40,7 @@ class Controller:
     def __init__(
         self,
         state_dir: Path,
-        conduct: GangSettings,
+        gang_settings: GangSettings,
         boot_id: str,
         protocol: int,
         time_s: Callable[[], float] = time.monotonic,
@@ -57,11 +57,11 @@ class Controller:
         self._inputs = Inputs()
         self._hosts = hosts = KnownHosts()
         numbers = WorkerNumbers(state_dir)
-        self._gangs = gangs = KnownGangs(conduct, hosts.bindings, hosts.host_of, numbers)
+        self._gangs = gangs = KnownGangs(gang_settings, hosts.bindings, hosts.host_of, numbers)
         outbox = Outbox()
         preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
-            state_dir, conduct, self.now_s, self._hear_later, hosts, gangs, outbox, preparing
+            state_dir, gang_settings, self.now_s, self._hear_later, hosts, gangs, outbox, preparing
         )
         self._reports, self._trials = runs.reports, runs.trials
         self._commands = GangCommands(hosts, gangs, runs, preparing)
@@ -90,9 +90,9 @@ class Controller:
 
     def perform(self, number: int, command: ExecutorCommand) -> int:
         """Take a command, if it was not taken before. Returns how many of the session have been taken."""
-        if self._daemon.take(number):
+        if self._daemon.commands.take(number):
             self._inputs.handle(lambda: self._commands.perform(command))
-        return self._daemon.num_performed
+        return self._daemon.commands.num_received
 
     def running_kinds(self, host: str) -> set[tuple[str, str]]:
         """Jobs with workers on this host, each with the kinds of devices that these are on."""

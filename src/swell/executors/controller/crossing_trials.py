@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
-from swell.executors.controller.trial_runner import Begun, TrialRunner
+from swell.executors.controller.trial_runner import RunningTrial, TrialRunner
 from swell.executors.hosts.messages import RunOpened
 
 #: Hosts that have not made ready by then are not waited for: reports of gangs will show what crossing takes.
@@ -25,7 +25,7 @@ class CrossingTrials:
     def num_hosts(self, begun_on: str, kind: str, avoid: Collection[str]) -> int:
         return len(self._hosts(begun_on, kind, avoid))
 
-    def begin(self, begun: Begun, is_taken: Collection[str]) -> bool | None:
+    def begin(self, begun: RunningTrial, is_taken: Collection[str]) -> bool | None:
         """Whether a part began; None: none can, and none is to be waited for.
 
         Args:
@@ -54,11 +54,11 @@ class CrossingTrials:
         self._runner.do(run, trial.begin_crossing([devices[host] for host in chosen], now_s))
         return True
 
-    def opened(self, begun: Begun, host: str, opened: RunOpened) -> None:
+    def opened(self, begun: RunningTrial, host: str, opened: RunOpened) -> None:
         begun.run.checkpoint_dirs[host] = opened.checkpoint_dir
         begun.trial.number_from(opened.first_worker)
 
-    def ended(self, begun: Begun) -> None:
+    def ended(self, begun: RunningTrial) -> None:
         """It may have found out that these hosts do not reach each other. Anything else may pass."""
         if begun.trial.failed_crossing:
             hosts = sorted(begun.run.checkpoint_dirs)
@@ -72,7 +72,7 @@ class CrossingTrials:
         """It may be reached once it is there again, or is what the others did not reach."""
         self._never = {hosts for hosts in self._never if host not in hosts}
 
-    def _idle(self, begun: Begun, is_taken: Collection[str], num: int) -> dict[str, str]:
+    def _idle(self, begun: RunningTrial, is_taken: Collection[str], num: int) -> dict[str, str]:
         """Return an idle device of each host, for at most `num` hosts; the run's own host comes first."""
         command = begun.command
         idle: dict[str, str] = {}

@@ -34,14 +34,9 @@ class DaemonSession:
         self._boot_id, self._protocol, self._now_s = boot_id, protocol, now_s
         self._hosts, self._gangs, self._trials = hosts, gangs, trials
         self._succession, self._outbox = succession, outbox
-        self._commands = ReceivedNumbers()  #: of the session
+        self.commands = ReceivedNumbers()  #: of the session; those that came were taken
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
         self._told_waiting_s = 0.0
-
-    @property
-    def num_performed(self) -> int:
-        """Commands of the session that were taken."""
-        return self._commands.num_received
 
     def attach(self, line: DaemonLine, session: str) -> None:
         """A daemon has come. It hears what runs, once that is known, and what no daemon has acknowledged."""
@@ -58,7 +53,7 @@ class DaemonSession:
             line.send(Gathering(hosts=tuple(sorted(self._succession.awaited))))
             return
         self._waiting = None
-        if self._commands.begin(session):
+        if self.commands.begin(session):
             self._gangs.forget_ended(self._outbox.ended_gangs())
         line.send(self._inventory())
         self._outbox.attach(line)
@@ -73,10 +68,6 @@ class DaemonSession:
         """Events up to this number are in the journal."""
         self._outbox.acknowledge(number)
 
-    def take(self, number: int) -> bool:
-        """Whether the command of this number is a new one."""
-        return self._commands.take(number)
-
     def pass_time(self) -> None:
         """What waits is told, if there is a daemon."""
         if self._now_s() - self._told_waiting_s >= GATHERING_EVERY_S:
@@ -87,7 +78,7 @@ class DaemonSession:
         return Inventory(
             protocol=self._protocol,
             boot_id=self._boot_id,
-            num_performed=self.num_performed,
+            num_performed=self.commands.num_received,
             gangs=self._gangs.live(),
             profiling=self._trials.jobs,
             untold=self._outbox.ended_gangs(),

@@ -34,12 +34,12 @@ OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted |
 
 
 class DirectedRuns:
-    """See `trial_runner.TrialRunner`, too."""
+    """All runs that the controller directs: gangs and trial runs. Implements `trial_runner.TrialRunner`."""
 
     def __init__(
         self,
         state_dir: Path,
-        conduct: GangSettings,
+        gang_settings: GangSettings,
         now_s: Callable[[], float],
         hear_later: Callable[[str, messages.WorkerExited], None],
         hosts: KnownHosts,
@@ -57,7 +57,7 @@ class DirectedRuns:
         self.by_key: dict[str, DirectedRun] = {}
         self._rounds = Rounds()
         self.reports = RunReports(now_s, hosts, self.by_key, outbox)
-        self.trials = Trials(state_dir, self, conduct)
+        self.trials = Trials(state_dir, self, gang_settings)
 
     def now_s(self) -> float:
         """Time of the controller's clock."""

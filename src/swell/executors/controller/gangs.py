@@ -37,11 +37,11 @@ class FormerGang:
 
 
 class KnownGangs:
-    """Live ones, and ended ones for a while."""
+    """The gangs that the controller knows: live ones, and ended ones for a while."""
 
     def __init__(
         self,
-        conduct: GangSettings,
+        gang_settings: GangSettings,
         bindings: Mapping[str, DeviceBinding],
         hosts: Mapping[str, str],
         numbers: WorkerNumbers,
@@ -53,7 +53,7 @@ class KnownGangs:
             numbers: that workers have had.
         """
         self._numbers = numbers
-        self._conduct = conduct
+        self._gang_settings = gang_settings
         self._bindings = bindings
         self._hosts = hosts
         self._gangs: dict[str, GangProtocol] = {}  # the newest last
@@ -159,19 +159,19 @@ class KnownGangs:
     def _controller(
         self, command: LaunchGang, gang: GangRecord, checkpoints: str, stopped: set[int]
     ) -> GangProtocol:
-        conduct = self._conduct
+        gang_settings = self._gang_settings
         job = JobContext(
             command.job_id,
             command.spec,
             command.total_steps,
             checkpoints,
             self._bindings,
-            conduct.worker_settings,
+            gang_settings.worker_settings,
             self._hosts,
         )
         if isinstance(gang, RestartGang):
-            return RestartController(job, gang, stopped.__contains__, conduct.timeouts)
-        return ElasticController(job, gang, stopped.__contains__, conduct.timeouts)
+            return RestartController(job, gang, stopped.__contains__, gang_settings.timeouts)
+        return ElasticController(job, gang, stopped.__contains__, gang_settings.timeouts)
 
     def ended(self, run: DirectedRun) -> None:
         """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""

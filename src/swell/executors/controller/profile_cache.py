@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from swell.executors.code_tree import read_tree
+from swell.executors.controller.speed_variables import speed_variables
 from swell.executors.gang.allreduce import GroupTimes, crossing_s
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
@@ -32,6 +33,8 @@ class ProfileCache:
 
     def profile(self, command: ProfileJob) -> Profile | None:
         """Stored profile of a job with the same code, arguments, batch and kind of device; else None.
+
+        Of its variables those count that `speed_variables` names.
 
         It must tell of each size of the command. One that does not tell what follows an epoch will do for a
         job in which no epoch ends.
@@ -106,7 +109,7 @@ class ProfileCache:
         request = (
             "" if "/" in function else function,
             spec.args,
-            spec.env,
+            speed_variables(spec, self._state_dir),
             spec.python,
             *((spec.image,) if spec.image else ()),
             spec.global_batch,
@@ -131,6 +134,8 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
     spec = command.spec
     if profile.between is None and spec.steps_to_epoch_end(profile.samples_per_epoch) is not None:
         return False
+    if profile.findings is None and max(command.sizes) > 1:
+        return False
     if not profile.allreduce_s.keys() >= set(command.sizes):
         return False
     if profile.num_shards is not None and profile.num_shards < min(command.sizes):
@@ -143,14 +148,16 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
 
 def _merged(known: Profile, newer: Profile) -> Profile:
     """The newer one, with the sizes of the other that it does not tell of."""
+    findings = known.findings if newer.findings is None else newer.findings
     if known.max_local_batch != newer.max_local_batch:
-        return msgspec.structs.replace(newer, end_s=known.end_s)
+        return msgspec.structs.replace(newer, end_s=known.end_s, findings=findings)
     return msgspec.structs.replace(
         newer,
         compute_s=known.compute_s | newer.compute_s,
         allreduce_s=known.allreduce_s | newer.allreduce_s,
         between=newer.between or known.between,
         end_s=known.end_s,
+        findings=findings,
     )
 
 

@@ -34,7 +34,7 @@ class Acknowledge(AgentMessage, frozen=True, kw_only=True):
 
 # ---------------------------------------------------------------- agent -> daemon
 class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
-    """A running gang, as the agent knows it."""
+    """The agent's answer about a running gang, which a daemon that comes back adopts."""
 
     job_id: str
     generation: int

@@ -47,7 +47,7 @@ class RunController(Protocol):
 
 @dataclass(slots=True)
 class DirectedRun:
-    """Its director, the hosts on which it is open, and where its workers are."""
+    """A directed run, gang or trial: its director, the hosts on which it is open, where its workers are."""
 
     key: str
     job_id: str

@@ -39,7 +39,7 @@ class TrialRunner(HostChooser, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RunningTrial:
     """A trial run that may have processes."""
 
     command: ProfileJob

@@ -16,7 +16,7 @@ from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import RunningPart, allot
 from swell.executors.controller.trial_openings import TrialOpenings
-from swell.executors.controller.trial_runner import Begun, TrialRunner
+from swell.executors.controller.trial_runner import RunningTrial, TrialRunner
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
@@ -35,8 +35,8 @@ log = logging.getLogger("swell.agent")
 class Trials:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
-    def __init__(self, state_dir: Path, runner: TrialRunner, conduct: GangSettings) -> None:
-        self._conduct = conduct
+    def __init__(self, state_dir: Path, runner: TrialRunner, gang_settings: GangSettings) -> None:
+        self._gang_settings = gang_settings
         self._runner = runner
         self._cache = ProfileCache(state_dir)
         self._crossing = CrossingTrials(runner)
@@ -44,7 +44,7 @@ class Trials:
         self._crossings: dict[str, dict[int, dict[int, float]]] = {}  #: likewise, of several hosts
         self._queue: deque[ProfileJob] = deque()
         self._openings = TrialOpenings(runner)
-        self._begun: dict[str, Begun] = {}  #: in order of arrival
+        self._begun: dict[str, RunningTrial] = {}  #: in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
         self._is_advancing = False
         self._has_shown: set[str] = set()  #: jobs whose gang has shown what follows an epoch
@@ -128,13 +128,13 @@ class Trials:
             self._is_advancing = False
 
     # ------------------------------------------------------------ in line
-    def _line(self) -> list[Begun]:
+    def _line(self) -> list[RunningTrial]:
         """Runs of which nothing is under way, the first to come first."""
         for begun in list(self._begun.values()):
             self._runner.do(begun.run, begun.trial.settle(self._runner.now_s()))
         return [begun for begun in self._begun.values() if begun.trial.is_waiting]
 
-    def _has_waited(self, begun: Begun, line: list[Begun]) -> bool:
+    def _has_waited(self, begun: RunningTrial, line: list[RunningTrial]) -> bool:
         """Whether it is the first in line, and has been for too long."""
         if begun is not line[0]:
             return False
@@ -143,7 +143,7 @@ class Trials:
             self._first = (job_id, now_s)
         return now_s - self._first[1] >= LONGEST_WAIT_S
 
-    def _begin_part(self, begun: Begun, shares: bool) -> bool:
+    def _begin_part(self, begun: RunningTrial, shares: bool) -> bool:
         """Whether there were devices for some part of it."""
         kind, trial = begun.command.device_kind, begun.trial
         if trial.missing_spreads and not trial.missing:
@@ -171,7 +171,7 @@ class Trials:
                 return True
         return False
 
-    def _cross(self, begun: Begun) -> bool | None:
+    def _cross(self, begun: RunningTrial) -> bool | None:
         """Whether a part on several hosts began; None: it does without, or another run measures it."""
         others = [other for other in self._begun.values() if other is not begun]
         if any(other.asked_s and other.trial.missing_spreads for other in others):
@@ -181,13 +181,13 @@ class Trials:
             self._runner.do(begun.run, begun.trial.settle(self._runner.now_s()))
         return crosses
 
-    def _others(self, begun: Begun) -> list[RunningPart]:
+    def _others(self, begun: RunningTrial) -> list[RunningPart]:
         here = self._runner.machine(begun.host).bindings
         trials = [other.trial for other in self._begun.values() if other is not begun]
         on_host = [trial for trial in trials if any(device in here for device in trial.devices)]
         return [RunningPart(trial.devices, trial.calibrates is not None) for trial in on_host]
 
-    def _parts(self, begun: Begun, shares: bool) -> list[int | None]:
+    def _parts(self, begun: RunningTrial, shares: bool) -> list[int | None]:
         """What it lacks, what is to come first first. What another one measures now comes last, if at all."""
         trial, kind = begun.trial, begun.command.device_kind
         others = [other for other in self._begun.values() if other.command.device_kind == kind]
@@ -197,7 +197,7 @@ class Trials:
         return [*free, *own, *(trial.missing[:1] if shares else [])]
 
     # ------------------------------------------------------------ beginnings
-    def _admit(self) -> list[Begun]:
+    def _admit(self) -> list[RunningTrial]:
         """The next ones of the queue, with nothing under way yet; empty if there is none, or hosts have yet
         to make ready.
         """
@@ -261,7 +261,7 @@ class Trials:
             self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
         self.advance()
 
-    def _crossing_to(self, host: str, run: str) -> Begun | None:
+    def _crossing_to(self, host: str, run: str) -> RunningTrial | None:
         """The run that has asked this host to make ready for a part on several, and waits for it."""
         runs = (begun for begun in self._begun.values() if begun.run.key == run and host in begun.asked_s)
         return next((begun for begun in runs if host not in begun.run.checkpoint_dirs), None)
@@ -282,8 +282,8 @@ class Trials:
             self._give_up(opening.command, Outcome.LOST, why)
         self.advance()
 
-    def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> Begun:
-        conduct, kind, spec = self._conduct, command.device_kind, command.spec
+    def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> RunningTrial:
+        gang_settings, kind, spec = self._gang_settings, command.device_kind, command.spec
         machine = replace(self._runner.machine(host), avoid=command.avoid)
         bindings = dict(machine.bindings)
         total_steps = spec.end.total_steps(spec.global_batch, None)
@@ -293,7 +293,7 @@ class Trials:
             total_steps,
             opened.checkpoint_dir,
             bindings,
-            conduct.worker_settings,
+            gang_settings.worker_settings,
         )
         stopped: set[int] = set()
         table = self._table(kind)
@@ -304,14 +304,14 @@ class Trials:
             opened.first_worker,
             machine.num_of(kind),
             table,
-            conduct,
+            gang_settings,
             stopped.__contains__,
             self._crossings[kind],
             num_hosts,
         )
         run = DirectedRun(opened.run, command.job_id, spec, trial, stopped, is_trial=True)
         run.checkpoint_dirs[host] = opened.checkpoint_dir
-        return Begun(command, trial, run, host, bindings)
+        return RunningTrial(command, trial, run, host, bindings)
 
     def _table(self, kind: str) -> dict[int, GroupTimes]:
         """Return the times of groups on one kind of devices, read again unless a trial run adds to them."""

@@ -27,7 +27,7 @@ _FIELDS = tuple(field.name for field in msgspec.structs.fields(GangUsage))
 
 
 @dataclass(slots=True)
-class Readings:
+class UsageReadings:
     """Usage that the hosts of one gang have reported."""
 
     latest: dict[str, GangUsage] = field(default_factory=dict)  #: by host
@@ -46,7 +46,7 @@ class Readings:
 class AwaitedUsage:
     """The first of these events goes out with what the hosts answer."""
 
-    readings: Readings
+    readings: UsageReadings
     hosts: set[str]  #: that are waited for
     until_s: float
     events: deque[AnyEvent] = field(default_factory=deque)
@@ -58,7 +58,7 @@ class UsageReports:
 
     def __init__(self) -> None:
         self._awaited: dict[str, AwaitedUsage] = {}
-        self._readings: dict[str, Readings] = {}
+        self._readings: dict[str, UsageReadings] = {}
         self._told_s: dict[str, float] = {}  #: when each gang that trains last told how far it is
 
     def note(self, event: AnyEvent, now_s: float) -> None:
@@ -75,7 +75,7 @@ class UsageReports:
 
         Empty if it was asked a moment ago, or no host would answer: the event is not kept.
         """
-        readings = self._readings.setdefault(event.job_id, Readings())
+        readings = self._readings.setdefault(event.job_id, UsageReadings())
         asked = set(hosts) - readings.owing
         if now_s - readings.asked_s < READ_EVERY_S or not asked:
             return ()

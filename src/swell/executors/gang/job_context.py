@@ -44,6 +44,7 @@ class JobContext:
         mode: Literal["train", "profile", "calibrate"] = "train",
         local_batches: tuple[int, ...] = (),
         max_local_batch: int | None = None,
+        compares: bool = False,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -63,5 +64,6 @@ class JobContext:
             pace_per_s=sum(paces) if paces else None,
             local_batches=local_batches,
             max_local_batch=max_local_batch,
+            compares=compares,
             **asdict(self.worker_settings),
         )

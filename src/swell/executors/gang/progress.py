@@ -83,7 +83,7 @@ class Pacer:
         return [held]
 
 
-class Marks:
+class ReportNumbers:
     """Marks of one gang's reports, each higher than the one before, also after a change of controller."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
-from swell.executors.gang.progress import Marks, sound
+from swell.executors.gang.progress import ReportNumbers, sound
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.restart_gang import RestartAim, RestartGang
 from swell.executors.gang.script_values import ScriptValues
@@ -63,7 +63,7 @@ class RestartController:
         self._replies = CommandReplies(job.job_id, self._effects, gang.replies)
         self._is_stopped = is_stopped
         self._values = ScriptValues()
-        self._marks = Marks()
+        self._marks = ReportNumbers()
         self._divergence = Divergence(stops_on_nan=False)
         self._job = job
         self._timeouts = timeouts or Timeouts()

@@ -8,7 +8,7 @@ import msgspec
 
 from swell.executors.gang.member import Slot
 from swell.executors.gang.replies import Replies
-from swell.executors.gang.tally import StepTally
+from swell.executors.gang.step_tally import StepTally
 from swell.model.event import Outcome
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 

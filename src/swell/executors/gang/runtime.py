@@ -12,7 +12,7 @@ from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.hang_detection import HangDetector
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, by_rank
-from swell.executors.gang.progress import Marks, Pacer
+from swell.executors.gang.progress import Pacer, ReportNumbers
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
@@ -26,7 +26,7 @@ class Reporting:
 
     divergence: Divergence
     pacer: Pacer = field(default_factory=Pacer)
-    marks: Marks = field(default_factory=Marks)
+    marks: ReportNumbers = field(default_factory=ReportNumbers)
     names: MetricNames = field(default_factory=MetricNames)
     reductions: Reductions = field(default_factory=Reductions)
     drift: DriftCount = field(default_factory=DriftCount)

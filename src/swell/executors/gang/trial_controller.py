@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
+import msgspec
+
 from swell.executors.exit_status import NOT_LEASED, UNFIT
 from swell.executors.gang.allreduce import (
     GroupTimes,
@@ -45,8 +47,10 @@ from swell.executors.gang.timeouts import (
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
+from swell.model.findings import JobFinding
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, Profile
 from swell.wire import messages
+from swell.wire.findings import ScriptFinding
 
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 
@@ -65,7 +69,7 @@ class TrialPart:
     joined_s: float | None = None  #: the latest member is in the group since then
     is_measured: bool = False
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
-    is_too_large: bool = False  #: memory ran out: to be done again, with smaller passes
+    is_to_repeat: bool = False  #: to be done again: with smaller passes, or without a comparison
     is_unformed: bool = False  #: its workers were there, and did not become a group
     is_taken: bool = False  #: its devices could not be had
     failure: str = ""
@@ -119,6 +123,8 @@ class Trial:
         self._max_local_batch: int | None = None
         self._start_s: float | None = None
         self._measured: messages.Profiled | None = None
+        self._compares = max(command.sizes) > 1
+        self._not_compared: list[JobFinding] = []  #: why not
         self._between_s: float | None = None  #: at least so long, if the worker does not tell
 
     @property
@@ -284,8 +290,9 @@ class Trial:
     @_hear.register
     def _(self, message: messages.Hello, member: Member, part: TrialPart) -> None:
         if part.size is None:
-            batches = local_batches(self._job.spec, self._command.sizes, self._max_local_batch)
-            welcome = self._job.welcome(member.slot, "profile", batches, self._max_local_batch)
+            batches = local_batches(self._job.spec, self._tried_sizes(), self._max_local_batch)
+            bound, compares = self._max_local_batch, self._compares
+            welcome = self._job.welcome(member.slot, "profile", batches, bound, compares)
         else:
             welcome = self._job.welcome(member.slot, "calibrate")
         self._effects.append(Send(member.number, welcome))
@@ -339,8 +346,14 @@ class Trial:
     def _(self, message: messages.OutOfMemory, member: Member, part: TrialPart) -> None:
         bound = half(message.num_samples, self._max_local_batch)
         if part.size is None and bound != self._max_local_batch:
-            self._max_local_batch, part.is_too_large = bound, True
+            self._max_local_batch, part.is_to_repeat = bound, True
         part.fail(message.message, is_fault=True)
+
+    @_hear.register
+    def _(self, message: messages.NotCompared, member: Member, part: TrialPart) -> None:
+        self._compares, part.is_to_repeat = False, True
+        self._not_compared = [_told(message.finding)]
+        part.fail(message.finding.text)
 
     @_hear.register(messages.JoinFailed)
     @_hear.register(messages.Broken)
@@ -350,7 +363,14 @@ class Trial:
 
     @_hear.register
     def _(self, message: messages.Failed, member: Member, part: TrialPart) -> None:
-        part.fail(message.message, is_fault=True)
+        told = [f"{finding.text}\n" for finding in self._not_compared if finding.holds]
+        part.fail("".join([*told, message.message]), is_fault=True)
+
+    def _tried_sizes(self) -> Sequence[int]:
+        """The sizes whose parts of a batch are measured: one, where only that is known to go well."""
+        accepted = self._job.spec.accept_differences
+        is_held = any(finding.holds and finding.name not in accepted for finding in self._not_compared)
+        return (min(self._command.sizes),) if is_held else self._command.sizes
 
     # ------------------------------------------------------------ part by part
     def _start(self, size: int | None, devices: tuple[str, ...], is_crossing: bool = False) -> None:
@@ -371,7 +391,7 @@ class Trial:
             self.is_over = True
         elif part.is_measured:
             self._finish_if_complete()
-        elif part.is_too_large:
+        elif part.is_to_repeat:
             self._start(part.size, part.devices)
         elif part.is_crossing:
             self.failed_crossing = part.failure or "rank 0 told no result"
@@ -401,12 +421,19 @@ class Trial:
             max_local_batch=self._max_local_batch,
             num_shards=measured.num_shards,
             between=self._between(measured),
+            findings=self._findings(measured),
         )
         self.is_over = True
         event = JobProfiled(
             at_s=self._now_s, job_id=command.job_id, profile=self.profile, attempt=command.attempt
         )
         self._effects.append(Report(event))
+
+    def _findings(self, measured: messages.Profiled) -> tuple[JobFinding, ...] | None:
+        """None: the job cannot have several workers."""
+        if max(self._command.sizes) == 1:
+            return None
+        return (*self._not_compared, *map(_told, measured.findings))
 
     def _between(self, measured: messages.Profiled) -> BetweenSteps | None:
         """None for a job in which no epoch ends, or whose script does not say how long one is."""
@@ -473,6 +500,10 @@ def _order(part: TrialPart, rank: int) -> messages.Regroup:
         group_rank=rank if part.is_crossing else 0,
         num_hosts=part.size if part.is_crossing else 1,
     )
+
+
+def _told(finding: ScriptFinding) -> JobFinding:
+    return JobFinding(**msgspec.structs.asdict(finding))
 
 
 def _is_sound(compute_s: dict[int, float]) -> bool:

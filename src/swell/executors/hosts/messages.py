@@ -114,7 +114,7 @@ class ReadUsage(HostMessage, frozen=True, kw_only=True):
 
 
 class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What the controller has in mind of the gang of a job."""
+    """The record of a run as its hosts keep it: what a later controller needs to go on with it."""
 
     launch: int  #: generation of the command that launched it
     version: int  #: of this record: the highest of the latest launch counts

@@ -13,20 +13,16 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.engine import Engine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import address_path, lock_path, read_address, try_lock
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.engine import LocalEngine
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import read_tail
-from swell.executors.local.processes.strays import (
-    AGENT_MODULE,
-    LISTENING_AGENT_MODULE,
-    RAY_AGENT_MODULE,
-    end_strays,
-    is_agent,
-)
+from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import AgentAddress
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
@@ -49,20 +45,13 @@ class AgentSettings:
     state_dir: Path
     preload: Sequence[str] = DEFAULT_PRELOAD
     call: str = DEFAULT_CALL
-    conduct: GangSettings = field(default_factory=GangSettings)
+    gang_settings: GangSettings = field(default_factory=GangSettings)
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
     advertise: str = ""  #: IP address for workers of other hosts; empty: that of `listen`
-    engine: str = ""  #: JSON: options of Ray, which brings hosts; empty: people do
-
-    @property
-    def module(self) -> str:
-        """That of the agent."""
-        if self.engine:
-            return RAY_AGENT_MODULE
-        return LISTENING_AGENT_MODULE if self.listen else AGENT_MODULE
+    engine: Engine = field(default_factory=LocalEngine)
 
 
 def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
@@ -71,22 +60,22 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         sys.executable,
         "-P",
         "-m",
-        settings.module,
+        AGENT_MODULE,
         "--state",
         str(settings.state_dir),
         "--call",
         settings.call,
-        "--conduct",
-        msgspec.json.encode(settings.conduct).decode(),
+        "--gang-settings",
+        msgspec.json.encode(settings.gang_settings).decode(),
         "--sharing",
         msgspec.json.encode(settings.sharing).decode(),
         "--containers",
         settings.containers.value,
     ]
-    if settings.listen or settings.engine:
-        command += ["--listen", settings.listen, "--leases", msgspec.json.encode(settings.leases).decode()]
+    if door := settings.engine.door_at(settings.listen):
+        command += ["--door", door, "--engine", settings.engine.encoded(), "--listen", settings.listen]
+        command += ["--leases", msgspec.json.encode(settings.leases).decode()]
         command += ["--advertise", settings.advertise] if settings.advertise else []
-        command += ["--engine", settings.engine]
     for module in settings.preload:
         command += ["--preload", module]
     with (settings.state_dir / "agent.log").open("ab") as log:

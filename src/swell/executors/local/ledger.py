@@ -35,7 +35,7 @@ ANSWERS = (GangStarted, GangResized, ResizeFailed, SuspendFailed, WorkersLost, G
 
 @dataclass(slots=True)
 class KnownGang:
-    """Latest ordered generation and reported steps of a gang, as the daemon knows them."""
+    """The daemon's side of a gang: the generation it ordered last and the steps it was told of."""
 
     generation: int
     devices: tuple[str, ...] = ()  #: that it has, or is about to have

@@ -24,11 +24,13 @@ from swell.executors.controller.protocol import (
     LiveGang,
     Performed,
 )
+from swell.executors.engine import Engine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import LocalNode
+from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import (
     AgentError,
     AgentSettings,
@@ -77,14 +79,14 @@ class LocalExecutor:
         state_dir: Path,
         nodes: Sequence[LocalNode],
         preload: Sequence[str] = (),
-        conduct: GangSettings | None = None,
+        gang_settings: GangSettings | None = None,
         sharing: CoreSharing | None = None,
         containers: ContainerChoice = ContainerChoice.AUTO,
         *,
         listen: str = "",
         leases: LeaseTimes | None = None,
         advertise: str = "",
-        engine: str = "",
+        engine: Engine | None = None,
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
     ) -> None:
@@ -95,19 +97,18 @@ class LocalExecutor:
             listen: ADDRESS:PORT at which hosts join; empty: none can.
             leases: of hosts.
             advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
-            engine: JSON: options of Ray, which brings hosts; empty: people do.
         """
         self._settings = AgentSettings(
             state_dir=state_dir.resolve(),
             preload=(*base_preload, *preload),
             call=call,
-            conduct=conduct or GangSettings(),
+            gang_settings=gang_settings or GangSettings(),
             sharing=sharing or CoreSharing(),
             containers=containers,
             listen=listen,
             leases=leases or LeaseTimes(),
             advertise=advertise,
-            engine=engine,
+            engine=engine or LocalEngine(),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self.lack = ""  #: see `Limiter.lack`, of the agent
@@ -304,7 +305,7 @@ class LocalExecutor:
             kinds=kinds,
             sharing=self._settings.sharing,
             listen=self._settings.listen,
-            engine=self._settings.engine,
+            engine=self._settings.engine.encoded(),
         )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()

@@ -32,22 +32,22 @@ from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.local.machine_probe import probe_machine
 from swell.executors.node.fact_finder import FactFinder
-from swell.executors.node.heads import Heads
-from swell.executors.node.inside import LocalInside
+from swell.executors.node.head_addresses import HeadAddresses
 from swell.executors.node.introduction import introduction
 from swell.executors.node.keeper import LeaseKeeper
 from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.probes import listen_for_probes
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
+from swell.executors.node.term_processes import LocalTermProcesses
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
+from swell.executors.remote.head_term import number_of
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, ask, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import Join, JoinAccepted
-from swell.executors.remote.reign import number_of
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
@@ -84,7 +84,7 @@ class HostProcess:
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
         self._handshakes = Handshakes(self._identify)
-        self._inside: LocalInside | None = None
+        self._inside: LocalTermProcesses | None = None
         self._address = ""
         self._num_insides = self._probe_port = 0
         self._settings = PlatformSettings()
@@ -182,7 +182,7 @@ class HostProcess:
     # ------------------------------------------------------------ the head
     async def _keep_joined(self, terms: HostTerms) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
-        heads = Heads(self._options.heads)
+        heads = HeadAddresses(self._options.heads)
         while not terms.is_over:
             lost = asyncio.Event()
             try:
@@ -200,7 +200,7 @@ class HostProcess:
         machine, session = self._state.machine, self._session
         return introduction(self._options, machine, session, self._probe_port, self._state.reign)
 
-    async def _stay(self, heads: Heads, lost: asyncio.Event) -> None:
+    async def _stay(self, heads: HeadAddresses, lost: asyncio.Event) -> None:
         """Until the line is lost, or a later head has come."""
         loop = asyncio.get_running_loop()
         ends = [loop.create_task(lost.wait()), loop.create_task(self._find_later(heads))]
@@ -210,7 +210,7 @@ class HostProcess:
             for end in ends:
                 end.cancel()
 
-    async def _find_later(self, heads: Heads) -> None:
+    async def _find_later(self, heads: HeadAddresses) -> None:
         """Until a head of a higher reign answers: the one that this host has joined is none any longer."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -246,7 +246,7 @@ class HostProcess:
             log.error("nothing would end the workers if this process was stopped (%s): it leaves", error)
             self.leave()
 
-    def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalInside:
+    def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:
         self._num_insides += 1
         preload = self._settings.preload
         modules = there_of(preload)
@@ -254,7 +254,7 @@ class HostProcess:
             state_dir=self._options.state_dir,
             preload=modules,
             call=self._settings.call,
-            conduct=self._settings.conduct,
+            gang_settings=self._settings.gang_settings,
             containers=self._settings.containers,
             sharing=self._options.sharing,
             advertise=self._options.advertise,
@@ -266,10 +266,10 @@ class HostProcess:
         host = LocalHost(options, boot_id, self._lock_fd, answer, listen_at, left_logs=left)
         host.start(self._address)
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
-        self._inside = LocalInside(host, self._node, lacks, self._warn_again)
+        self._inside = LocalTermProcesses(host, self._node, lacks, self._warn_again)
         return self._inside
 
-    def _warn_again(self, inside: LocalInside) -> None:
+    def _warn_again(self, inside: LocalTermProcesses) -> None:
         """A controller that is new has not heard it."""
         if self._withdrawal.has_begun:
             inside.warn_of_end(self._withdrawal.left_s, self._why_withdrawn)

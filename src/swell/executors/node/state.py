@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from swell.executors.remote.reign import REIGN_FILE, number_of
+from swell.executors.remote.head_term import REIGN_FILE, number_of
 from swell.wire.whole_files import sync, write_whole
 
 MACHINE_FILE = "machine"

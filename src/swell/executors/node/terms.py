@@ -18,11 +18,11 @@ from swell.executors.hosts.messages import FromHost, ToHost, WorkerHalted
 from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import LeaseGranted
 from swell.executors.local.machine_facts import MachineFacts
-from swell.executors.node.signs_of_life import SignsOfLife
-from swell.executors.remote.asides import AsideToHost, FactsAsked, FactsTold
+from swell.executors.node.pending_heartbeats import PendingHeartbeats
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
+from swell.executors.remote.transient_messages import AsideToHost, FactsAsked, FactsTold
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -31,7 +31,7 @@ _decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
 _decode_aside: Callable[[bytes], AsideToHost] = msgspec.json.Decoder(AsideToHost).decode
 
 
-class Inside(Protocol):
+class TermProcesses(Protocol):
     """The processes of one term. Every method returns at once."""
 
     def offer(self) -> None:
@@ -52,7 +52,7 @@ class Inside(Protocol):
 
 
 #: Its argument takes what the controller is to hear.
-NewInside = Callable[[Callable[[FromHost], None]], Inside]
+NewInside = Callable[[Callable[[FromHost], None]], TermProcesses]
 FindFacts = Callable[[Callable[[MachineFacts], None]], None]
 
 
@@ -87,8 +87,8 @@ class HostTerms:
         self._begin_term, self._new_inside = begin_term, new_inside
         self._now_s, self._show_end, self._find_facts = now_s, show_end, find_facts
         self._lease = HeldLease(begin_term())
-        self._signs = SignsOfLife()
-        self._inside: Inside | None = None  #: the first is made when there is a line
+        self._signs = PendingHeartbeats()
+        self._inside: TermProcesses | None = None  #: the first is made when there is a line
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
         self._obstacle = ""  #: to the next term
@@ -160,7 +160,7 @@ class HostTerms:
             return
         self._lease, self._obstacle = HeldLease(number), ""
         self._is_offered = self._is_ending = False
-        self._signs = SignsOfLife()
+        self._signs = PendingHeartbeats()
         self._inside = self._make_inside()
 
     def _kill(self) -> None:
@@ -169,7 +169,7 @@ class HostTerms:
         if self._inside is not None:
             self._inside.kill()
 
-    def _make_inside(self) -> Inside:
+    def _make_inside(self) -> TermProcesses:
         return self._new_inside(partial(self._say, self.term))
 
     def _tell_obstacle(self, why: str) -> None:

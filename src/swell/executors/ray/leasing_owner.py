@@ -41,7 +41,7 @@ from swell.executors.ray.messages import (
     ReturnDevice,
     ToBridge,
 )
-from swell.executors.ray.told_nodes import ToldEnds, ToldNode
+from swell.executors.ray.reported_nodes import ReportedEnds, ReportedNode
 from swell.executors.remote.host_door import HostsOwner
 from swell.model.event import AnyEvent
 
@@ -68,7 +68,7 @@ class _Host:
     far: NodeHost
     leases: DeviceLeases
     orders: HeldOrders
-    told: ToldNode = field(default_factory=ToldNode)
+    told: ReportedNode = field(default_factory=ReportedNode)
     node_id: str = ""  #: of Ray; empty: not seen yet
 
 
@@ -96,7 +96,7 @@ class LeasingOwner:
         self._nodes: dict[str, RayNode] = {}
         self._read_s: float | None = None  #: None: nothing is known
         self._is_silent = False  #: Ray has not answered for long
-        self._ends = ToldEnds()
+        self._ends = ReportedEnds()
 
     # ------------------------------------------------------------ the door
     def await_hosts(self, names: Collection[str]) -> None:

@@ -9,10 +9,10 @@ from functools import partial
 
 from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.local.protocol import ExaminationEnded, ExaminationMessage, HostExamined
-from swell.executors.remote.asides import FactsAsked, FactsTold
 from swell.executors.remote.conversation import Conversation
+from swell.executors.remote.join_warnings import Probe
 from swell.executors.remote.opening import Join
-from swell.executors.remote.remarks import Probe
+from swell.executors.remote.transient_messages import FactsAsked, FactsTold
 
 #: A host with GPUs imports torch to look for NCCL, which takes seconds, on a busy machine more.
 FACTS_WITHIN_S = 30.0

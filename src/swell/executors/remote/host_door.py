@@ -32,20 +32,20 @@ from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.files.opened_runs import OpenedRuns
 from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.asides import AsideToHead, FactsTold
 from swell.executors.remote.bounds import OutOfBounds, bounded
 from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.examination import Examinations
+from swell.executors.remote.head_term import FIRST, HeadTerm
 from swell.executors.remote.host_in_term import HostInTerm
 from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
 from swell.executors.remote.join_token import NAME
+from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.minute_limit import MinuteLimit
 from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
-from swell.executors.remote.reign import FIRST, Reign
-from swell.executors.remote.remarks import Probe, about_clock, about_way, no_probe
+from swell.executors.remote.transient_messages import AsideToHead, FactsTold
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -118,7 +118,7 @@ class HostDoor:
         session: str,
         torch: str = "",
         probe: Probe = no_probe,
-        reign: Reign = FIRST,
+        reign: HeadTerm = FIRST,
     ) -> None:
         """
         Args:

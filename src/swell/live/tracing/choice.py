@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import unquote, urlsplit
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -47,6 +46,8 @@ def lack(environ: Mapping[str, str]) -> str:
             f"no traces are sent: {protocol} is {environ[protocol]}, and Swell sends {PROTOCOL} only; unset "
             f"it, and have {endpoint} name the collector's port for HTTP, by default 4318"
         )
+    from importlib.metadata import PackageNotFoundError, version  # fifty modules
+
     try:
         version(PACKAGE)
     except PackageNotFoundError:

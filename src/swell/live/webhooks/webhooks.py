@@ -10,9 +10,9 @@ from pathlib import Path
 from swell.live.turn_feed import Turn
 from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.message import WebhookMessage
-from swell.live.webhooks.news_finder import NewsFinder, OpenJobs, WebhookChoice
 from swell.live.webhooks.sender import Note, Sender
 from swell.live.webhooks.spool import Spool
+from swell.live.webhooks.webhook_events import OpenJobs, WebhookChoice, WebhookEvents
 from swell.model.calendar import Calendar
 from swell.model.webhook import Webhook
 
@@ -36,7 +36,7 @@ class Webhooks:
         """`note`: hears of deliveries that did not succeed at once; see `DeliveryNotes.note`."""
         self._spool = Spool(folder)
         self._sender = Sender(self._spool, key, note)
-        self._finder = NewsFinder(WebhookChoice(everywhere, of_job), time.time)
+        self._finder = WebhookEvents(WebhookChoice(everywhere, of_job), time.time)
         self._calendar: Callable[[], Calendar] = Calendar
         self._open_jobs: OpenJobs = lambda is_wanted: (0.0, [])
         self._now_s: Callable[[], float] = lambda: 0.0

@@ -71,7 +71,20 @@ class ElasticFlowAccount:
             return wording.promise_can_wait(until_s, float(self._outlook.start_s[row]))
         if self.promises.grade[row] == JUST:
             return wording.barely_keeps_promise(has, until_s)
-        return wording.keeps_promise(has, self._workers(row, self.shares.floor), until_s, self._saved_s(row))
+        floor, num_others = self._workers(row, self.shares.floor), len(self.promises.rows) - 1
+        return wording.keeps_promise(
+            has, floor, until_s, self._saved_s(row), self._later_need(row), num_others
+        )
+
+    def _later_need(self, row: int) -> wording.LaterNeed | None:
+        """The first step of the job's plan to more workers than its floor; None: there is none."""
+        plans, floor = self.promises.plans, self.shares.floor[row]
+        for segment in range(int(plans.num[row])):
+            level = plans.levels[row, segment]
+            if level > floor:
+                workers = int(self.levels.workers[row, level - 1])
+                return wording.LaterNeed(workers, float(plans.starts_s[row, segment]))
+        return None
 
     def _workers(self, row: int, level: IntArray) -> int:
         """Number of workers of the job at its entry of `level` (J,)."""

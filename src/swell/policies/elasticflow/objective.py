@@ -22,7 +22,7 @@ TOLERANCE_SHARE = 1e-9
 LATER_SHARE = 0.05
 
 
-class Due(NamedTuple):
+class DueDemand(NamedTuple):
     """What is promised until some deadlines, in device-seconds from now on, the newcomer's job among it.
 
     Of a few hours everything may be promised, and there is room for a job in a hurry all the same: plans of
@@ -35,7 +35,7 @@ class Due(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Bid:
+class DeadlineOffer:
     """A deadline that could be kept, and what that would take, in device-seconds from now on."""
 
     until_s: float  #: its deadline
@@ -43,7 +43,7 @@ class Bid:
     num_free: float  #: devices that are free, on average, while the job competes with others
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
-    due: Callable[[], Due]
+    due: Callable[[], DueDemand]
     num_devices: int
     num_tenants: int  #: that have jobs, or had one lately, its own among them
 
@@ -51,7 +51,7 @@ class Bid:
 class Objective(Protocol):
     """Says which jobs are worth what they take. It knows of no job that is yet to come."""
 
-    def objection(self, bid: Bid) -> str:
+    def objection(self, bid: DeadlineOffer) -> str:
         """Why the deadline is not to be promised, as a part of a sentence; empty if it is.
 
         There must be none to a deadline that is far enough away.
@@ -66,14 +66,14 @@ def bid_of(
     newcomer: int,
     until_s: float,
     demand: RecentDemand,
-) -> Bid:
+) -> DeadlineOffer:
     """What a job asks for that has its deadline in `until_s`.
 
     Args:
         kept, trial: the promises without it, and with it.
     """
     within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
-    return Bid(
+    return DeadlineOffer(
         until_s=until_s,
         free_in_time=kept.profile.free_device_s(until_s),
         num_free=kept.profile.free_device_s(within_s) / within_s,
@@ -85,14 +85,14 @@ def bid_of(
     )
 
 
-def _due(snapshot: Snapshot, levels: Levels, trial: Promises, newcomer: int, until_s: float) -> Due:
+def _due(snapshot: Snapshot, levels: Levels, trial: Promises, newcomer: int, until_s: float) -> DueDemand:
     rows = trial.rows
     place = int(np.flatnonzero(rows == newcomer)[0])
     due_s = np.maximum(snapshot.deadline_s[rows[place:]] - snapshot.now_s, until_s)
     due_s[0] = until_s
     need = _need_device_s(snapshot, levels, trial)
     is_own = snapshot.tenant[rows] == snapshot.tenant[newcomer]
-    return Due(until_s=due_s, own=np.cumsum(need * is_own)[place:], everybody=np.cumsum(need)[place:])
+    return DueDemand(until_s=due_s, own=np.cumsum(need * is_own)[place:], everybody=np.cumsum(need)[place:])
 
 
 def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> FloatArray:
@@ -120,7 +120,7 @@ class ManyJobs:
     )
     small_share: float  #: of what is free until its deadline: a job that needs no more is let in
 
-    def objection(self, bid: Bid) -> str:
+    def objection(self, bid: DeadlineOffer) -> str:
         """Reason to refuse a job that is larger than those that would fit; else empty."""
         most = bid.demand.largest_that_fit(self.crowded_share)
         small = max(self.small_share * bid.num_free * bid.until_s, LATER_SHARE * bid.free_in_time)
@@ -141,7 +141,7 @@ class FairShares:
     half of everything if no other asks for much, less the more of them ask.
     """
 
-    def objection(self, bid: Bid) -> str:
+    def objection(self, bid: DeadlineOffer) -> str:
         """Reason to refuse a job beyond its tenant's equal share and beyond what stays free; else empty."""
         if bid.num_tenants <= 1:
             return ""

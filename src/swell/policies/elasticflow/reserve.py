@@ -15,7 +15,7 @@ from swell.policies.order import by_deadline
 from swell.solvers.profile.plans import BROKEN, Takers
 
 
-class Kept(NamedTuple):
+class KeptPlans(NamedTuple):
     """The plans of all promises, and what newcomers are tried with."""
 
     planner: PromisePlanner
@@ -46,7 +46,7 @@ class Reserve(NamedTuple):
 
 def keep_promises(
     snapshot: Snapshot, levels: Levels, standing: StandingPlans, survive_nodes: int = 0
-) -> Kept:
+) -> KeptPlans:
     """Plans for promises that were made before, on all devices but those of the nodes that may be lost.
 
     Each plan there is for work that may have to be done again, and ends before the deadline by a start and by
@@ -66,7 +66,7 @@ def keep_promises(
     reserve = Reserve(snapshot, levels, takers, num_reserved, is_whole=True)
     if not num_reserved:
         planner = PromisePlanner(snapshot, takers, everything)
-        return Kept(planner, planner.keep(standing, rows), reserve)
+        return KeptPlans(planner, planner.keep(standing, rows), reserve)
     is_charged = np.isfinite(snapshot.deadline_s)
     for num_devices in (num_reserved, 0):
         free = everything.raised(-num_devices)
@@ -77,11 +77,11 @@ def keep_promises(
             promises = planner.keep(standing, rows)
             broken = rows[promises.grade[rows] == BROKEN]
             if not len(broken):
-                return Kept(planner, promises, reserve._replace(is_whole=num_devices > 0))
+                return KeptPlans(planner, promises, reserve._replace(is_whole=num_devices > 0))
             if not is_charged[broken].any():
                 break
             is_charged[broken] = False
-    return Kept(planner, promises, reserve._replace(is_whole=False))
+    return KeptPlans(planner, promises, reserve._replace(is_whole=False))
 
 
 def with_own_deadlines(takers: Takers) -> Takers:

@@ -14,7 +14,7 @@ from swell.policies.elasticflow.standing import NONE
 from swell.policies.levels import Levels
 from swell.solvers.filling import no_plans
 from swell.solvers.grouped import GroupedProfile
-from swell.solvers.marginal import Own, TakerGroups, boost, raise_within
+from swell.solvers.marginal import SeparatePart, TakerGroups, boost, raise_within
 from swell.solvers.profile.plans import BROKEN, Plans
 
 
@@ -110,7 +110,7 @@ def _wished(
     def give(rows: IntArray, most: int | IntArray) -> None:
         nonlocal left, own_left
         if len(rows) and left > 0:
-            own = Own(own_left, needs_owned)
+            own = SeparatePart(own_left, needs_owned)
             left, own_left = raise_within(level, levels.devices, num_levels, rows, most, left, own, groups)
 
     if left <= 0:
@@ -134,7 +134,7 @@ def _wished(
             levels.held,
             snapshot.arrival_rank,
             left,
-            Own(own_left, needs_owned),
+            SeparatePart(own_left, needs_owned),
             groups,
         )
         own_left = min(left, snapshot.num_owned - int(levels.devices_at(level)[needs_owned].sum()))

@@ -31,7 +31,9 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps orphans
     if "owner" in order:
         _say_ready(order)
-        select.select([order["owner"]], [], [])  # a pidfd: it is readable once that process has ended
+        end = select.poll()  # select(2) takes no descriptor above 1023, and the owner may have more
+        end.register(order["owner"], select.POLLIN)  # a pidfd: it is readable once that process has ended
+        end.poll()
     else:
         _set_up(order)
         _say_ready(order)

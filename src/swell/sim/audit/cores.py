@@ -14,7 +14,7 @@ from swell.sim.segments import Segment
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
+class BusyGang:
     """A gang that trains on a node for a while."""
 
     job_id: str
@@ -29,9 +29,9 @@ class Spans:
     """The gangs that are busy on one node, from each moment to the next."""
 
     moments: Sequence[float]  #: ascending
-    gangs: Sequence[Sequence[Busy]]
+    gangs: Sequence[Sequence[BusyGang]]
 
-    def at(self, at_s: float) -> Sequence[Busy]:
+    def at(self, at_s: float) -> Sequence[BusyGang]:
         return self.gangs[bisect_right(self.moments, at_s) - 1]
 
     def within(self, from_s: float, until_s: float) -> Sequence[float]:
@@ -48,7 +48,7 @@ class Neighbours:
         self._nodes = frozenset(f"n{node}" for node in range(figures["cluster"]["nodes"]))
         self._spans: dict[str, Spans] = {}
         if self._cores is not None:
-            busy: dict[str, list[Busy]] = defaultdict(list)
+            busy: dict[str, list[BusyGang]] = defaultdict(list)
             for job in jobs:
                 for segment in filter(_has_trained, job.segments):
                     for name, num in self._parts(segment).items():
@@ -73,13 +73,13 @@ class Neighbours:
         ):
             yield at_s, min(self._pace(job.id, one.at(at_s)) for one in on)
 
-    def _pace(self, job_id: str, gangs: Sequence[Busy]) -> float:
+    def _pace(self, job_id: str, gangs: Sequence[BusyGang]) -> float:
         own = next(gang for gang in gangs if gang.job_id == job_id)
         given = self._given(gangs)
         halvings = math.log2(sum(given.values()) / given[job_id])
         return given[job_id] / own.demand / (1.0 + float(self._sharing["interference_share"]) * halvings)
 
-    def _given(self, gangs: Sequence[Busy]) -> Mapping[str, float]:
+    def _given(self, gangs: Sequence[BusyGang]) -> Mapping[str, float]:
         """Cores by job: in rounds, in each of which those are content that want no more than their part."""
         left, waiting = self._cores or 0.0, {gang.job_id: (gang.demand, gang.share) for gang in gangs}
         if self._sharing["cpu_shares"] == "quota":
@@ -98,8 +98,8 @@ def _has_trained(segment: Segment) -> bool:
     return segment.trains_from_s < segment.until_s
 
 
-def _busy(job: RecordedJob, segment: Segment, num_devices: int) -> Busy:
-    return Busy(
+def _busy(job: RecordedJob, segment: Segment, num_devices: int) -> BusyGang:
+    return BusyGang(
         job.id,
         segment.trains_from_s,
         segment.until_s,
@@ -108,13 +108,13 @@ def _busy(job: RecordedJob, segment: Segment, num_devices: int) -> Busy:
     )
 
 
-def _spans(gangs: Sequence[Busy]) -> Spans:
-    changes: dict[float, list[tuple[bool, Busy]]] = defaultdict(list)
+def _spans(gangs: Sequence[BusyGang]) -> Spans:
+    changes: dict[float, list[tuple[bool, BusyGang]]] = defaultdict(list)
     for gang in gangs:
         changes[gang.from_s].append((True, gang))
         changes[gang.until_s].append((False, gang))
-    now: dict[Busy, None] = {}
-    moments, spans = sorted(changes), list[Sequence[Busy]]()
+    now: dict[BusyGang, None] = {}
+    moments, spans = sorted(changes), list[Sequence[BusyGang]]()
     for at_s in moments:
         for begins, gang in sorted(changes[at_s], key=lambda change: change[0]):
             if begins:

@@ -11,22 +11,22 @@ import msgspec
 import numpy as np
 
 from swell.model.job import JobClass
+from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.profile_set import ProfileSet, pairs
-from swell.sim.several import Remade, Several
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.log import Log
 from swell.sim.traces.loss_draws import drawn_loss
-from swell.sim.traces.record import Remarks
-from swell.sim.traces.rules import Rules
+from swell.sim.traces.record import LineRemarks
+from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Dropped, Workload, WorkloadJob
 
 #: Jobs that are drawn for at once; it makes no difference to what is drawn.
 NUM_AT_ONCE = 4096
 
 
-class Draw(msgspec.Struct, frozen=True):
+class JobDraw(msgspec.Struct, frozen=True):
     """A job's numbers in [0, 1). All are drawn for every job, so that one rule does not shift another."""
 
     model: float
@@ -42,7 +42,7 @@ class Undecidable(ValueError):
     """The job cannot be filled; the text says what is missing."""
 
 
-def fill(trace: Trace | Log, profiles: ProfileSet, rules: Rules | None = None) -> Workload:
+def fill(trace: Trace | Log, profiles: ProfileSet, rules: FillRules | None = None) -> Workload:
     """Every job of the trace, complete or counted among the dropped.
 
     Jobs that are not all in memory are filled anew, and alike, each time one goes through them.
@@ -52,13 +52,13 @@ def fill(trace: Trace | Log, profiles: ProfileSet, rules: Rules | None = None) -
     """
 
     def filling() -> Filling:
-        return Filling(trace.jobs, profiles, rules or Rules())
+        return Filling(trace.jobs, profiles, rules or FillRules())
 
     first = filling()
     if isinstance(trace.jobs, tuple):
-        jobs: Several[WorkloadJob] = tuple(first)
+        jobs: ItemSource[WorkloadJob] = tuple(first)
     else:
-        jobs = Remade(sum(1 for _ in first), lambda: iter(filling()))
+        jobs = RepeatedItems(sum(1 for _ in first), lambda: iter(filling()))
     return Workload(
         jobs=jobs,
         dropped=first.dropped,
@@ -73,9 +73,9 @@ def fill(trace: Trace | Log, profiles: ProfileSet, rules: Rules | None = None) -
 class Filling:
     """Jobs of a trace being filled, once; `dropped` and `applied` are complete when it is over."""
 
-    def __init__(self, jobs: Several[TraceJob], profiles: ProfileSet, rules: Rules) -> None:
+    def __init__(self, jobs: ItemSource[TraceJob], profiles: ProfileSet, rules: FillRules) -> None:
         self.dropped = Dropped()
-        self.applied = Remarks()
+        self.applied = LineRemarks()
         self._jobs = jobs
         self.tells_losses = False
         self._num_filled = 0
@@ -89,10 +89,10 @@ class Filling:
         generator = np.random.default_rng(self._rules.seed)
         jobs = iter(self._jobs)
         while some := tuple(islice(jobs, NUM_AT_ONCE)):
-            draws = generator.random((len(some), len(Draw.__struct_fields__))).tolist()
+            draws = generator.random((len(some), len(JobDraw.__struct_fields__))).tolist()
             for job, numbers in zip(some, draws, strict=True):
                 try:
-                    filled = self._complete(job, Draw(*numbers))
+                    filled = self._complete(job, JobDraw(*numbers))
                 except Undecidable as error:
                     self.dropped.add(job.id, str(error))
                     self.applied.settle(has_job=False)
@@ -100,7 +100,7 @@ class Filling:
                     self.applied.settle(has_job=True)
                     yield filled
 
-    def _complete(self, job: TraceJob, draw: Draw) -> WorkloadJob:
+    def _complete(self, job: TraceJob, draw: JobDraw) -> WorkloadJob:
         curve, is_drawn = self._curve_of(job, draw)
         requested = self._requested(job, curve)
         num_steps, duration_s = self._work(self._without_steps(job) if is_drawn else job, curve, requested)
@@ -139,7 +139,7 @@ class Filling:
     def _note(self, rule: str) -> None:
         self.applied.add(rule)
 
-    def _curve_of(self, job: TraceJob, draw: Draw) -> tuple[ThroughputCurve, bool]:
+    def _curve_of(self, job: TraceJob, draw: JobDraw) -> tuple[ThroughputCurve, bool]:
         """Return the job's curve, and whether it was drawn, so that its model is not that of the log."""
         if job.model is not None:
             try:
@@ -158,7 +158,7 @@ class Filling:
         self._note("steps of the log set aside, for its model was drawn: the logged duration is kept")
         return msgspec.structs.replace(job, num_steps=None)
 
-    def _batch_of(self, job: TraceJob, model: str, draw: Draw) -> int:
+    def _batch_of(self, job: TraceJob, model: str, draw: JobDraw) -> int:
         if job.global_batch is not None:
             return job.global_batch
         if job.min_batch is not None:
@@ -233,7 +233,7 @@ class Filling:
             return max(1, round(job.duration_s * rate_per_s)), job.duration_s
         return max(1, round(job.num_steps)), job.duration_s
 
-    def _deadline(self, job: TraceJob, duration_s: float, draw: Draw) -> tuple[float | None, JobClass]:
+    def _deadline(self, job: TraceJob, duration_s: float, draw: JobDraw) -> tuple[float | None, JobClass]:
         rules = self._rules
         if job.is_best_effort or rules.deadlines == "none":
             return None, JobClass.BEST_EFFORT
@@ -251,7 +251,7 @@ class Filling:
         return deadline_s, JobClass.SOFT if job.is_soft else JobClass.STRICT
 
     def _fate(
-        self, job: TraceJob, num_steps: int, duration_s: float, draw: Draw
+        self, job: TraceJob, num_steps: int, duration_s: float, draw: JobDraw
     ) -> tuple[int | None, float | None]:
         """(step at which it dies, when it is given up)."""
         rules = self._rules

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from swell.sim.traces.entry import Skipped, TraceJob
-from swell.sim.traces.record import Remarks
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
 
 Records = Iterator[tuple[int, TraceJob | Skipped]]
@@ -49,7 +49,7 @@ class Format(Protocol):
 
     def is_like(self, head: Head) -> bool: ...
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         """(line, job or why there is none), in the order of the file and on its clock.
 
         Raises:

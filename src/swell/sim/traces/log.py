@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from swell.sim.several import Remade, Several
+from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.traces.entry import TraceJob, since
 from swell.sim.traces.ordered import Ordered
-from swell.sim.traces.read import Scan
+from swell.sim.traces.read import TraceScan
 from swell.sim.traces.source import Watch, unwatched
 
 
@@ -22,7 +22,7 @@ class Log:
         watch: called now and then with the bytes of the file that have been read.
 
     Raises:
-        TraceError: as `Scan`, and where there is no room for the temporary file.
+        TraceError: as `TraceScan`, and where there is no room for the temporary file.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Log:
         is_strict: bool = False,
         watch: Watch = unwatched,
     ) -> None:
-        scan = Scan(path, format_name, is_strict, watch)
+        scan = TraceScan(path, format_name, is_strict, watch)
         ordered, start_s = Ordered(), math.inf
         self.num_skipped = 0
         for entry in scan:
@@ -50,11 +50,11 @@ class Log:
         self.warnings = scan.warnings
 
 
-def _from(ordered: Ordered, start_s: float) -> Several[TraceJob]:
+def _from(ordered: Ordered, start_s: float) -> ItemSource[TraceJob]:
     if ordered.is_held:
         return tuple(since(job, start_s) for job in ordered)
 
     def jobs() -> Iterator[TraceJob]:
         return (since(job, start_s) for job in ordered)
 
-    return Remade(len(ordered), jobs)
+    return RepeatedItems(len(ordered), jobs)

@@ -11,12 +11,12 @@ from swell.sim.traces.format import Format, Head
 from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.registry import by_name, detect
 from swell.sim.traces.formats.swf import SWF
-from swell.sim.traces.record import Remarks, cut
+from swell.sim.traces.record import LineRemarks, cut
 from swell.sim.traces.seen import SeenIds
 from swell.sim.traces.source import Source, Watch, unwatched
 
 
-class Scan:
+class TraceScan:
     """A trace that is read while one goes through it, once, in little memory however long it is.
 
     Jobs come in the order of the file, with times on the file's own clock.
@@ -41,7 +41,7 @@ class Scan:
         head = Head(self.source.head())
         self.format: Format = by_name(format_name) if format_name else detect(self.source, head)
         self.base_s = _base_s(self.format, head)  #: of the file's clock on that of the world
-        self._remarks = Remarks()
+        self._remarks = LineRemarks()
         self._is_strict = is_strict
 
     def __iter__(self) -> Iterator[TraceJob | Skipped]:
@@ -74,8 +74,8 @@ def _base_s(known: Format, head: Head) -> float:
 
 
 def read(path: Path, format_name: str | None = None, is_strict: bool = False) -> Trace:
-    """The whole trace, in memory: `Log` is for any length. Arguments and errors as in `Scan`."""
-    scan = Scan(path, format_name, is_strict)
+    """The whole trace, in memory: `Log` is for any length. Arguments and errors as in `TraceScan`."""
+    scan = TraceScan(path, format_name, is_strict)
     jobs: list[TraceJob] = []
     skipped: list[Skipped] = []
     for entry in scan:

@@ -13,7 +13,7 @@ from swell.sim.traces.source import LONGEST_LINE
 Item = TypeVar("Item")
 
 
-class Remarks:
+class LineRemarks:
     """What is odd about lines that were taken all the same, and how many are.
 
     A remark counts once its line has become a job.
@@ -43,7 +43,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def records(
-    items: Iterable[tuple[int, Item]], build: Callable[[int, Item], TraceJob], remarks: Remarks
+    items: Iterable[tuple[int, Item]], build: Callable[[int, Item], TraceJob], remarks: LineRemarks
 ) -> Iterator[tuple[int, TraceJob | Skipped]]:
     """(line, a checked job or why there is none) for each item.
 

@@ -9,7 +9,7 @@ import msgspec
 from swell.sim.traces.errors import TraceError
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class FillRules(msgspec.Struct, frozen=True, kw_only=True):
     """Each rule applies to what a job does not tell itself; the same seed draws the same.
 
     A job without model or global batch gets one of the profile set's pairs, each as likely as the others, of

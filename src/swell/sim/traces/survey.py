@@ -9,7 +9,7 @@ import msgspec
 
 from swell.sim.traces.entry import Skipped, TraceJob
 from swell.sim.traces.quantiles import Quantiles
-from swell.sim.traces.read import Scan
+from swell.sim.traces.read import TraceScan
 from swell.sim.traces.source import Watch, unwatched
 
 #: Skipped lines that are shown of each reason.
@@ -28,7 +28,7 @@ class SkippedLines(msgspec.Struct, kw_only=True):
     examples: list[Skipped]  #: the first few
 
 
-class Survey(msgspec.Struct, kw_only=True):
+class TraceSurvey(msgspec.Struct, kw_only=True):
     """Numbers of a trace. What no job tells is empty, 0 or None."""
 
     source: str
@@ -114,9 +114,9 @@ class SurveyTally:
 
 def survey(
     path: Path, format_name: str | None = None, is_strict: bool = False, watch: Watch = unwatched
-) -> Survey:
-    """Reads the file once. Arguments and errors as in `Scan`."""
-    scan = Scan(path, format_name, is_strict, watch)
+) -> TraceSurvey:
+    """Reads the file once. Arguments and errors as in `TraceScan`."""
+    scan = TraceScan(path, format_name, is_strict, watch)
     tally = SurveyTally()
     for entry in scan:
         if isinstance(entry, TraceJob):
@@ -124,7 +124,7 @@ def survey(
         else:
             tally.skip(entry)
     span_s = tally.last_s - tally.first_s if tally.jobs else None
-    return Survey(
+    return TraceSurvey(
         source=str(path),
         format=scan.format.name,
         title=scan.format.title,

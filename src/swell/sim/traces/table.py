@@ -11,7 +11,7 @@ from swell.sim.traces.cells import is_blank, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Malformed, TraceError
 from swell.sim.traces.format import Head, Records, split, split_header
-from swell.sim.traces.record import Remarks, records
+from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source
 
 #: What a line says: field -> value, None where its cell is blank or its column is not there.
@@ -78,11 +78,11 @@ class TableFormat:
     name: str
     title: str
     columns: dict[str, TraceColumn]
-    build: Callable[[Row, Remarks], TraceJob]
+    build: Callable[[Row, LineRemarks], TraceJob]
     delimiters: str = ","
     notes: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
-    note_ignored: Callable[[Source, Ignored, Remarks], None] | None = None
+    note_ignored: Callable[[Source, Ignored, LineRemarks], None] | None = None
 
     def is_like(self, head: Head) -> bool:
         return any(self._fits(head.columns(delimiter)) for delimiter in self.delimiters)
@@ -94,7 +94,7 @@ class TableFormat:
         needed = (column for column in self.columns.values() if column.is_needed)
         return [column.names[0] for column in needed if not any(name in header for name in column.names)]
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         lines = source.lines()
         _, header_line = next(lines, (0, ""))
         delimiter = max(self.delimiters, key=header_line.count)

@@ -8,7 +8,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
-from swell.solvers.horizon.pricing import Pricing, choose
+from swell.solvers.horizon.pricing import PricingProblems, choose
 
 #: Space is contracted by so much along the difference of two subgradients (Shor's r-algorithm).
 CONTRACTION = 0.5
@@ -20,7 +20,7 @@ LEAST_SLOPE = 1e-12
 
 
 @dataclass
-class Descent:
+class PriceDescent:
     """Lowers sum_t price_t N + sum_j max_plan(value - price), which no answer exceeds, at any prices >= 0.
 
     Steps have Polyak's length: to where the bound would equal the best value known, were it linear.
@@ -31,7 +31,7 @@ class Descent:
         1981.
     """
 
-    of: Pricing
+    of: PricingProblems
     num_devices: int
     prices: FloatArray  #: (T,) to be tried next
     best_prices: FloatArray = field(init=False)
@@ -48,7 +48,7 @@ class Descent:
         self._slope_before: FloatArray | None = None
 
     @classmethod
-    def begin(cls, of: Pricing, num_devices: int, value: float) -> Descent:
+    def begin(cls, of: PricingProblems, num_devices: int, value: float) -> PriceDescent:
         """Args: `value` is that of some answer."""
         shares = of.rest[:-1] / max(float(of.rest[:-1].sum()), LEAST_SLOPE)
         return cls(of, num_devices, FIRST_SHARE * value / max(num_devices, 1) * shares)

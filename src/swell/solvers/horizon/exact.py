@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.solvers.horizon.pricing import Pricing, plans_within
+from swell.solvers.horizon.pricing import PricingProblems, plans_within
 from swell.solvers.horizon.problem import LevelPlans, values_of
 
 #: With more plans than this HiGHS is not asked.
@@ -23,7 +23,7 @@ IS_OPTIMAL, IS_INFEASIBLE = 0, 2
 
 
 def prove(
-    answer: LevelPlans, of: Pricing, prices: FloatArray, num_devices: int, max_nodes: int
+    answer: LevelPlans, of: PricingProblems, prices: FloatArray, num_devices: int, max_nodes: int
 ) -> LevelPlans:
     """The best answer, proven if HiGHS needs no more than `max_nodes`.
 
@@ -54,7 +54,9 @@ class _Among(NamedTuple):
     is_complete: bool  #: there is none better of these plans
 
 
-def _best_among(of: Pricing, prices: FloatArray, num_devices: int, loss: float, max_nodes: int) -> _Among:
+def _best_among(
+    of: PricingProblems, prices: FloatArray, num_devices: int, loss: float, max_nodes: int
+) -> _Among:
     """Find the best answer among plans that each lose at most `loss` at `prices`."""
     # Imported when it is first asked: it takes a third of a second, and most platforms never ask.
     from scipy import sparse

@@ -11,7 +11,7 @@ import numpy as np
 from swell.arrays import IntArray
 
 
-class Lattice(NamedTuple):
+class StateLayers(NamedTuple):
     """States of takers with n levels: multisets of the levels they have had, in layers by their number.
 
     What a taker has done depends on the multiset alone: of 6 levels and 5 steps there are 210 states before a
@@ -23,7 +23,7 @@ class Lattice(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def lattice(most_levels: int, num_steps: int) -> Lattice:
+def lattice(most_levels: int, num_steps: int) -> StateLayers:
     """Lattice of states for takers with 1 to `most_levels` levels, in layers 0 to `num_steps` - 1."""
     begins = np.zeros((most_levels + 1, num_steps + 1), dtype=np.int64)
     rows: list[list[int]] = []
@@ -42,4 +42,4 @@ def lattice(most_levels: int, num_steps: int) -> Lattice:
     following = np.array(rows, dtype=np.int64).reshape(len(rows), most_levels)
     for array in (begins, following):
         array.setflags(write=False)
-    return Lattice(begins, following)
+    return StateLayers(begins, following)

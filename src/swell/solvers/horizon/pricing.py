@@ -19,7 +19,7 @@ SAME_VALUE = 1e-13
 LOOKS_A_ROW = 64
 
 
-class Pricing(NamedTuple):
+class PricingProblems(NamedTuple):
     """The subproblems, and space for their dynamic programs."""
 
     devices: IntArray  #: (J, L)
@@ -44,11 +44,11 @@ class Pricing(NamedTuple):
         return int((counts[self.num] * self.num).sum())
 
 
-def pricing(table: LevelTable, weights: FloatArray) -> Pricing:
+def pricing(table: LevelTable, weights: FloatArray) -> PricingProblems:
     """The subproblems of a table's takers."""
     states = lattice(table.devices.shape[1], len(weights))
     num_states = len(states.following)
-    return Pricing(
+    return PricingProblems(
         devices=table.devices,
         first_gain=table.first_gain,
         gain=table.gain,
@@ -66,7 +66,7 @@ def pricing(table: LevelTable, weights: FloatArray) -> Pricing:
     )
 
 
-def choose(of: Pricing, prices: FloatArray, level: IntArray) -> float:
+def choose(of: PricingProblems, prices: FloatArray, level: IntArray) -> float:
     """Write the plan (J, T) of each taker that is worth most after paying `prices` (T,) for each device.
 
     Returns the sum of what they are worth after paying.
@@ -78,7 +78,7 @@ def choose(of: Pricing, prices: FloatArray, level: IntArray) -> float:
 
 
 def plans_within(
-    of: Pricing, prices: FloatArray, loss: float, max_plans: int
+    of: PricingProblems, prices: FloatArray, loss: float, max_plans: int
 ) -> tuple[IntArray, IntArray] | None:
     """(P,) takers and (P, T) levels: plans worth at most `loss` less at these prices than their taker's best.
 
@@ -108,7 +108,7 @@ class _Found(NamedTuple):
     level: IntArray  #: (P, T)
 
 
-def _choose_all(of: Pricing, prices: FloatArray, level: IntArray) -> float:
+def _choose_all(of: PricingProblems, prices: FloatArray, level: IntArray) -> float:
     total = 0.0
     for row in range(len(of.num)):
         total += _choose(of, prices, row, level[row])
@@ -116,7 +116,7 @@ def _choose_all(of: Pricing, prices: FloatArray, level: IntArray) -> float:
 
 
 @part
-def _choose(of: Pricing, prices: FloatArray, row: int, level: IntArray) -> float:
+def _choose(of: PricingProblems, prices: FloatArray, row: int, level: IntArray) -> float:
     """Write the best plan of a taker; returns what it is worth after paying."""
     if _is_too_dear(of, prices, row):
         level[:] = 0
@@ -141,7 +141,7 @@ def _choose(of: Pricing, prices: FloatArray, row: int, level: IntArray) -> float
 
 
 @part
-def _is_too_dear(of: Pricing, prices: FloatArray, row: int) -> bool:
+def _is_too_dear(of: PricingProblems, prices: FloatArray, row: int) -> bool:
     """Whether no level is worth its price in any step: then the best plan of a taker is to have nothing.
 
     For what a plan is worth is at most the sum of its steps: a demand that is done ends before that.
@@ -157,7 +157,7 @@ def _is_too_dear(of: Pricing, prices: FloatArray, row: int) -> bool:
 
 
 @part
-def _choose_apart(of: Pricing, prices: FloatArray, row: int, level: IntArray) -> float:
+def _choose_apart(of: PricingProblems, prices: FloatArray, row: int, level: IntArray) -> float:
     """The same of a taker whose demand no plan ends: its steps do not concern each other."""
     total = 0.0
     for step in range(len(prices)):
@@ -173,7 +173,7 @@ def _choose_apart(of: Pricing, prices: FloatArray, row: int, level: IntArray) ->
 
 
 @part
-def _sum_gains(of: Pricing, row: int) -> None:
+def _sum_gains(of: PricingProblems, row: int) -> None:
     """Write what is done in each state of a taker."""
     n = of.num[row]
     of.done[of.begins[n, 0]] = 0.0
@@ -183,7 +183,7 @@ def _sum_gains(of: Pricing, row: int) -> None:
 
 
 @part
-def _value_states(of: Pricing, prices: FloatArray, row: int, begun: float, first: int) -> float:
+def _value_states(of: PricingProblems, prices: FloatArray, row: int, begun: float, first: int) -> float:
     """What the steps from `first` on are worth if `begun` is done before; writes it for each state."""
     num_steps, n = len(of.weights), of.num[row]
     for step in range(num_steps - 1, first - 1, -1):
@@ -209,7 +209,7 @@ def _value_states(of: Pricing, prices: FloatArray, row: int, begun: float, first
 
 
 @part
-def _follow(of: Pricing, row: int, begun: float, first: int, level: IntArray) -> None:
+def _follow(of: PricingProblems, row: int, begun: float, first: int, level: IntArray) -> None:
     """Write the levels from step `first` on that the choices lead to."""
     num_steps, state = len(of.weights), of.begins[of.num[row], 0]
     is_done = False
@@ -220,7 +220,7 @@ def _follow(of: Pricing, row: int, begun: float, first: int, level: IntArray) ->
             state = of.following[state, of.choice[state]]
 
 
-def _list_all(of: Pricing, prices: FloatArray, loss: float, search: _Search, found: _Found) -> int:
+def _list_all(of: PricingProblems, prices: FloatArray, loss: float, search: _Search, found: _Found) -> int:
     """Write the plans of `plans_within`; returns how many there are, or -1: there is no space for all."""
     count = 0
     for row in range(len(of.num)):
@@ -241,7 +241,7 @@ def _list_all(of: Pricing, prices: FloatArray, loss: float, search: _Search, fou
 
 @part
 def _list_from(
-    of: Pricing,
+    of: PricingProblems,
     prices: FloatArray,
     row: int,
     begun: float,

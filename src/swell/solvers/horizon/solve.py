@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.solvers.horizon.descent import Descent
+from swell.solvers.horizon.descent import PriceDescent
 from swell.solvers.horizon.exact import prove
 from swell.solvers.horizon.pricing import pricing
 from swell.solvers.horizon.problem import BestPlans, HorizonProblem, LevelPlans, level_table
@@ -49,7 +49,7 @@ def best_plans(
     of = pricing(table, problem.weights)
     if steps.is_exact and not of.can_end.any():  # steps do not concern each other
         return LevelPlans(level, value, value, is_proven=True).told(table)
-    descent = Descent.begin(of, problem.num_devices, value)
+    descent = PriceDescent.begin(of, problem.num_devices, value)
     enough = 1.0 + (min(gap_share, EXACT_GAP_SHARE) if max_nodes else gap_share)
     gaps: list[float] = []
     for tried in range(1, max_prices + 1):

@@ -10,9 +10,16 @@ from torch import nn
 from swell.train.collective.buckets import BUCKET_BYTES, Bucket, cut_buckets
 from swell.train.collective.early import EarlySums
 from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import StepTotals, StepVote, check_marks, tally_of
+from swell.train.collective.gradients import (
+    UNFROZEN,
+    LoopError,
+    StepTotals,
+    StepVote,
+    check_agreement,
+    tally_of,
+)
 from swell.train.collective.norms import BatchNormStatistics
-from swell.train.collective.packing import Flat, Packing
+from swell.train.collective.packing import FlatBuffer, Packing
 from swell.train.data.sample_schedule import Pass, Share
 
 
@@ -33,8 +40,10 @@ class BucketedGradients:
         sizes = [parameter.numel() for parameter in self._packing.parameters]
         self._buckets = cut_buckets(sizes, self.bucket_bytes // self._packing.dtype.itemsize)
         self._early = EarlySums(self._packing, self._buckets)
-        self._sums: list[Flat] = []  # two in turn, for the model's gradients may lie in that of the last step
-        self._own: Flat | None = None  # of several passes
+        self._sums: list[
+            FlatBuffer
+        ] = []  # two in turn, for the model's gradients may lie in that of the last step
+        self._own: FlatBuffer | None = None  # of several passes
         self._is_begun = False  # a pass of this step is in it
         self._is_under_way = False  # sums are, and `run.step` has not waited for them
 
@@ -52,7 +61,7 @@ class BucketedGradients:
         part = share.passes[-1]
         self._early.forget()
         if len(share.passes) == 1 and part.num_local and not is_first:
-            self._early.arm(self._sums[0], part.weight_share, members)
+            self._early.arm(self._sums[0], part.factor, members)
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         self._pack(part, loss)
@@ -64,7 +73,7 @@ class BucketedGradients:
             self._pack(share.passes[-1], loss)
         flat, num_begun, self._is_under_way = self._sums[0], self._early.num_begun, True
         self._begin_sums(flat, share, loss, self._buckets[num_begun:])
-        has_changed = self._early.settle()  # while the sums are on their way
+        has_changed = self._early.settle(share.passes[-1].factor)  # while the sums are on their way
         ballot.write(flat.said, share)
         tail = torch.cat([flat.rest, flat.rest.new_tensor([float(has_changed)])])
         members.begin_sum(tail)
@@ -74,10 +83,10 @@ class BucketedGradients:
             members.end_sums()
         self._is_under_way = False
         flat.rest.copy_(tail[:-1])
-        words = self._packing.read(flat)
+        words = self._packing.read(flat, share.is_weighted)
         self._sums.append(self._sums.pop(0))
-        check_marks(words, share, members)
-        return tally_of(words, members.num_workers)
+        check_agreement(words, share, members)
+        return tally_of(words, share, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()
@@ -90,11 +99,21 @@ class BucketedGradients:
             del self._sums[0]  # something may still be written there
         self._is_under_way = False
 
+    @property
+    def is_stale(self) -> bool:
+        return self._packing.is_stale
+
+    def follow(self) -> None:
+        """Raises LoopError: what is watched in a backward pass cannot change within a step."""
+        raise LoopError(UNFROZEN)
+
     def close(self) -> None:
         """Leave the model alone."""
         self._early.close()
 
-    def _begin_sums(self, flat: Flat, share: Share, loss: torch.Tensor, buckets: Sequence[Bucket]) -> None:
+    def _begin_sums(
+        self, flat: FlatBuffer, share: Share, loss: torch.Tensor, buckets: Sequence[Bucket]
+    ) -> None:
         """Begin the all-reduce of this worker's gradients in these buckets; write the rest of the buffer."""
         part = share.passes[-1]
         if len(share.passes) > 1:
@@ -103,15 +122,15 @@ class BucketedGradients:
         elif part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
             flat.numbers.zero_()
         else:
-            self._packing.write_rest(flat, part.weight_share, loss)
+            self._packing.write_rest(flat, part, loss)
         for bucket in buckets:
             if len(share.passes) == 1 and part.num_local:
-                self._packing.write_gradients(flat, bucket.parameters, part.weight_share)
+                self._packing.write_gradients(flat, bucket.parameters, part.factor)
             self._members.begin_sum(flat.numbers[bucket.numbers])
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> None:
         if self._own is None:
             self._own = self._packing.new()
         write = self._packing.add if self._is_begun else self._packing.write
-        write(self._own, part.weight_share, loss)
+        write(self._own, part, loss)
         self._is_begun = True

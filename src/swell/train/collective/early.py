@@ -17,7 +17,7 @@ import torch
 
 from swell.train.collective.buckets import Bucket
 from swell.train.collective.exchange import Members
-from swell.train.collective.packing import Flat, Packing
+from swell.train.collective.packing import FlatBuffer, Packing
 
 log = logging.getLogger("swell.train")
 
@@ -51,27 +51,33 @@ class EarlySums:
         """Buckets of this step, the first ones, whose sums are under way."""
         return self._num_taken if self._begins else 0
 
-    def arm(self, flat: Flat, weight: float, members: Members) -> None:
+    def arm(self, flat: FlatBuffer, factor: float, members: Members) -> None:
         """A step begins that has one pass here.
 
         Args:
             flat: where what is begun is summed.
-            weight: of this pass.
+            factor: of this pass, unless the script gives it a weight.
         """
         if not self._is_trusted:
             return
         if not self._kept:
             self._kept = [torch.empty_like(parameter) for parameter in self._packing.parameters]
-        self._flat, self._weight, self._members = flat, weight, members
+        self._flat, self._factor, self._members = flat, factor, members
         self._missing = [len(self._usual.intersection(bucket.parameters)) for bucket in self._buckets]
         self._is_armed, self._begins = True, self._num_passed >= NUM_WATCHED
 
-    def settle(self) -> bool:
-        """The step's gradients are what they will be: whether something else was begun. The step is over."""
+    def settle(self, factor: float) -> bool:
+        """The step's gradients are what they will be: whether something else was begun. The step is over.
+
+        `factor`: of this pass, now that the script may have given it a weight.
+        """
         if not self._is_armed:
             return False
         begins, has_changed = self._begins, any(map(self._has_changed, self._taken()))
-        if has_changed:
+        if factor != self._factor:
+            has_changed = True
+            self.distrust("the script gives weights to its passes after their backward pass")
+        elif has_changed:
             self.distrust("the script changes gradients that a backward pass has left")
         else:
             self._usual = self._usual | self._had if self._num_passed else self._had
@@ -118,7 +124,7 @@ class EarlySums:
             else:
                 self._kept[place].copy_(gradient)
         if self._begins:
-            self._packing.write_gradients(self._flat, bucket.parameters, self._weight)
+            self._packing.write_gradients(self._flat, bucket.parameters, self._factor)
             self._members.begin_sum(self._flat.numbers[bucket.numbers])
         self._num_taken += 1
 

@@ -8,6 +8,7 @@ from torch import nn
 from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import FusedGradients, StepTotals, StepVote
+from swell.train.collective.norms import StepBuffers
 from swell.train.data.sample_schedule import Pass, Share
 
 
@@ -22,6 +23,7 @@ class FastGradients:
         """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
         self._model = model
         self._shows_parts = shows_parts
+        self._buffers = StepBuffers(model)
         self._chosen: FusedGradients | BucketedGradients = FusedGradients(model, shows_parts)
 
     @property
@@ -30,16 +32,35 @@ class FastGradients:
 
     def begin(self, share: Share, members: Members) -> None:
         self._choose(members)
+        if self._chosen.is_stale:
+            self._remake()
         self._chosen.begin(share, members)
+        self._buffers.begin()
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
+        self._follow()
         self._chosen.add(part, loss)
+        self._buffers.rewind()
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
+        self._follow()
         return self._chosen.reduce(share, loss, ballot, members)
 
     def abandon(self) -> None:
         self._chosen.abandon()
+        self._buffers.rewind()
+        for parameter in self._model.parameters():  # a script may clear them after an update only
+            parameter.grad = None
+
+    def _follow(self) -> None:
+        """The script may have unfrozen parameters since it got the batch."""
+        if self._chosen.is_stale:
+            self._chosen.follow()
+
+    def _remake(self) -> None:
+        if isinstance(self._chosen, BucketedGradients):
+            self._chosen.close()
+        self._chosen = type(self._chosen)(self._model, self._shows_parts)
 
     def _choose(self, members: Members) -> None:
         is_bucketed = members.num_hosts > 1 and next(self._model.parameters()).device.type == "cpu"

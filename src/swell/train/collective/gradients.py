@@ -11,13 +11,23 @@ from torch import nn
 from swell.train.collective.equality import is_same
 from swell.train.collective.exchange import Members
 from swell.train.collective.norms import BatchNormStatistics
-from swell.train.collective.packing import NUM_VOTES, Flat, Packing, Words
+from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing, StepWords
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_schedule import StreamError
 
 
 class LoopError(RuntimeError):
     """The script's loop is not one that can be resized."""
+
+
+UNFROZEN = (
+    "the script sets requires_grad of parameters between a batch and its run.step(loss); set it before "
+    "`for batch in run.batches():`, at the beginning of an epoch"
+)
+MIXED_WEIGHTS = (
+    "run.step(loss, weight=...) was given a weight in some passes of a step and none in others; give one in "
+    "all of them: 0 where a pass has nothing to learn from"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,8 @@ class StepVote:
 
     def write(self, said: torch.Tensor, share: Share) -> None:
         """`said`: zeros, of shape (NUM_SAID,)."""
-        said[:NUM_VOTES].copy_(torch.tensor([float(self.vote), float(self.stop), float(share.mark)]))
+        votes = (self.vote, self.stop, share.mark, share.habits)
+        said[:NUM_VOTES].copy_(torch.tensor([float(vote) for vote in votes]))
         if self.equality is not None:
             said[NUM_VOTES:].copy_(self.equality)
 
@@ -39,10 +50,11 @@ class StepVote:
 class StepTotals:
     """What all workers said in one step, summed."""
 
-    loss: torch.Tensor  #: mean over the step's samples, () on the model's device
+    loss: torch.Tensor  #: of the step's samples, () on the model's device; 0 without `has_weight`
     num_votes: int  #: workers that have an order waiting
     is_stop: bool  #: somebody saw the end condition met
     is_same: bool = True  #: what they were to compare is the same on all workers
+    has_weight: bool = True  #: False: the weights of all passes are 0, and there is no gradient
     part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
     num_parts: int = 0  #: that this is of
 
@@ -65,17 +77,19 @@ class Gradients(Protocol):
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
 
         Args:
-            loss: mean over the samples of this pass.
+            loss: of this pass.
         """
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
-        """Put the mean over all samples of the step in place of the gradients of its last pass here.
+        """Put the step's sum over all passes and workers in place of the gradients of its last pass here.
+
+        Each pass counts by its factor. If passes have weights, the sum is divided by theirs.
 
         Args:
-            loss: mean over the samples of this pass.
+            loss: of this pass.
 
         Raises:
-            LoopError: no worker has a gradient.
+            LoopError: no worker has a gradient, or some workers give weights or clip and others do not.
         """
 
     def abandon(self) -> None:
@@ -87,10 +101,22 @@ class FusedGradients:
 
     def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
         """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
+        self._model, self._shows_parts = model, shows_parts
         self._statistics = BatchNormStatistics(model)
         self._packing = Packing(model, self._statistics, shows_parts)
-        self._flat: Flat | None = None
+        self._flat: FlatBuffer | None = None
         self._is_begun = False  # a pass of this step is in the buffer
+
+    @property
+    def is_stale(self) -> bool:
+        return self._packing.is_stale
+
+    def follow(self) -> None:
+        """Sum the parameters that the script has unfrozen as well. Raises LoopError: it is too late."""
+        if self._is_begun:
+            raise LoopError(UNFROZEN)
+        self._packing = Packing(self._model, self._statistics, self._shows_parts)
+        self._flat = None
 
     @property
     def num_bytes(self) -> int:
@@ -107,43 +133,77 @@ class FusedGradients:
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
-            return tally_of(Words(loss, self._packing.has_gradient(), ballot.vote, ballot.stop), 1)
+            words = StepWords(loss, self._packing.has_gradient(), ballot.vote, ballot.stop)
+            return tally_of(words if not share.is_weighted else self._weigh(words, share.passes[0]), share, 1)
         flat = self._pack(share.passes[-1], loss)
         ballot.write(flat.said, share)
         members.sum_all(flat.numbers)
-        words = self._packing.read(flat)
-        check_marks(words, share, members)
-        return tally_of(words, members.num_workers)
+        words = self._packing.read(flat, share.is_weighted)
+        check_agreement(words, share, members)
+        return tally_of(words, share, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()
 
-    def _pack(self, part: Pass, loss: torch.Tensor) -> Flat:
+    def _weigh(self, words: StepWords, part: Pass) -> StepWords:
+        """A single pass is the step's mean already, unless it is a mean over nothing."""
+        if part.factor:
+            return words._replace(weight=part.factor)
+        self._packing.drop()
+        return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False)
+
+    def _pack(self, part: Pass, loss: torch.Tensor) -> FlatBuffer:
         if self._flat is None:
             self._flat = self._packing.new()
         flat = self._flat
         if part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
             flat.numbers.zero_()
         elif self._is_begun:
-            self._packing.add(flat, part.weight_share, loss)
+            self._packing.add(flat, part, loss)
         else:
-            self._packing.write(flat, part.weight_share, loss)
+            self._packing.write(flat, part, loss)
         self._is_begun = True
         return flat
 
 
-def check_marks(words: Words, share: Share, members: Members) -> None:
-    """Raises StreamError if the workers are not all at the same place of a stream."""
-    if words.sum_of_marks != members.num_workers * share.mark:
-        raise StreamError(
-            f"the workers have read different samples for step {share.passes[0].step}; iter(dataset) must "
-            "give the same samples in the same order to all of them: take out what looks at RANK, or at "
-            "files that a worker has for itself (elastic() does the split)"
+def check_agreement(words: StepWords, share: Share, members: Members) -> None:
+    """See that all workers mean the same step.
+
+    Raises:
+        StreamError: they are not all at the same place of a stream.
+        LoopError: some give weights to their passes or clip gradients, and others do not; a sampler drew
+            different orders; or the workers step different optimizers.
+    """
+    if words.sum_of_habits != members.num_workers * share.habits:
+        raise LoopError(
+            "some workers give run.step(loss) a weight or clip gradients in a step, and others do not; do "
+            "both in each pass, whatever its samples: with weight=0 where a pass has nothing to learn from"
         )
+    if words.sum_of_marks == members.num_workers * share.mark:
+        return
+    if share.turn:
+        raise LoopError(
+            f"the workers step different optimizers in step {share.passes[0].step}, or one makes more steps "
+            "than another, or a sampler gave them different orders; which optimizer steps must follow from "
+            "run.steps, run.epoch and what run.step returns, and not from a worker's own samples"
+        )
+    if share.claim is None:
+        raise LoopError(
+            f"the workers' samplers gave different orders for the epoch of step {share.passes[0].step}; a "
+            "sampler must not depend on what a worker has for itself: take out what looks at RANK or the "
+            "time, and what one worker alone has measured (elastic() divides the samples among the "
+            "workers)"
+        )
+    raise StreamError(
+        f"the workers have read different samples for step {share.passes[0].step}; iter(dataset) must "
+        "give the same samples in the same order to all of them: take out what looks at RANK, or at "
+        "files that a worker has for itself (elastic() does the split)"
+    )
 
 
-def tally_of(words: Words, num_workers: int) -> StepTotals:
-    if not words.has_gradient:
+def tally_of(words: StepWords, share: Share, num_workers: int) -> StepTotals:
+    has_weight = not share.is_weighted or words.weight > 0.0
+    if has_weight and not words.has_gradient:
         raise LoopError(
             "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
             "optimizer.zero_grad() before that"
@@ -153,6 +213,7 @@ def tally_of(words: Words, num_workers: int) -> StepTotals:
         num_votes=words.num_votes,
         is_stop=words.num_stops > 0,
         is_same=is_same(words.equality, num_workers),
+        has_weight=has_weight,
         part_squared_norm=words.part_squared_norm,
         num_parts=words.num_parts,
     )

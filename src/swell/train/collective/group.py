@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
-from swell.train.collective.laps import Laps
+from swell.train.collective.part_times import PartTimes
 from swell.train.collective.peer_sockets import PeerSockets
 from swell.train.link.agent_link import Link
 from swell.train.link.heartbeat import Heartbeat
@@ -80,7 +80,7 @@ class Group:
     """Membership of this process in the group of one generation, at most one at a time."""
 
     def __init__(
-        self, device: torch.device, heartbeat: Heartbeat | None = None, laps: Laps | None = None
+        self, device: torch.device, heartbeat: Heartbeat | None = None, laps: PartTimes | None = None
     ) -> None:
         """`pulse` is told of waiting, `laps` of what forming a group takes."""
         self.device = device
@@ -88,7 +88,7 @@ class Group:
         self.num_workers = 1
         self.num_hosts = 1
         self._heartbeat = heartbeat or Heartbeat()
-        self._laps = laps or Laps()
+        self._laps = laps or PartTimes()
         self._tether = PeerSockets()
         self._store: Store | None = None  # rank 0's serves the others: it must live as long as they form
         self._begun: list[dist.Work] = []  # and not ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
@@ -54,26 +56,69 @@ class BatchNormStatistics:
     @torch.no_grad()
     def _copy(self, targets: list[list[torch.Tensor]], sources: list[list[torch.Tensor]]) -> None:
         for target, source in zip(targets, sources, strict=True):
-            torch._foreach_copy_(target, source)
+            torch._foreach_copy_([tensor.data for tensor in target], source)  # graphs may go through them
         self._versions = [tensor._version for buffers in self._buffers for tensor in buffers]
+
+
+def other_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Buffers that are no batch norm's, by their names: these are not averaged over the workers."""
+    return {full_name: buffers[name] for full_name, buffers, name in _places_of_others(model)}
+
+
+def _places_of_others(model: nn.Module) -> Iterator[tuple[str, dict[str, torch.Tensor], str]]:
+    """Name of each of these buffers, and where its module has it."""
+    for prefix, module in model.named_modules():
+        if isinstance(module, _NormBase):
+            continue
+        for name, tensor in module._buffers.items():
+            if tensor is not None:
+                yield f"{prefix}.{name}" if prefix else name, module._buffers, name
+
+
+class StepBuffers:
+    """Buffers that are no batch norm's: each pass of a step begins with what the step began with.
+
+    They are not averaged, so what a pass makes of them should not depend on its samples, as the vectors of a
+    spectral norm do not. Then a step changes them once, in however many passes and attempts.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._places = [(buffers, name) for _, buffers, name in _places_of_others(model)]
+        #: (buffer, its version, a copy) when the step began
+        self._noted: list[tuple[torch.Tensor, int, torch.Tensor] | None] = [None for _ in self._places]
+
+    def begin(self) -> None:
+        """A step begins."""
+        for number, (buffers, name) in enumerate(self._places):
+            tensor, noted = buffers.get(name), self._noted[number]
+            if tensor is None:
+                self._noted[number] = None
+            elif noted is None or tensor is not noted[0] or tensor._version != noted[1]:
+                self._noted[number] = (tensor, tensor._version, tensor.detach().clone())
+
+    @torch.no_grad()
+    def rewind(self) -> None:
+        """Back to where the step began."""
+        for number, (buffers, name) in enumerate(self._places):
+            if (noted := self._noted[number]) is None:
+                continue
+            tensor, version, copy = noted
+            buffers[name] = tensor
+            if tensor._version != version:
+                tensor.copy_(copy)
+                self._noted[number] = (tensor, tensor._version, copy)
 
 
 class OtherBuffers:
     """Buffers that are no batch norm's: they are not averaged, so a pass should leave them alone."""
 
     def __init__(self, model: nn.Module) -> None:
-        norms = [module for module in model.modules() if isinstance(module, _NormBase)]
-        known = {id(tensor) for norm in norms for tensor in norm.buffers(recurse=False)}
         self._model = model
-        self._noted = {
-            name: (tensor, tensor._version)
-            for name, tensor in model.named_buffers()
-            if id(tensor) not in known
-        }
+        self._noted = {name: (tensor, tensor._version) for name, tensor in other_buffers(model).items()}
 
     def check(self) -> None:
         """Raises StatisticsError if one has changed."""
-        present = dict(self._model.named_buffers())
+        present = other_buffers(self._model)
         for name, (tensor, version) in self._noted.items():
             if present.get(name) is not tensor or tensor._version != version:
                 raise StatisticsError(

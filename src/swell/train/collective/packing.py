@@ -10,14 +10,16 @@ from torch import nn
 
 from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
+from swell.train.collective.trained import mark_trained, was_trained
+from swell.train.data.sample_schedule import Pass
 
-#: What each worker says beside what it has computed: votes, stops, marks.
-NUM_VOTES = 3
+#: What each worker says beside what it has computed: votes, stops, marks, habits.
+NUM_VOTES = 4
 #: These, and what tells whether all workers are the same.
 NUM_SAID = NUM_VOTES + NUM_WORDS
 
 
-class Words(NamedTuple):
+class StepWords(NamedTuple):
     """What stands behind the gradients in a buffer."""
 
     loss: torch.Tensor  #: (), weighted
@@ -25,30 +27,34 @@ class Words(NamedTuple):
     num_votes: int  #: workers that have an order waiting
     num_stops: int  #: workers that saw the end condition met
     sum_of_marks: int = 0  #: see `Share.mark`
+    sum_of_habits: int = 0  #: see `Share.habits`
+    weight: float = 0.0  #: sum of the passes'
     part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
     num_parts: int = 0  #: passes that are in it
     equality: Sequence[float] = (0.0,) * NUM_WORDS  #: see `equality.is_same`
 
 
-class Flat:
+class FlatBuffer:
     """Gradients, statistics and words, one after the other.
 
     Words: the weighted loss; if they are wanted, the weighted squared norms of the passes' gradients and the
-    number of passes; for each gradient and each statistic the number of passes that had one; and what
-    is `said`: votes, stops and marks, and the words of `equality`.
+    number of passes; the sum of the passes' weights; for each gradient and each statistic the number of
+    passes that had one; and what is `said`: votes, stops, marks and habits, and the words of `equality`.
     """
 
     def __init__(
         self, tensors: list[torch.Tensor], num_gradients: int, dtype: torch.dtype, num_norms: int
     ) -> None:
         """`num_gradients`: the first so many tensors are parameters."""
-        sizes = [*(tensor.numel() for tensor in tensors), 1 + num_norms + len(tensors) + NUM_SAID]
+        sizes = [*(tensor.numel() for tensor in tensors), 2 + num_norms + len(tensors) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+        self.gradients = self.numbers[: sum(sizes[:num_gradients])]
         self.rest = self.numbers[sum(sizes[:num_gradients]) :]  #: all but the gradients
         self.loss = self.words[0]
-        _, self.norms, self.counts, self.said = self.words.split([1, num_norms, len(tensors), NUM_SAID])
+        #: `counts`: the weight, and the numbers of passes
+        _, self.norms, self.counts, self.said = self.words.split([1, num_norms, 1 + len(tensors), NUM_SAID])
 
 
 class Packing:
@@ -56,7 +62,9 @@ class Packing:
 
     def __init__(self, model: nn.Module, statistics: BatchNormStatistics, shows_parts: bool = False) -> None:
         """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
+        self.parameters = [parameter for parameter in model.parameters() if was_trained(parameter)]
+        self._untrained = [parameter for parameter in model.parameters() if not was_trained(parameter)]
         self._statistics = statistics
         self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
         is_wide = any(parameter.dtype == torch.float64 for parameter in self.parameters)
@@ -66,50 +74,67 @@ class Packing:
     @property
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
-        num_words = 1 + self._num_norms + len(self._tensors) + NUM_SAID
+        num_words = 2 + self._num_norms + len(self._tensors) + NUM_SAID
         num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
         return num_numbers * self.dtype.itemsize
 
-    def new(self) -> Flat:
+    @property
+    def is_stale(self) -> bool:
+        """Whether parameters are trained by now, on any worker, that were not when this was made."""
+        return any(parameter.requires_grad or was_trained(parameter) for parameter in self._untrained)
+
+    def new(self) -> FlatBuffer:
         """A buffer, not yet written to."""
-        return Flat(self._tensors, len(self.parameters), self.dtype, self._num_norms)
+        return FlatBuffer(self._tensors, len(self.parameters), self.dtype, self._num_norms)
 
     @torch.no_grad()
-    def write(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
-        """Put the model's gradients there, times `weight`; where there is none, zeros. No votes."""
-        self._write(flat, range(len(self._tensors)), weight)
-        self._count(flat, weight, loss)
+    def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
+        """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
+        for places, factor in self._factors(part):
+            self._write(flat, places, factor)
+        self._count(flat, part, loss)
 
     @torch.no_grad()
-    def write_gradients(self, flat: Flat, places: range, weight: float) -> None:
-        """Write the gradients of these parameters alone, times `weight`; see `write`."""
-        self._write(flat, places, weight)
+    def write_gradients(self, flat: FlatBuffer, places: range, factor: float) -> None:
+        """Write the gradients of these parameters alone, times `factor`; see `write`."""
+        self._write(flat, places, factor)
 
     @torch.no_grad()
-    def write_rest(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+    def write_rest(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Write all but the gradients: statistics, loss and counts; see `write`."""
-        self._write(flat, range(len(self.parameters), len(self._tensors)), weight)
-        self._count(flat, weight, loss)
+        self._write(flat, range(len(self.parameters), len(self._tensors)), part.weight_share)
+        self._count(flat, part, loss)
 
     @torch.no_grad()
-    def add(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
-        """Add the model's gradients, times `weight`."""
-        targets, sources, _ = self._present(flat, range(len(self._tensors)))
-        if targets:
-            torch._foreach_add_(targets, sources, alpha=weight)
+    def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
+        """Add the model's gradients, times the pass's factor."""
+        for places, factor in self._factors(part):
+            targets, sources, _ = self._present(flat, places)
+            if targets and factor:
+                torch._foreach_add_(targets, sources, alpha=factor)
         before = flat.words.clone()
-        self._count(flat, weight, loss)
+        self._count(flat, part, loss)
         flat.words += before
 
     @torch.no_grad()
-    def read(self, flat: Flat) -> Words:
+    def read(self, flat: FlatBuffer, is_weighted: bool = False) -> StepWords:
         """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
 
         Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
         saves a copy. The next `write` reads such a gradient and scales it in place.
+
+        Args:
+            is_weighted: divide by the sum of the passes' weights. If that is 0, there is no gradient.
         """
         _, *words = flat.words.tolist()  # the step's only wait for a GPU
-        norms, counts, said = words[: self._num_norms], words[self._num_norms : -NUM_SAID], words[-NUM_SAID:]
+        norms, said = words[: self._num_norms], words[-NUM_SAID:]
+        weight, *counts = words[self._num_norms : -NUM_SAID]
+        divisor = weight if is_weighted and weight else 1.0
+        if divisor != 1.0:
+            flat.gradients.div_(divisor)
+            flat.loss.div_(divisor)
+        if is_weighted and not weight:
+            counts[: len(self.parameters)] = [0.0] * len(self.parameters)
         targets: list[torch.Tensor] = []
         sources: list[torch.Tensor] = []
         for tensor, part, count in zip(self._tensors, flat.parts, counts, strict=True):
@@ -124,17 +149,26 @@ class Packing:
                 if tensor.grad is None:
                     tensor.grad = torch.empty_like(tensor)
                 tensor = tensor.grad
-            targets.append(tensor)
+            targets.append(tensor.data)  # a graph that the script still holds may go through a statistic
             sources.append(part)
         if targets:
             torch._foreach_copy_(targets, sources)
         has_gradient = any(counts[: len(self.parameters)])
-        num_votes, num_stops, marks = map(round, said[:NUM_VOTES])
+        num_votes, num_stops, marks, habits = map(round, said[:NUM_VOTES])
         squared_norm, num_parts = norms or (0.0, 0.0)
         equality = said[NUM_VOTES:]
         loss = flat.loss.clone()
-        return Words(
-            loss, has_gradient, num_votes, num_stops, marks, squared_norm, round(num_parts), equality
+        return StepWords(
+            loss,
+            has_gradient,
+            num_votes,
+            num_stops,
+            marks,
+            habits,
+            weight,
+            squared_norm / divisor,
+            round(num_parts),
+            equality,
         )
 
     def has_gradient(self) -> bool:
@@ -145,14 +179,23 @@ class Packing:
         for parameter in self.parameters:
             parameter.grad = None
 
-    def _write(self, flat: Flat, places: range, weight: float) -> None:
+    def _factors(self, part: Pass) -> list[tuple[range, float]]:
+        """Places of the gradients and of the statistics, and what each is multiplied by."""
+        num_gradients, num_tensors = len(self.parameters), len(self._tensors)
+        if part.weight is None:
+            return [(range(num_tensors), part.weight_share)]
+        return [(range(num_gradients), part.factor), (range(num_gradients, num_tensors), part.weight_share)]
+
+    def _write(self, flat: FlatBuffer, places: range, factor: float) -> None:
         targets, sources, others = self._present(flat, places)
+        if factor == 0.0:  # not `* 0`: a mean over nothing is NaN
+            others, targets, sources = others + targets, [], []
         if others:
             torch._foreach_zero_(others)
-        _copy_scaled(targets, sources, weight)
+        _copy_scaled(targets, sources, factor)
 
     def _present(
-        self, flat: Flat, places: range
+        self, flat: FlatBuffer, places: range
     ) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
         """Parts of the buffer and the gradients or statistics for them; parts for which there is none."""
         targets, sources, others = [], [], []
@@ -171,15 +214,19 @@ class Packing:
             sources.append(source)
         return targets, sources, others
 
-    def _count(self, flat: Flat, weight: float, loss: torch.Tensor) -> None:
+    def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         had_gradient = (parameter.grad is not None for parameter in self.parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
-        flat.counts.copy_(torch.tensor(counts, dtype=self.dtype))
+        flat.counts.copy_(torch.tensor([part.weight or 0.0, *counts], dtype=self.dtype))
         flat.said.zero_()
+        if part.factor == 0.0:
+            flat.loss.zero_()
+            flat.norms.zero_()
+            return
         if self._num_norms:
-            flat.norms[0].copy_(weight * squared_norm(self.parameters))
+            flat.norms[0].copy_(part.factor * squared_norm(self.parameters))
             flat.norms[1] = 1.0
-        torch.mul(loss.to(flat.words.device, self.dtype), weight, out=flat.loss)
+        torch.mul(loss.to(flat.words.device, self.dtype), part.factor, out=flat.loss)
 
 
 def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:

@@ -6,9 +6,16 @@ import torch
 from torch import nn
 
 from swell.train.collective.exchange import Exchange, Members
-from swell.train.collective.gradients import StepTotals, StepVote, check_marks, tally_of
+from swell.train.collective.gradients import (
+    UNFROZEN,
+    LoopError,
+    StepTotals,
+    StepVote,
+    check_agreement,
+    tally_of,
+)
 from swell.train.collective.norms import BatchNormStatistics, OtherBuffers
-from swell.train.collective.packing import NUM_SAID, Flat, Packing
+from swell.train.collective.packing import NUM_SAID, FlatBuffer, Packing
 from swell.train.collective.tree import Fold, TreeNode
 from swell.train.data.sample_schedule import Pass, Share
 
@@ -18,12 +25,12 @@ class ShardedGradients:
 
     def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
         """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
-        self._model = model
+        self._model, self._shows_parts = model, shows_parts
         self._statistics = BatchNormStatistics(model)
         self._packing = Packing(model, self._statistics, shows_parts)
         self._bystanders: OtherBuffers | None = None  # in the first pass, which shows whether all is well
         self._is_checked = False
-        self._buffers: list[Flat] = []  # those in the fold are not spare
+        self._buffers: list[FlatBuffer] = []  # those in the fold are not spare
         self._exchange = Exchange()
 
     @property
@@ -31,12 +38,15 @@ class ShardedGradients:
         return self._packing.num_bytes
 
     def begin(self, share: Share, members: Members) -> None:
+        if self._packing.is_stale:
+            self._packing = Packing(self._model, self._statistics, self._shows_parts)
+            self._buffers = []
         self._statistics.begin()
         if not self._is_checked:
             self._bystanders = OtherBuffers(self._model)
         self._packing.drop()  # a gradient that is set to zero, not taken away, would be added to: -0.0 + 0.0
         self._spare = list(self._buffers)
-        self._fold = Fold[Flat](share.num_shards, self._merge)
+        self._fold = Fold[FlatBuffer](share.num_shards, self._merge)
         self._shards = iter(share.shards)
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
@@ -55,35 +65,37 @@ class ShardedGradients:
             ballot.write(said, share)
             members.sum_all(said)  # also of those that hold no shard
             total.said.copy_(said)
-        words = self._packing.read(total)
-        check_marks(words, share, members)
-        return tally_of(words, members.num_workers)
+        words = self._packing.read(total, share.is_weighted)
+        check_agreement(words, share, members)
+        return tally_of(words, share, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()
 
     def _push(self, part: Pass, loss: torch.Tensor) -> None:
+        if self._packing.is_stale:
+            raise LoopError(UNFROZEN)
         if self._bystanders is not None:
             self._bystanders.check()
             self._bystanders, self._is_checked = None, True
         if part.num_local == 0:
             return  # borrowed: it is no leaf
         flat = self._take()
-        self._packing.write(flat, part.weight_share, loss)
+        self._packing.write(flat, part, loss)
         self._fold.push(TreeNode(0, next(self._shards)), flat)
 
-    def _merge(self, left: Flat, right: Flat) -> Flat:
+    def _merge(self, left: FlatBuffer, right: FlatBuffer) -> FlatBuffer:
         left.numbers.add_(right.numbers)
         self._spare.append(right)
         return left
 
-    def _sum_over(self, members: Members, share: Share) -> Flat:
+    def _sum_over(self, members: Members, share: Share) -> FlatBuffer:
         own = self._fold.values
         total = own[0] if own else self._take()
         self._exchange.sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
         return total
 
-    def _take(self) -> Flat:
+    def _take(self) -> FlatBuffer:
         if not self._spare:
             self._spare.append(self._packing.new())
             self._buffers += self._spare

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
+from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.loader_cleanup import LoaderCleanup
-from swell.train.data.sample_schedule import Pass, Share, mix
+from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.samples import OwnDatasetInit, Samples
-
-
-class LoaderError(TypeError):
-    """This DataLoader cannot be cut into shares."""
+from swell.train.data.seeds import mix
 
 
 def check_loader(loader: Any) -> DataLoader[Any]:
-    """The loader, if its sampling can be replaced. Raises LoaderError."""
+    """The loader, if what it loads can be divided among workers. Raises LoaderError."""
     if not isinstance(loader, DataLoader):
         raise LoaderError(
             f"elastic() was given a {type(loader).__qualname__} as loader; give it a torch DataLoader"
         )
-    if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
+    if loader.batch_sampler is None:
         raise LoaderError(
-            "the loader has a batch_sampler of its own or none; elastic() decides who computes which "
-            "samples: give the loader batch_size=..., the global batch"
-        )
-    if not is_stream(loader) and not _is_plain(loader.sampler):
-        raise LoaderError(
-            f"the loader samples with a {type(loader.sampler).__qualname__}; elastic() decides who computes "
-            "which samples: use shuffle=True or False (and no DistributedSampler, the split is done for you)"
+            "the loader makes no batches (batch_size=None); elastic() decides who computes which samples: "
+            "give the loader batch_size=..., the global batch"
         )
     return loader
 
@@ -40,12 +34,31 @@ def is_stream(loader: DataLoader[Any]) -> bool:
     return isinstance(loader.dataset, IterableDataset)
 
 
-def is_shuffled(loader: DataLoader[Any]) -> bool:
-    return isinstance(loader.sampler, RandomSampler)
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a loader makes batches of its samples."""
+
+    batch: int  #: samples of a batch; of batches of its own making, their mean
+    drops_last: bool
+    is_shuffled: bool
+    sampler: EpochSampler | None  #: the script's own; None: shuffled, or in sequence
+
+
+def sampling_of(loader: DataLoader[Any], seed: int) -> Sampling:
+    """How a loader makes batches. Raises LoaderError if its sampler cannot be drawn for all workers."""
+    batches: Any = loader.batch_sampler
+    if type(batches) is not BatchSampler:
+        sampler = EpochSampler(batches, True, loader.dataset, seed)
+        return Sampling(sampler.mean_batch, False, False, sampler)
+    own = None
+    if not (is_stream(loader) or _is_plain(batches.sampler)):
+        own = EpochSampler(batches.sampler, False, loader.dataset, seed)
+    is_shuffled = own is None and type(batches.sampler) is RandomSampler
+    return Sampling(batches.batch_size, batches.drop_last, is_shuffled, own)
 
 
 def _is_plain(sampler: Any) -> bool:
-    if isinstance(sampler, RandomSampler):
+    if type(sampler) is RandomSampler:
         return not sampler.replacement and sampler.num_samples == len(sampler.data_source)
     return type(sampler) is SequentialSampler
 
@@ -60,12 +73,20 @@ class Feed:
         self._seed = seed
         self._batches: Iterator[Any] = iter(())
         self._next: tuple[int, object] | None = None  # (step, edition) of the batches that come next
+        self._end = 0  # the step before which loading ends
 
     def open(
         self, step: int, share_of: Callable[[int], Share], end: int, edition: object
     ) -> tuple[Share, Iterator[Any]] | None:
         """This worker's share of a step, and the batches of its passes; see `draw`."""
         return share_of(step), self.draw(step, share_of, end, edition)
+
+    def load_in_process(self) -> None:
+        """Use no processes of the loader's own, unless the dataset may need what they set up."""
+        loader = self._loader
+        if loader.worker_init_fn is None and loader.num_workers:
+            loader.num_workers, loader.prefetch_factor, loader.timeout = 0, None, 0
+            loader.multiprocessing_context = None
 
     def close(self) -> None:
         """End the loader's processes."""
@@ -76,12 +97,12 @@ class Feed:
 
         Args:
             share_of: this worker's share of a step.
-            end: number of steps there will be.
+            end: number of the step up to which batches may be loaded ahead.
             edition: equal as long as `share_of` gives equal answers; when it changes, what was loaded
                 ahead is dropped, as when a step was left before its last pass.
         """
-        if self._next != (step, edition):
-            self._batches = iter(self._loading(step, share_of, end))
+        if self._next != (step, edition) or step >= self._end:
+            self._batches, self._end = iter(self._loading(step, share_of, end)), end
         self._next = None
         for _ in share_of(step).passes:
             yield to_device(next(self._batches), self._device)

@@ -21,11 +21,14 @@ class Place:
     epoch: int = 0
     start: int = 0  #: samples of the epoch that were trained on
     step: int = 0  #: that begins here: the updates so far
+    order: int | None = None  #: digest of the epoch's order, if the script's sampler drew it and it has begun
 
     def state_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        state = asdict(self)
+        return {name: value for name, value in state.items() if name != "order" or value is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.order = None
         for field in fields(self):
             if field.name in state:
                 setattr(self, field.name, state[field.name])

@@ -18,7 +18,9 @@ from typing import Any
 
 import torch
 
+from swell.train.data.epoch_order import EpochOrder, EpochSampler
 from swell.train.data.place import UNBOUNDED, Place, num_steps_in, place_after, step_size
+from swell.train.data.seeds import mix
 
 #: A single worker shows parts of its batch once in so many steps.
 PARTS_INTERVAL = 16
@@ -34,11 +36,18 @@ class Pass:
     indices: list[int]  #: samples to compute, never empty: see `divide`. Of a stream: places in the step
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
+    weight: float | None = None  #: of its loss and gradients in the step's sum; None: that of its samples
+    drawn_from: int | None = None  #: place in the epoch of the first sample, if a script's sampler drew them
 
     @property
     def weight_share(self) -> float:
         """Its weight in the mean over the step's samples."""
         return self.num_local / self.num_global
+
+    @property
+    def factor(self) -> float:
+        """The number that its loss and gradients are multiplied by before they are summed."""
+        return self.weight_share if self.weight is None else self.weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,10 @@ class Share:
     shards: range = range(0)  #: those of the step that it holds, one a pass; empty without shards
     num_shards: int = 0  #: of the step, on all workers; 0 without shards
     claim: SampleClaim | None = None  #: of a stream; the share is as it is if the step has all it wants
+    is_weighted: bool = False  #: the step's sum is to be divided by the sum of the passes' weights
+    num_clips: int = 0  #: calls by which the script clips the sum
+    order: int = 0  #: digest of the epoch's order, if a script's sampler drew it
+    turn: int = 0  #: tells the steps of a batch apart, if several optimizers step in it
 
     @property
     def num_local(self) -> int:
@@ -62,10 +75,26 @@ class Share:
 
     @property
     def mark(self) -> int:
-        """A small number that tells places of a stream apart, the same on all workers; 0: no stream."""
+        """A small number that tells places of a stream and drawn orders apart, the same on all workers.
+
+        It tells the steps of several optimizers apart, too. 0 where there is nothing to tell.
+        """
         if self.claim is None:
-            return 0
-        return mix(self.claim.epoch, self.claim.start, self.num_global) % 1021
+            return self.order % 1021 + self.turn
+        return mix(self.claim.epoch, self.claim.start, self.num_global) % 1021 + self.turn
+
+    @property
+    def habits(self) -> int:
+        """What the script does in a step and must do on all workers alike, as a small number."""
+        return 2 * self.num_clips + self.is_weighted
+
+    def summed(self) -> Share:
+        """This share of a step whose loss is a sum over samples: each pass counts as it is."""
+        return replace(self, passes=tuple(replace(part, weight=1.0) for part in self.passes))
+
+    def weighted(self, last: Pass) -> Share:
+        """This share of a step whose passes have weights, with its last pass, which has got its own."""
+        return replace(self, passes=(*self.passes[:-1], last), is_weighted=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +138,7 @@ class SampleSchedule:
     is trained with. The number of a step counts updates. With the own batch all along the two are the same.
     """
 
-    num_samples: int  #: in the dataset
+    num_samples: int  #: of an epoch: those in the dataset, or `sampler.length`
     global_batch: int  #: samples of a step of the own batch
     is_shuffled: bool
     drops_last: bool  #: leave out what an epoch has beyond whole own batches, as the loader asked
@@ -118,6 +147,7 @@ class SampleSchedule:
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     place: Place = field(default_factory=Place)
+    sampler: EpochSampler | None = None  #: the script's own, which says the order
     batch: int = field(init=False)  #: samples of the coming steps
     steps_per_epoch: int = field(init=False)  #: of the own batch
 
@@ -176,12 +206,12 @@ class SampleSchedule:
         """The step that begins at the place is done."""
         place = self.place
         _, start, size = self._reach(place.step)
-        place.step, place.start = place.step + 1, start + size
+        place.step, place.start, place.order = place.step + 1, start + size, share.order or None
         if place.start >= self.samples_per_epoch:
             self.end_epoch()
 
     def end_epoch(self) -> None:
-        self.place.epoch, self.place.start = self.place.epoch + 1, 0
+        self.place.epoch, self.place.start, self.place.order = self.place.epoch + 1, 0, None
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
@@ -208,17 +238,43 @@ class SampleSchedule:
         """
         epoch, start, num_global = self._reach(step)
         order = self._order(epoch)
+        if is_drawn := isinstance(order, EpochOrder):
+            places = order.places(start, num_global, self.global_batch)
+            start, num_global = places.start, len(places)
         self.check_passes(max_local_batch)
 
         def part(places: range) -> Pass:
             first = start + places.start
             indices = list(order[first : max(start + places.stop, first + 1)])
-            return Pass(step, epoch, places.start, indices, len(places), num_global)
+            drawn_from = first if is_drawn else None
+            return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
         num_shards = shards_in(num_global, self.num_shards, self.global_batch)
         if self.needs_parts and num_workers == 1:
             max_local_batch = bound_alone(max_local_batch, step, num_global)
-        return divide(num_global, rank, num_workers, num_shards, max_local_batch, part)
+        share = divide(num_global, rank, num_workers, num_shards, max_local_batch, part)
+        return replace(share, order=order.digest) if isinstance(order, EpochOrder) else share
+
+    def trial_pass(self, step: int, places: range, size: int) -> Pass:
+        """Make a pass of a trial run, in which each step has `size` samples of the first epoch."""
+        order = self.sampler.order(0) if self.sampler is not None else None
+        num_samples = self.num_samples if order is None else len(order)
+        indices: list[Any] = [(step * size + place) % num_samples for place in places]
+        drawn_from = None if order is None else indices[0]
+        if order is not None:
+            indices = order.indices[indices].tolist()
+        return Pass(step, 0, places.start, indices, len(places), size, drawn_from=drawn_from)
+
+    @property
+    def loading_end(self) -> int:
+        """The number of the first step that cannot be loaded ahead.
+
+        A sampler is drawn when its epoch begins, as a loader does: the script may change it between epochs.
+        """
+        if self.sampler is None:
+            return self.end_step
+        rest = self._end_of(self.place.epoch) - self.place.start
+        return self.place.step + num_steps_in(rest, self.batch)
 
     def _reach(self, step: int) -> tuple[int, int, int]:
         """Return the epoch of a step at the current batch, the epoch's samples before it, and its own."""
@@ -240,7 +296,9 @@ class SampleSchedule:
         """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
         check_shards(self.global_batch, self.num_shards, max_local_batch)
 
-    def _order(self, epoch: int) -> Sequence[int]:
+    def _order(self, epoch: int) -> Sequence[int] | EpochOrder:
+        if self.sampler is not None:
+            return self.sampler.order(epoch, self.place.order if epoch == self.place.epoch else None)
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
 
 
@@ -335,14 +393,3 @@ def _shuffled(num_samples: int, seed: int, epoch: int) -> list[int]:
     generator = torch.Generator().manual_seed(mix(seed, epoch))
     order: list[int] = torch.randperm(num_samples, generator=generator).tolist()
     return order
-
-
-def mix(*parts: int) -> int:
-    """One 63-bit seed of several numbers, with no simple relation between neighbours (SplitMix64's steps)."""
-    state = 0
-    for part in parts:
-        state = (state ^ (part & 0xFFFFFFFFFFFFFFFF)) + 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
-        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
-        state ^= state >> 31
-    return state >> 1

@@ -1,7 +1,8 @@
 """The script's dataset, with the random numbers of each sample bound to the sample.
 
 A sample may be loaded by any worker of the gang, or by one of its loader's processes: whatever the dataset
-draws for it, a crop or a flip, is set by seed, epoch and sample alone.
+draws for it, a crop or a flip, is set by seed, epoch and sample alone. Where a script's own sampler says the
+order, and may give a sample more than once, its place in the epoch is taken for the sample.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
 
 from swell.train.data.random_streams import STREAMS, Purpose, seed_streams
-from swell.train.data.sample_schedule import Pass, mix
+from swell.train.data.sample_schedule import Pass
+from swell.train.data.seeds import mix
 
 _CPU = torch.device("cpu")
 #: A stream is set to this. If the next number is not the one that then comes first, somebody has drawn.
 _CANARY = 20_260_105
 
 
-class Cover(Dataset[Any]):
+class CoveringDataset(Dataset[Any]):
     """What a DataLoader is given in place of the script's dataset."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
 
 
-class Samples(Cover):
+class Samples(CoveringDataset):
     """What a DataLoader asks for the samples of a `Pass`.
 
     Setting three generators for each sample takes longer than a small dataset takes to find it. So those that
@@ -64,17 +66,19 @@ class Samples(Cover):
         watched = [number for number in range(len(STREAMS)) if number not in self._drawn]
         for number in watched:
             STREAMS[number].seed(_CANARY)
-        samples = self._fetch(part.epoch, indices)
+        samples = self._fetch(part, indices)
         found = [number for number in watched if STREAMS[number].draw() != _first_draw(number)]
         self._drawn += found
         return None if found else samples
 
-    def _fetch(self, epoch: int, indices: list[int]) -> list[Any]:
+    def _fetch(self, part: Pass, indices: list[int]) -> list[Any]:
         if not self._drawn:
             return self._read(indices)
         samples = []
-        for index in indices:
-            seed = mix(self._seed, Purpose.SAMPLE, epoch, index)
+        for offset, index in enumerate(indices):
+            # A sampler may draw a sample several times an epoch, each time with random numbers of its own.
+            number = index if part.drawn_from is None else part.drawn_from + offset
+            seed = mix(self._seed, Purpose.SAMPLE, part.epoch, number)
             for number in self._drawn:
                 STREAMS[number].seed(seed)
             samples += self._read([index])
@@ -102,7 +106,7 @@ class OwnDatasetInit:
 
     def __call__(self, number: int) -> None:
         info = get_worker_info()
-        if info is not None and isinstance(info.dataset, Cover):
+        if info is not None and isinstance(info.dataset, CoveringDataset):
             object.__setattr__(info, "dataset", info.dataset.dataset)  # its own way refuses changes
         if self._own is not None:
             self._own(number)

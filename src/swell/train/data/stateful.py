@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+import random
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import torch
 
 
 @runtime_checkable
@@ -12,3 +16,54 @@ class Stateful(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> Any: ...
+
+
+class GeneratorState:
+    """A generator of random numbers, as an object that can be saved."""
+
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
+
+    def state_dict(self) -> dict[str, Any]:
+        generator = self._generator
+        if isinstance(generator, random.Random):
+            return {"state": generator.getstate()}
+        if isinstance(generator, torch.Generator):
+            return {"state": generator.get_state()}
+        if isinstance(generator, np.random.RandomState):
+            return {"state": _plain(generator.get_state(legacy=False))}
+        return {"state": _plain(generator.bit_generator.state)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        generator, saved = self._generator, state["state"]
+        if isinstance(generator, random.Random):
+            generator.setstate(saved)
+        elif isinstance(generator, torch.Generator):
+            generator.set_state(saved.cpu())
+        elif isinstance(generator, np.random.RandomState):
+            generator.set_state(_arrays(saved))
+        else:
+            generator.bit_generator.state = _arrays(saved)
+
+
+GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
+
+
+def as_stateful(thing: Any) -> Stateful:
+    """The object itself, or a generator of random numbers as one that can be saved."""
+    return GeneratorState(thing) if isinstance(thing, GENERATORS) else cast(Stateful, thing)
+
+
+def _plain(value: Any) -> Any:
+    """What NumPy tells of a generator, in values that can be saved: an array is a list of numbers."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _arrays(item) for key, item in value.items()}
+    return np.asarray(value, dtype=np.uint64) if isinstance(value, list) else value

@@ -10,8 +10,9 @@ from torch.utils.data import DataLoader
 
 from swell.train.data.loader import to_device
 from swell.train.data.loader_cleanup import LoaderCleanup
-from swell.train.data.sample_schedule import Share, mix
+from swell.train.data.sample_schedule import Share
 from swell.train.data.samples import OwnDatasetInit
+from swell.train.data.seeds import mix
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader, Serving, Ticket
 from swell.train.data.stream_schedule import StreamError, StreamPlace, StreamSchedule

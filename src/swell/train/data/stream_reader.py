@@ -5,7 +5,6 @@ It runs in the loader's processes, each of which reads all of the stream: a step
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +15,9 @@ import torch
 from torch.utils.data import default_collate
 from torch.utils.data._utils import worker as loader_worker
 
-from swell.train.data.random_streams import Purpose, seed_streams
+from swell.train.data.random_streams import Purpose, seed_streams, set_stream_states, stream_states
 from swell.train.data.sample_schedule import SampleClaim
-from swell.train.data.samples import Cover
+from swell.train.data.samples import CoveringDataset
 from swell.train.data.stateful import Stateful
 
 _CPU = torch.device("cpu")
@@ -40,7 +39,7 @@ class Serving(NamedTuple):
     origin: dict[str, Any] | None  #: the stream's own account of the place after the step
 
 
-class Reader(Cover):
+class Reader(CoveringDataset):
     """What a DataLoader asks for the batches of a `Ticket`.
 
     The latest raw samples are kept, so that what was read ahead serves a gang of another size too.
@@ -183,32 +182,21 @@ class StreamRandomState:
     @contextmanager
     def thrown(self) -> Iterator[None]:
         """The generators are the stream's."""
-        others = _states()
+        others = stream_states()
         if self._states is not None:
-            _set(self._states)
+            set_stream_states(self._states)
         try:
             yield
         finally:
-            self._states = _states()
-            _set(others)
+            self._states = stream_states()
+            set_stream_states(others)
 
     def now(self) -> dict[str, Any]:
         """Within `thrown`: plain values and tensors."""
-        of_torch, of_python, (name, keys, *rest) = _states()
+        of_torch, of_python, (name, keys, *rest) = stream_states()
         return {"torch": of_torch, "python": of_python, "numpy": (name, keys.tolist(), *rest)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Within `thrown`."""
         name, keys, *rest = state["numpy"]
-        _set((state["torch"], state["python"], (name, np.array(keys, dtype=np.uint32), *rest)))
-
-
-def _states() -> tuple[Any, ...]:
-    return torch.get_rng_state(), random.getstate(), np.random.get_state()
-
-
-def _set(states: tuple[Any, ...]) -> None:
-    of_torch, of_python, of_numpy = states
-    torch.set_rng_state(of_torch.to(_CPU))
-    random.setstate(of_python)
-    np.random.set_state(of_numpy)
+        set_stream_states((state["torch"], state["python"], (name, np.array(keys, dtype=np.uint32), *rest)))

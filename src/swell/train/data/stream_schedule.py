@@ -79,6 +79,11 @@ class StreamSchedule:
             return UNBOUNDED
         return self.place.step + -(-(self._end - self.place.start) // self.batch)
 
+    @property
+    def loading_end(self) -> int:
+        """The number of the first step that cannot be loaded ahead."""
+        return self.end_step
+
     def ends_epoch(self, step: int) -> int:
         """0: it is not known before the step."""
         return 0

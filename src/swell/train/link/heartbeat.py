@@ -81,7 +81,7 @@ class Heartbeat:
 def place_of(thread: int) -> str:
     """Where a thread is, as `FILE:LINE in FUNCTION`: in the innermost lines that are the user's own."""
     innermost = frame = sys._current_frames().get(thread)
-    while frame is not None and _is_library(frame.f_code.co_filename):
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     shown = frame or innermost
     if shown is None:
@@ -89,6 +89,7 @@ def place_of(thread: int) -> str:
     return f"{submitted(shown.f_code.co_filename)}:{shown.f_lineno} in {shown.f_code.co_name}"
 
 
-def _is_library(path: str) -> bool:
+def is_library(path: str) -> bool:
+    """Whether a file is no part of the user's script."""
     is_installed = "site-packages" in path or "dist-packages" in path
     return is_installed or path.startswith((_OURS, _STANDARD, "<"))

@@ -25,8 +25,10 @@ class Task:
     gradients: Gradients
     course: AnyCourse
     total_steps: int  #: of the job's own batch; `UNBOUNDED` where the run ends with an epoch
+    own_batch: int  #: samples of a step of the job's own batch, also where a trial run takes smaller ones
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
     on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
+    is_sum: bool = False  #: the loss is a sum over samples, and not their mean
 
 
 class Host(Protocol):
@@ -70,7 +72,13 @@ class Host(Protocol):
         """Return when this worker is in a group and has the state to go on with."""
 
     def reach_boundary(self) -> None:
-        """No step is under way: the group may change here, and the state with it."""
+        """No step is under way, and the script wants a batch: the group may change here, and the state.
+
+        A checkpoint that is due is written here: the script has done all that belongs to the step before.
+        """
+
+    def leave_batches(self, is_over: bool) -> None:
+        """The script is told that the epoch is over, and not the run; or it leaves its loop before that."""
 
     def share(self, step: int) -> Share:
         """What this worker computes in a step."""

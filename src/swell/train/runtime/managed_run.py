@@ -38,7 +38,7 @@ from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import Drift, DriftError, DriftWatch, UntoldDrifts
 from swell.train.state.peer_memory import allow_siblings
-from swell.train.state.state_transfer import NO_STATE, Card, Loan, hand_state
+from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
 from swell.wire.metric_names import LOSS
@@ -69,6 +69,7 @@ class Linked:
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
+        self._is_unsaved = False  # a step is done since a checkpoint was thought of
         self._untold_metrics = UntoldMetrics()
         self._reported_s = -math.inf
         self._stepped_generation = -1  # in which this worker made a step last
@@ -142,8 +143,15 @@ class Linked:
             self._meter.begin_change()
         if self._is_agreed or not self._is_member:
             self._follow_orders()
+        else:
+            self._save_if_due()
         self._epochs.note_begin(self._task.course.epoch)
         self._meter.begin_step()
+
+    def leave_batches(self, is_over: bool) -> None:
+        if is_over:
+            self._epochs.note_begin(self._task.course.epoch)
+            self._meter.begin_step()
 
     def share(self, step: int) -> Share:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
@@ -177,8 +185,7 @@ class Linked:
             self._say_progress(self._meter.pause_s if is_first else None)
         if self._untold_metrics.is_due:
             self._tell_metrics()
-        if self.rank == 0 and self._checkpoints.is_due():
-            self._save()
+        self._is_unsaved = True
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         """The agent ends all workers as soon as one has failed: rank 0 saves and tells before that."""
@@ -195,6 +202,7 @@ class Linked:
     def _note_drift(self, drift: Drift) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
         if self._drift_watch.on_drift == "fail":
+            self._task.state.rewind()
             if self.rank == 0 and self._task.state.steps:
                 self._save()
             try:
@@ -234,6 +242,7 @@ class Linked:
 
     def finish(self) -> None:
         state = self._task.state
+        self._save_if_due()
         self._tell_all()
         self._group.close()
         self._tell_drift()
@@ -277,7 +286,7 @@ class Linked:
             loan = self._lend(regroup, rank)
             cards = self._group.form(self._link, regroup, rank, msgspec.json.encode(loan.card))
             epoch = self._task.course.epoch
-            self._agree_on_state(regroup, [msgspec.json.decode(card, type=Card) for card in cards])
+            self._agree_on_state(regroup, [msgspec.json.decode(card, type=MemberCard) for card in cards])
         except Superseded:
             return False
         except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
@@ -310,14 +319,14 @@ class Linked:
             )
             exit_now(environ.EXIT_STOPPED)
 
-    def _lend(self, regroup: messages.Regroup, rank: int) -> Loan:
+    def _lend(self, regroup: messages.Regroup, rank: int) -> StateLoan:
         """What this worker brings to the group: its state if others need it, or just how far it has got."""
         state = self._task.state
         is_holder = rank == 0 if regroup.source is None else state.is_valid
         updates = state.updates if is_holder else NO_STATE
-        return Loan(updates, state if is_holder and regroup.has_news else None)
+        return StateLoan(updates, state if is_holder and regroup.has_news else None)
 
-    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[Card]) -> None:
+    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[MemberCard]) -> None:
         """Those that have no state, or an older one, take over that of those who are furthest.
 
         When a group breaks in the very step in which its members agree to change, some have finished that
@@ -358,6 +367,11 @@ class Linked:
         exit_now(environ.EXIT_STOPPED)
 
     # ------------------------------------------------------------------ reports
+    def _save_if_due(self) -> None:
+        is_unsaved, self._is_unsaved = self._is_unsaved and self.rank == 0, False
+        if is_unsaved and self._checkpoints.is_due():
+            self._save()
+
     def _save(self, once: bool = False) -> int | None:
         """The steps of the newest checkpoint now; None if none could be written."""
         self._tell_all()  # a gang that goes on from there does not make these steps again

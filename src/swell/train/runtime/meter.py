@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from swell.train.collective.laps import Laps
+from swell.train.collective.part_times import PartTimes
 
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
 REST_GAIN_SHARE = 0.2
@@ -16,7 +16,7 @@ class Meter:
     def __init__(self, pace_per_s: float | None) -> None:
         self.step_s = 0.0  #: of the step that ended last
         self.pause_s: float | None = None  #: set by a first step; None in a worker that just joined
-        self.laps = Laps()  #: of the latest change, up to the end of its first step
+        self.laps = PartTimes()  #: of the latest change, up to the end of its first step
         self._pace_per_s = pace_per_s
         self._begun_s = time.monotonic()
         self._reduced_s = self._begun_s

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from types import FrameType
 from typing import Any, SupportsFloat
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from swell.tally import REDUCTIONS, Reduction
-from swell.train.collective.gradients import LoopError, StepTotals
+from swell.train.collective.gradients import MIXED_WEIGHTS, LoopError, StepTotals
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.random_streams import Purpose, seed_streams
+from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
+from swell.train.runtime.accumulation import MOST_BATCHES, NO_STEP, advice
+from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
+from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
+from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.scaling import PartNorms
+from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
 
 
@@ -49,14 +59,28 @@ class Run:
         self._stops_on_nan = stops_on_nan
         self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
+        self._is_weighted: bool | None = None  # the passes of the step under way; None before the first
         self._has_stepped = False
         self._is_within = False  # the loop over batches
+        self._num_shown = 0  # how often the script got the batch that is out: again until it steps
+        self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
+        self._has_drawn = False  # the script, from them, before it stepped
+        self._is_use_checked = False  # whether the script's loop uses its batches
         self._is_updating = False
         self._is_target_met = False  # as this worker sees it
         self._is_stopped = False  # as all agreed
         self._is_finished = False
-        task.state.optimizer.register_step_pre_hook(self._check_stepper)
+        self._calls = DeferredCalls(task.state)
+        self._watch = OptimizerWatch(task.state)
+        self._hook = register_optimizer_step_pre_hook(self._check_stepper)
         host.enter(task)
+        self._seed(Purpose.BETWEEN, self.updates)
+
+    def rehearse(self, host: Host, task: Task) -> None:
+        """Go on in other surroundings, from the state of `task`: in a process that was forked for a trial."""
+        self._host, self._task = host, task
+        if isinstance(self._feed, Feed):
+            self._feed.load_in_process()
         self._seed(Purpose.BETWEEN, self.updates)
 
     @property
@@ -80,7 +104,7 @@ class Run:
     @property
     def own_batch(self) -> int:
         """The job's own batch: what a step is, in all that counts steps."""
-        return self._task.course.global_batch
+        return self._task.own_batch
 
     @property
     def rate_factor(self) -> float:
@@ -117,6 +141,21 @@ class Run:
         None if the run ends with an epoch of a stream that has not said its length.
         """
         return None if self._task.total_steps == UNBOUNDED else self._task.total_steps
+
+    @property
+    def progress(self) -> float | None:
+        """The part of the run that is done, from 0 to 1, for schedules; None where `total_steps` is."""
+        return None if self.total_steps is None else min(1.0, self.steps / self.total_steps)
+
+    @property
+    def state(self) -> ScriptState:
+        """What the script counts and keeps, saved with the model: `run.state.setdefault("best", 0.0)`.
+
+        Plain values (numbers, strings, None, tensors, containers of these) and objects with `state_dict` and
+        `load_state_dict`, or generators of random numbers. Where a step is repeated, or has several
+        passes, plain values are again what they were when it began; they are copied for that in each step.
+        """
+        return self._task.state.objects
 
     @property
     def epoch(self) -> int:
@@ -157,44 +196,74 @@ class Run:
     def batches(self) -> Iterator[Any]:
         """This worker's part of each batch of the epoch, in one pass or several, on `device` if a GPU."""
         epoch = self.epoch
-        while True:
-            if not self.should_stop():
-                self._host.reach_boundary()  # the group may change here, and with it how far training is
-            if self.should_stop() or self.epoch != epoch:
-                return
-            yield from self._passes()
+        try:
+            while not self.should_stop() and self.epoch == epoch:
+                self._reach_boundary(sys._getframe(1))
+                if self.epoch != epoch:  # in others the script has done what follows an epoch, here not yet
+                    self._task.state.hold(sys._getframe(1))
+                elif not self.should_stop():
+                    yield from self._passes()
+        except GeneratorExit:  # the script leaves its loop
+            self._host.leave_batches(is_over=False)
+            raise
+        if not self.should_stop():
+            self._host.leave_batches(is_over=True)
 
-    def step(self, loss: torch.Tensor) -> torch.Tensor:
+    def _reach_boundary(self, frame: FrameType) -> None:
+        """No step is under way: the group may change here, and with it how far training is."""
+        state = self._task.state
+        if state.is_held:
+            state.rewind(frame)
+        state.variables.reach_boundary(frame)
+        self._host.reach_boundary()
+        state.variables.leave_boundary()
+
+    def step(
+        self,
+        loss: torch.Tensor,
+        *,
+        weight: SupportsFloat | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+    ) -> torch.Tensor:
         """Average the gradients over all workers and update the model; in place of `optimizer.step()`.
 
         A worker may get its part of a step's batch in several passes. Then the update comes with the last.
+        What the script clips with torch's functions between a batch and this call is the average.
 
         Args:
             loss: the mean over the samples of this pass, after `loss.backward()`; with a scaler after
-                `scaler.scale(loss).backward()`, and itself not scaled.
+                `scaler.scale(loss).backward()`, and itself not scaled. With `elastic(loss_reduction="sum")`
+                the sum over them.
+            weight: what the loss is a mean over, if that is not samples: the number of tokens or labels of
+                this pass that count, or the sum of their class weights. Gradients and losses of all passes
+                and workers are averaged with these weights. 0: there is nothing to learn from in this pass,
+                whatever its loss. If all weights of a step are 0, nothing is updated; the step counts.
+            optimizer: which of several is to step; see `AlternatingRun`.
 
         Returns:
-            The mean over all samples of the step, on all workers, a tensor of shape (). Where nothing was
-            updated, `loss` itself without its graph, the mean over this worker's samples of this pass: in a
-            pass that is not the step's last, and where a worker was lost; see `has_stepped`.
+            The mean over the whole step, on all workers, a tensor of shape (); 0 if all weights are 0. Where
+            nothing was updated, `loss` itself without its graph, the mean over this worker's samples of this
+            pass: in a pass that is not the step's last, and where a worker was lost; see `has_stepped`.
 
         Raises:
             LoopError: it was not called once after the backward pass of each batch, or not with a loss.
             LossNotFinite: the loss is no number, and the script or the job says to stop then.
         """
-        if self._out is None:
-            raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
-        own_loss = _mean(loss)
-        (share, part), self._out = self._out, None
-        if part is not share.passes[-1]:
+        self._check_call(optimizer)
+        own_loss = mean_of(loss)
+        self._has_drawn = self._begun is not None and has_drawn_since(self._begun)
+        share, part, is_last = self._end_pass(weight)
+        if not is_last:
             self._task.gradients.add(part, own_loss)
             return own_loss
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
+            self._task.state.lose_update()
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None
         elif self._stops_on_nan and not math.isfinite(tally.loss):
+            self._task.state.rewind()
             raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:
             self._update(tally)
@@ -233,40 +302,116 @@ class Run:
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""
         task, host = self._task, self._host
-        opened = self._feed.open(self.updates, host.share, task.course.end_step, host.edition)
+        opened = self._feed.open(self.updates, host.share, task.course.loading_end, host.edition)
         if opened is None:
             task.state.end_epoch()
             return
         (share, batches), gradients = opened, task.gradients
         self._share = share
+        if task.is_sum:
+            share = share.summed()
         gradients.begin(share, host.members)
-        self._is_within = True
+        task.state.begin_step(sys._getframe(2))
+        self._is_within, self._is_weighted = True, None
+        self._calls.open()
         try:
             for number, batch in enumerate(batches):
                 part = share.passes[number]
+                if number:
+                    task.state.objects.rewind()
                 self._out, self._has_stepped = (share, part), False
+                self._calls.begin_pass()
                 self._seed(Purpose.PASS, part.step, part.first)
-                yield batch
-                if self._out is not None:
-                    raise LoopError("a batch went by without run.step(loss); call it once for each batch")
+                self._begun = None if self._is_use_checked else stream_states()
+                self._num_shown = 0
+                while self._out is not None:
+                    if self._num_shown >= (MOST_BATCHES if len(share.passes) == 1 else 1):
+                        raise LoopError(NO_STEP)
+                    self._num_shown += 1
+                    yield batch
+                    if self._has_drawn and is_unused(sys._getframe(2), batch):
+                        raise LoopError(OWN_BATCHES)
+                self._has_drawn, self._is_use_checked = False, True
+            if not self._has_stepped:  # it comes again
+                task.state.rewind(sys._getframe(2))
         finally:
             self._out, self._is_within = None, False  # also where the script leaves its loop
+            self._calls.close()
             if not self._has_stepped:
                 gradients.abandon()
+
+    def _check_call(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Raises LoopError where `step` is called at the wrong time, or for a strange optimizer."""
+        if self._out is None:
+            raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
+        if self._num_shown > 1:
+            raise LoopError(advice(self._num_shown, self.own_batch))
+        if optimizer is not None and optimizer is not self._task.state.optimizer:
+            raise LoopError(
+                f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's own: "
+                f"{GIVE_ALL}"
+            )
+        if self._watch.made:
+            self._watch.check_made()
+
+    def _end_pass(self, weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
+        """The share and the pass that was out, with its weight, and whether it is the last of its step."""
+        assert self._out is not None  # noqa: S101 - a batch is out
+        (share, part), self._out = self._out, None
+        self._calls.is_out, is_last = False, part is share.passes[-1]
+        if weight is not None or self._is_weighted:
+            part = self._weigh(part, weight)
+            share = share.weighted(part) if is_last else share
+        self._is_weighted = weight is not None
+        if self._calls.clips:
+            share = replace(share, num_clips=len(self._calls.clips))
+        return share, part, is_last
 
     def _update(self, tally: StepTotals) -> None:
         self._is_updating = True
         assert self._share is not None  # noqa: S101 - a step is under way
         self._task.course.finish_step(self._share)
         parts = PartNorms(tally.part_squared_norm, tally.num_parts, self._share.num_global)
-        self._task.state.finish_step(tally.loss, self._clip_grad_norm, parts)
+        loss = tally.loss if tally.has_weight else None
+        self._calls.close()
+        self._task.state.finish_step(loss, self._clips(), parts)
+        self._calls.open()
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.updates)
         self._host.finish_step(tally)
 
-    def _check_stepper(self, *_: object) -> None:
-        """Before any update by the optimizer."""
-        if self._is_within and not self._is_updating:
+    def _clips(self) -> list[Callable[[], object]]:
+        if self._clip_grad_norm is None:
+            return self._calls.clips
+        parameters = self._task.state.model.parameters()
+        own = partial(torch.nn.utils.clip_grad_norm_, parameters, self._clip_grad_norm)
+        return [own, *self._calls.clips]
+
+    def _weigh(self, part: Pass, weight: SupportsFloat | None) -> Pass:
+        """A pass with the weight that the script gives it: all passes of a step have one, or none."""
+        if weight is None or self._is_weighted is False:
+            raise LoopError(MIXED_WEIGHTS)
+        if self._task.is_sum:
+            raise LoopError(
+                "run.step(loss, weight=...) and elastic(loss_reduction='sum'): a sum has no weight; take one "
+                "of the two out"
+            )
+        number = float(weight)
+        if not 0.0 <= number < math.inf:
+            raise LoopError(
+                f"run.step(loss, weight={number}): a weight is a finite number, 0 or more: how many tokens, "
+                "labels or the like the loss is a mean over"
+            )
+        return replace(part, weight=number)
+
+    def _check_stepper(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
+        """Before any update by any optimizer."""
+        if not self._is_within or self._is_updating:
+            return
+        if not any(optimizer is known for known in self._task.state.optimizers):
+            is_single = len(self._task.state.optimizers) == 1
+            self._watch.check(optimizer, self._has_stepped and is_single)
+        else:
             raise LoopError(
                 "the script calls optimizer.step() in its loop over run.batches(); run.step(loss) does that, "
                 "with the average of all workers: take the call out"
@@ -284,12 +429,15 @@ class Run:
             return
         if self._is_within and not self._has_stepped:  # something still holds the script's loop
             self._task.gradients.abandon()
+            self._task.state.rewind()
         self._host.keep(is_end)
 
     def finish(self) -> None:
         """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""
         if not self._is_finished:
             self._is_finished = True
+            self._hook.remove()
+            self._watch.close()
             self._feed.close()
             self._host.finish()
 
@@ -298,7 +446,8 @@ class Run:
 started: list[Run] = []
 
 
-def _mean(loss: torch.Tensor) -> torch.Tensor:
+def mean_of(loss: torch.Tensor) -> torch.Tensor:
+    """The loss that a script gives to `run.step`, without its graph. Raises LoopError if it is none."""
     if not isinstance(loss, torch.Tensor):
         raise LoopError(
             f"run.step() was given a {type(loss).__qualname__}; give it the loss as a tensor, the mean over "

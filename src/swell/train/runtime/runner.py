@@ -29,9 +29,12 @@ from swell.train.link.code_paths import (
     why_missing,
 )
 from swell.train.runtime import unmanaged_script
+from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
+from swell.train.runtime.script_frames import place_of_error
+from swell.train.runtime.size_comparison import under_way
 from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.wire import environ, messages
 
@@ -90,6 +93,10 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
 
 def _tell(link: Link, error: BaseException, text: str) -> int:
     """Why the script ended, with the traceback `text`; returns the exit status."""
+    if under_way and under_way[0].is_to_be_left_out(error):
+        last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
+        link.send(messages.NotCompared(finding=fails_with_part(last_line, place_of_error(error))))
+        return environ.EXIT_STOPPED
     share = started[-1].share if started and is_out_of_memory(error) else None
     advice = None if share is None else why_hopeless(share)
     if share is not None and advice is None:

@@ -34,6 +34,7 @@ class StandaloneWorker:
         self.seed = seed
         self.max_local_batch = max_local_batch
         self._checkpoints = checkpoints
+        self._is_unsaved = False  # a step is done since a checkpoint was thought of
         self._group = Group(device)  # of one, never formed
 
     @property
@@ -71,7 +72,11 @@ class StandaloneWorker:
             self._checkpoints.load_newest(task.state)
 
     def reach_boundary(self) -> None:
-        """Nothing changes here."""
+        self._save_if_due()
+
+    def leave_batches(self, is_over: bool) -> None:
+        if not is_over:  # it need not come back
+            self._save_if_due()
 
     def share(self, step: int) -> Share:
         return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
@@ -80,7 +85,7 @@ class StandaloneWorker:
         return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
 
     def finish_step(self, tally: StepTotals) -> None:
-        save_if_due(self._checkpoints, self._task)
+        self._is_unsaved = True
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         folder, kept_steps = keep_if_asked(self._checkpoints, self._task)
@@ -93,19 +98,20 @@ class StandaloneWorker:
         return False
 
     def finish(self) -> None:
+        self._save_if_due()
         self._task.state.losses.read()
+
+    def _save_if_due(self) -> None:
+        """A script that asked for checkpoints is warned when one cannot be written, and trains on."""
+        is_unsaved, self._is_unsaved = self._is_unsaved and self.rank == 0, False
+        if not is_unsaved or self._checkpoints is None or not self._checkpoints.is_due():
+            return
+        try:
+            self._checkpoints.save(self._task.state)
+        except SaveError as error:
+            warnings.warn(str(error), stacklevel=2)
 
 
 def keep_if_asked(checkpoints: Checkpoints | None, task: Task) -> tuple[Path | None, int | None]:
     """The folder and the steps of the newest checkpoint, after an attempt to write one."""
     return (None, None) if checkpoints is None else (checkpoints.folder, keep(checkpoints, task.state))
-
-
-def save_if_due(checkpoints: Checkpoints | None, task: Task) -> None:
-    """A script that asked for checkpoints is warned when one cannot be written, and trains on."""
-    if checkpoints is None or not checkpoints.is_due():
-        return
-    try:
-        checkpoints.save(task.state)
-    except SaveError as error:
-        warnings.warn(str(error), stacklevel=2)

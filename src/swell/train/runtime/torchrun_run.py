@@ -10,7 +10,7 @@ from swell.train.collective.group import backend_of
 from swell.train.data.sample_schedule import Share
 from swell.train.runtime.host import Task
 from swell.train.runtime.not_finite import LossNotFinite, not_finite, say
-from swell.train.runtime.standalone_run import StandaloneWorker, keep_if_asked, save_if_due
+from swell.train.runtime.standalone_run import StandaloneWorker, keep_if_asked
 from swell.train.state.broadcast import share_state
 from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.drift import say as say_drift
@@ -21,7 +21,8 @@ class Torchrun(StandaloneWorker):
 
     def enter(self, task: Task) -> None:
         self._task = task
-        if not dist.is_initialized():
+        self._has_formed_group = not dist.is_initialized()
+        if self._has_formed_group:
             dist.init_process_group(backend_of(self.device))
         self._group.rank, self._group.num_workers = dist.get_rank(), dist.get_world_size()
         if self.rank == 0:
@@ -41,15 +42,12 @@ class Torchrun(StandaloneWorker):
     def _settle(self) -> None:
         drift = self._drift_watch.settle(self._group)
         if self._drift_watch.on_drift == "fail":
+            self._task.state.rewind()
             _, kept_steps = keep_if_asked(self._checkpoints if self.rank == 0 else None, self._task)
             self._group.tell_all(kept_steps)  # torchrun ends all as soon as one has failed
             raise DriftError(drift)
         if self.rank == 0 and drift.is_told:
             say_drift(drift)
-
-    def finish_step(self, tally: StepTotals) -> None:
-        if self.rank == 0:
-            save_if_due(self._checkpoints, self._task)
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         """Torchrun ends all workers as soon as one has failed: rank 0 needs the time to write."""
@@ -61,4 +59,5 @@ class Torchrun(StandaloneWorker):
 
     def finish(self) -> None:
         super().finish()
-        self._group.close()
+        if self._has_formed_group:  # a script that has formed it ends it, too
+            self._group.close()

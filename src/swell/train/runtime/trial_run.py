@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import torch
 
 from swell.tally import Reduction
+from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group, check_no_group
+from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
+from swell.train.runtime.difference_causes import not_compared
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
-from swell.wire import messages
+from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
+from swell.wire import environ, messages
+from swell.wire.findings import ScriptFinding
 
 NUM_WARM_UPS = 2
 #: Time spent on each batch size, unless a single step takes longer.
@@ -31,6 +36,8 @@ NUM_ALIKE, ALIKE_SHARE = 3, 0.02
 LONG_STEP_S = 2.0
 #: if there are as many as this.
 LEAST_SIZES = 3
+#: Samples of a step at most, where nothing is to be measured.
+MOST_TRIED = 16
 
 
 def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
@@ -42,8 +49,20 @@ def goes_on(sizes: Sequence[int], compute_s: Mapping[int, float]) -> bool:
     return done < LEAST_SIZES or not is_larger or compute_s[sizes[done - 1]] < LONG_STEP_S
 
 
+class TrialTerms(NamedTuple):
+    """What a short run of the same script needs to know of a trial run."""
+
+    link: Link
+    course: AnyCourse  #: of the job
+    size: int  #: samples of a step
+    num_shards: int  #: of it; 0: it has none
+    total_steps: int | None  #: of the job, as far as that is known
+
+
 class Profiling:
     """One process that measures `Welcome.local_batches` one after the other, then the end of an epoch.
+
+    Before that it compares one worker with two, if it is asked to: see `SizeComparison`.
 
     The epoch ends as soon as steps are measured, however few they were, and the process exits when the script
     asks for the next one's first batch.
@@ -56,18 +75,37 @@ class Profiling:
         self.device = torch.device(link.welcome.device)
         self.seed = link.welcome.seed
         self.max_local_batch = tighter(max_local_batch, link.welcome.max_local_batch)
-        self.members = Group(self.device)  # of one, never formed
-        self.edition = 0  #: index of the batch size that is being measured
+        self._group = Group(self.device)  # of one, never formed
+        self._comparison = SizeComparison(self.device, self.seed)
+        self._is_comparing = False
+        self._size_index = 0  #: of the batch size that is being measured
         self._link = link
         self._sizes = link.welcome.local_batches
         self._meter = Meter(link.welcome.pace_per_s)
         self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
         self._compute_s: dict[int, float] = {}
         self._left_s: float | None = None  # when the epoch ended
-        self._is_back = False  # the script was told so
+        self._own_steps: int | None = None  # of the script
+        self.findings: list[ScriptFinding] = []  #: of other checks of the script
+        #: Called when an epoch has ended and the script asks for the next one's first batch.
+        self.look_at_end: Callable[[], list[ScriptFinding]] = list
+
+    @property
+    def terms(self) -> TrialTerms:
+        size = min(self._sizes, default=min(self._true_course.global_batch, MOST_TRIED))
+        total_steps = self._link.welcome.total_steps or self._own_steps
+        return TrialTerms(self._link, self._true_course, size, self._num_shards(size), total_steps)
+
+    @property
+    def members(self) -> Members:
+        return self._comparison.members if self._is_comparing else self._group
+
+    @property
+    def edition(self) -> int:
+        return self._comparison.edition if self._is_comparing else self._size_index
 
     def global_batch(self, own: int) -> int:
-        return self._link.welcome.global_batch
+        return self._link.welcome.global_batch or own
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
@@ -77,6 +115,12 @@ class Profiling:
         return replace(course, global_batch=1, num_shards=None)
 
     def total_steps(self, own: int | None) -> int:
+        """No end; `own` counts steps of the course that it has adapted, whose epochs are longer."""
+        per_epoch, adapted = self._true_course.steps_per_epoch, self._true_course.samples_per_epoch
+        if own is not None and own < UNBOUNDED:
+            self._own_steps = own
+            if per_epoch is not None and adapted and own % adapted == 0:
+                self._own_steps = own // adapted * per_epoch
         return 2**31
 
     def stops_on_nan(self, own: bool) -> bool:
@@ -92,25 +136,40 @@ class Profiling:
                 samples_per_epoch=self._true_course.samples_per_epoch,
             )
         )
-        if not self._sizes:
+        if self._link.welcome.compares:
+            has_passes = self.max_local_batch is not None
+            most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
+            self._is_comparing = self._comparison.begin(task, self._true_course, most, has_passes)
+        self._finish_if_done()
+
+    def _finish_if_done(self) -> None:
+        if not self._sizes and not self._is_comparing:
             self._finish_trial()
 
     def reach_boundary(self) -> None:
-        if self._left_s is not None and self._is_back:
+        if self._is_comparing:
+            self._is_comparing = self._comparison.begin_probe()
+            if self._is_comparing:
+                return
+            self._finish_if_done()
+        if self._left_s is not None:
+            self.findings += self.look_at_end()
             self._finish_trial()
-        self._is_back = self._left_s is not None
         self._meter.begin_step()
 
+    def leave_batches(self, is_over: bool) -> None:
+        """What the script does now is measured with the end of the epoch."""
+
     def share(self, step: int) -> Share:
-        size, course = self._sizes[self.edition], self._true_course
+        if self._is_comparing:
+            return self._comparison.share(step)
+        size, course = self._sizes[self._size_index], self._true_course
         num_shards = self._num_shards(size)
         if isinstance(course, StreamSchedule):
             return course.trial_share(step, size, num_shards, self.max_local_batch)
-        num_samples = course.num_samples
 
         def part(places: range) -> Pass:
-            indices = [(step * size + place) % num_samples for place in places]
-            return Pass(step, 0, places.start, indices, len(places), size)
+            return course.trial_pass(step, places, size)
 
         if num_shards == 0:
             return Share(tuple(map(part, slices(range(size), self.max_local_batch))))
@@ -124,11 +183,14 @@ class Profiling:
             return 0
         return max(1, min(size, round(size * course.num_shards / course.global_batch)))
 
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
+        if self._is_comparing:
+            self._comparison.note(share, loss)
+            return None
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
-        return self._task.gradients.reduce(share, loss, StepVote(), self.members)
+        return self._task.gradients.reduce(share, loss, StepVote(), self._group)
 
     def finish_step(self, tally: StepTotals) -> None:
         if self.device.type == "cuda":
@@ -139,8 +201,8 @@ class Profiling:
             return
         self._note_size()
         if goes_on(self._sizes, self._compute_s):
-            self.edition += 1
-        elif self._has_epoch_ends():
+            self._size_index += 1
+        elif self.has_epoch_ends:
             self._link.send(self._profiled(goes_on=True))
             self._task.course.end_epoch()
             self._left_s = time.monotonic()
@@ -158,13 +220,18 @@ class Profiling:
 
     def finish(self) -> None:
         """The script left its loop, perhaps before all was measured: what there is must do."""
+        if self._is_comparing:
+            self._comparison.give_up()
+            why = "the script left its loop after a few batches"
+            self._link.send(messages.NotCompared(finding=not_compared(why)))
+            exit_now(environ.EXIT_STOPPED)
         if self._timed:
             self._note_size()
         self._finish_trial()
 
     def _note_size(self) -> None:
         num_warm_ups = min(NUM_WARM_UPS, len(self._timed) - 1)
-        self._compute_s[self._sizes[self.edition]] = statistics.median(self._timed[num_warm_ups:])
+        self._compute_s[self._sizes[self._size_index]] = statistics.median(self._timed[num_warm_ups:])
         self._timed = []
 
     def _is_measured(self) -> bool:
@@ -176,7 +243,8 @@ class Profiling:
         timed = self._timed[NUM_WARM_UPS:] if max(self._timed[1:]) < BUDGET_S else self._timed[1:]
         return sum(timed) >= BUDGET_S or len(timed) >= MAX_TIMED
 
-    def _has_epoch_ends(self) -> bool:
+    @property
+    def has_epoch_ends(self) -> bool:
         """Whether an epoch ends within the job."""
         total_steps, per_epoch = self._link.welcome.total_steps, self._true_course.steps_per_epoch
         return total_steps is None or per_epoch is None or total_steps >= per_epoch
@@ -200,6 +268,7 @@ class Profiling:
             num_shards=self._true_course.num_shards,
             goes_on=goes_on,
             between_s=between_s,
+            findings=[*self._comparison.findings, *self.findings],
         )
 
 

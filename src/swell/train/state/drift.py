@@ -114,7 +114,7 @@ class DriftWatch:
 
     def words(self, num_workers: int) -> torch.Tensor | None:
         """What this worker gives to the vote of the coming step; None where there is no other worker."""
-        if not 1 < num_workers <= MAX_WORKERS:
+        if not 1 < num_workers <= MAX_WORKERS or self._state.is_within_batch:
             return None
         self._checksum = self._sum(self._state.updates)
         number = self._replica.hyperparameter_checksum()

@@ -10,7 +10,7 @@ import torch
 from swell.train.state.train_state import TrainState
 
 
-class Form(msgspec.Struct, frozen=True, array_like=True):
+class TensorForm(msgspec.Struct, frozen=True, array_like=True):
     """What a receiver must know of a tensor to make room for it."""
 
     dtype: str  #: as in `torch.float32`
@@ -20,7 +20,7 @@ class Form(msgspec.Struct, frozen=True, array_like=True):
 
 class Header(msgspec.Struct):
     skeleton: str = ""
-    forms: list[Form] = []
+    forms: list[TensorForm] = []
 
 
 def pack(state: TrainState) -> tuple[Header, list[torch.Tensor]]:
@@ -45,9 +45,9 @@ def make_room(header: Header, state: TrainState, device: torch.device) -> list[t
     return tensors
 
 
-def _form_of(tensor: torch.Tensor) -> Form:
+def _form_of(tensor: torch.Tensor) -> TensorForm:
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return Form(dtype, tuple(tensor.shape), tensor.device.type == "cpu")
+    return TensorForm(dtype, tuple(tensor.shape), tensor.device.type == "cpu")
 
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:

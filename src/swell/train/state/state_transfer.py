@@ -1,7 +1,7 @@
 """Let neighbours copy the training state from this worker's memory, and copy from theirs.
 
-Each member of a group comes with a `Card` that tells how far its state has got, and where it lies. Between
-hosts the state goes by messages, to one worker of each host, from which its neighbours copy it.
+Each member of a group comes with a `MemberCard` that tells how far its state has got, and where it lies.
+Between hosts the state goes by messages, to one worker of each host, from which its neighbours copy it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKEN_BYTES = 16
 NO_STATE = -1
 
 
-class Card(msgspec.Struct, frozen=True):
+class MemberCard(msgspec.Struct, frozen=True):
     """What a member of a group tells the others."""
 
     updates: int  #: finished, or NO_STATE
@@ -41,12 +41,12 @@ class _Catalog(msgspec.Struct):
     spans: list[MemorySpan]  #: where the tensors lie
 
 
-class Loan:
+class StateLoan:
     """What a worker brings to a group: it lies where `card` says for as long as this object lives."""
 
     def __init__(self, updates: int, state: TrainState | None) -> None:
         """`state` is None where no other needs it. Raises `codec.EncodeError`."""
-        self.card = Card(updates, place=own_place())
+        self.card = MemberCard(updates, place=own_place())
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)
 
@@ -57,10 +57,10 @@ class Loan:
         token = secrets.token_bytes(TOKEN_BYTES)
         self._content = np.frombuffer(token + msgspec.json.encode(catalog), dtype=np.uint8)
         span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
-        self.card = Card(self.card.updates, os.getpid(), token, span, self.card.place)
+        self.card = MemberCard(self.card.updates, os.getpid(), token, span, self.card.place)
 
 
-def hand_state(group: Group, state: TrainState, cards: Sequence[Card], holders: Sequence[int]) -> None:
+def hand_state(group: Group, state: TrainState, cards: Sequence[MemberCard], holders: Sequence[int]) -> None:
     """Give all members of a group the state of the ranks `holders`, which have the same.
 
     From memory to memory on the hosts where one has it. To one worker of each other host it goes by messages,
@@ -84,12 +84,12 @@ def hand_state(group: Group, state: TrainState, cards: Sequence[Card], holders: 
         send_state(group, state, lines(holders, chosen, places))
         lacking = [rank for rank in lacking if rank not in chosen]
         if lacking:  # what is lent stays where it is until they have it
-            loan = Loan(state.updates, state) if group.rank in chosen else None
+            loan = StateLoan(state.updates, state) if group.rank in chosen else None
             lenders = _cards_of(chosen, loan, group)
 
 
 def _copy(
-    group: Group, state: TrainState, lenders: Mapping[int, Card], routes: Mapping[int, int]
+    group: Group, state: TrainState, lenders: Mapping[int, MemberCard], routes: Mapping[int, int]
 ) -> set[int]:
     """Through memory, from the second rank of each route to the first; returns those that cannot read it."""
     source = routes.get(group.rank)
@@ -100,17 +100,17 @@ def _copy(
     return {rank for rank, is_failed in enumerate(has_failed) if is_failed}
 
 
-def _cards_of(lenders: Sequence[int], own: Loan | None, group: Group) -> dict[int, Card]:
+def _cards_of(lenders: Sequence[int], own: StateLoan | None, group: Group) -> dict[int, MemberCard]:
     """Gather the cards, by rank, of workers that lend a state which they have just received.
 
     Args:
         own: what this worker lends, if it is one of them.
     """
     told = group.gather_bytes(b"" if own is None else msgspec.json.encode(own.card))
-    return {rank: msgspec.json.decode(told[rank], type=Card) for rank in lenders}
+    return {rank: msgspec.json.decode(told[rank], type=MemberCard) for rank in lenders}
 
 
-def _take(card: Card, state: TrainState, device: torch.device) -> tuple[str, list[torch.Tensor]] | None:
+def _take(card: MemberCard, state: TrainState, device: torch.device) -> tuple[str, list[torch.Tensor]] | None:
     """Skeleton and tensors from the memory of the worker with this card; None if that cannot be."""
     if card.catalog is None:
         return None

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any
 
 import torch
 from torch import nn
 
 from swell.train.collective.packing import squared_norm
+from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms, ScaledRate
 from swell.train.state import codec
+from swell.train.state.added_groups import AddedGroups
 from swell.train.state.loss import LossLog
+from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
+from swell.train.state.script_state import ScriptState
+from swell.train.state.script_values import copied
+from swell.train.state.script_variables import ScriptVariables
 
 
 class TrainState:
@@ -23,9 +31,9 @@ class TrainState:
     def __init__(
         self,
         model: nn.Module,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | OptimizerSet,
         scheduler: Stateful | None,
-        objects: Mapping[str, Stateful],
+        objects: Mapping[str, Any],
         scaler: torch.amp.GradScaler | None = None,
         course: AnyCourse | None = None,
         rate: ScaledRate | None = None,
@@ -35,13 +43,8 @@ class TrainState:
             course: whose place belongs to the state; without one, steps are counted and no more.
             rate: scales the learning rates by the batch of each step.
         """
-        for name, thing in objects.items():
-            if not isinstance(thing, Stateful):
-                raise TypeError(
-                    f"state[{name!r}] is a {type(thing).__qualname__} without state_dict() and "
-                    "load_state_dict(); add the two methods, or leave it out of elastic(state=...)"
-                )
-        if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+        schedulers = scheduler.named.values() if isinstance(scheduler, SchedulerSet) else (scheduler,)
+        if any(isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau) for each in schedulers):
             raise TypeError(
                 "ReduceLROnPlateau cannot be elastic()'s scheduler, for it steps on a metric and not once a "
                 "step; give state={'plateau': scheduler} and step it yourself, on all workers with one number"
@@ -52,14 +55,31 @@ class TrainState:
             )
         self.model = model
         self._plain_model: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
-        self.optimizer = optimizer
+        self.optimizer = optimizer  #: or several, see `OptimizerSet`
+        self.is_within_batch = (
+            False  #: one of several optimizers has stepped in a batch that does not count yet
+        )
+        self._unscaled: list[torch.optim.Optimizer] = []  # in the batch under way, of several optimizers
         self.scheduler = scheduler
         self.scaler = scaler
-        self.objects = dict(objects)
+        self._is_scaler_found = False  # in the script's loop; it was not given
+        #: State of a scaler that this worker's script has not used yet.
+        self._found_scaler: codec.Tree | None = None
+        self.objects = ScriptState(objects)  #: `run.state`
+        self.variables = ScriptVariables(self._parts, lambda: [self.scaler, *self.objects.held()])
         self.course = course
         self.rate = rate
         self.steps = 0  #: of the job's own batch, finished since the job began
+        self._trained = self._trained_places()  # as the script began
+        self._added_groups = AddedGroups(model, self.optimizers)
         self.is_valid = False  #: it is the job's, and not what this script began with
+        self._held: list[dict[str, Any]] | None = None  # hyperparameters, see `hold`
+        self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
+        self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
+        self._num_begun = 0  # steps, by this process
+        self._keeps_rates = False  # the script changes them between a batch and its step
+        #: Called when what the script has done since the step began is about to be undone.
+        self.before_rewind: Callable[[FrameType | None], object] = lambda frame: None
         self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
@@ -70,30 +90,101 @@ class TrainState:
         return self.steps if self.course is None else self.course.place.step
 
     def finish_step(
-        self, loss: torch.Tensor, clip_grad_norm: float | None = None, parts: PartNorms | None = None
+        self,
+        loss: torch.Tensor | None,
+        clips: Sequence[Callable[[], object]] = (),
+        parts: PartNorms | None = None,
     ) -> None:
         """Apply the gradients that are there, the same on all workers, and count the step.
 
         The course has moved on already.
 
-        A scaler takes its factor off them first, and leaves the update out where one is inf or NaN: all
-        workers have the same gradients, so all find the same. Such a step counts, for its samples are gone.
+        Args:
+            loss: None if the step has nothing to learn from: it is counted, and nothing is updated.
+            clips: change the gradients, in this order, once no scaler's factor is on them.
+        """
+        self.apply(self.optimizers[0], loss, clips, parts)
+        self.finish_batch(loss)
+
+    def apply(
+        self,
+        optimizer: torch.optim.Optimizer,
+        loss: torch.Tensor | None,
+        clips: Sequence[Callable[[], object]],
+        parts: PartNorms | None = None,
+    ) -> None:
+        """Apply the gradients of one optimizer's parameters, and count nothing; see `finish_step`."""
+        if self._begun is not None and not self._keeps_rates:
+            self._keeps_rates = self._begun != self._hyperparameters()
+        if loss is None:
+            for clip in clips:  # there is no gradient: the norms that the script got are 0
+                clip()
+        else:
+            self._update(optimizer, clips, parts)
+
+    def finish_batch(self, loss: torch.Tensor | None) -> None:
+        """Count the step, whose updates are applied."""
+        if self.scaler is not None and self._unscaled:
+            self.scaler.update()
+        self._unscaled = []
+        self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
+        if loss is not None:
+            self.losses.add(self.steps, loss)
+
+    def forget_batch(self) -> None:
+        """What several optimizers have changed in a batch is undone."""
+        self.is_within_batch, self._unscaled = False, []
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        return list(self.optimizer) if isinstance(self.optimizer, OptimizerSet) else [self.optimizer]
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def _schedulers(self) -> list[Stateful | None]:
+        return (
+            list(self.scheduler.named.values())
+            if isinstance(self.scheduler, SchedulerSet)
+            else [self.scheduler]
+        )
+
+    def _update(
+        self,
+        optimizer: torch.optim.Optimizer,
+        clips: Sequence[Callable[[], object]],
+        parts: PartNorms | None,
+    ) -> None:
+        """A scaler takes its factor off first, and leaves the update out where a gradient is inf or NaN.
+
+        All workers have the same gradients, so all find the same. Such a step counts: its samples are gone.
         """
         if self.scaler is not None:
-            self.scaler.unscale_(self.optimizer)
+            if any(optimizer is unscaled for unscaled in self._unscaled):
+                self.scaler.update()  # as a loop for one process must, which steps it twice
+                self._unscaled = []
+            self.scaler.unscale_(optimizer)
+            self._unscaled.append(optimizer)
         if self.rate is not None and self.course is not None:
             self.rate.batch = self.course.batch
             if self.rate.needs_parts and parts is not None:
                 self._show(self.rate, parts)
-        if clip_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip_grad_norm)
+        for clip in clips:
+            clip()
         if self.scaler is None:
-            self.optimizer.step()
+            optimizer.step()
         else:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
-        self.losses.add(self.steps, loss)
+            self.scaler.step(optimizer)
+
+    def find_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """The script's loop uses a scaler that it has not given to `elastic`: it belongs to the state now.
+
+        Its state may have come before, from a worker or a checkpoint whose script had used its own.
+        """
+        self.scaler, self._is_scaler_found = scaler, True
+        if self._found_scaler is not None:
+            scaler.load_state_dict(self._found_scaler)
+            self._found_scaler = None
 
     def _show(self, rate: ScaledRate, parts: PartNorms) -> None:
         """What the gradients of the parts say of noise: a scaler's factor is still on them."""
@@ -114,6 +205,68 @@ class TrainState:
             for _ in range(before, steps):
                 self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
 
+    def _parts(self) -> list[Any]:
+        return [self.model, *self.optimizers, *self._schedulers(), self.scaler]
+
+    def begin_step(self, frame: FrameType | None = None) -> None:
+        """The script gets the first batch of a step: what it keeps, `rewind` brings back to here.
+
+        Args:
+            frame: the script's function that waits for it.
+        """
+        self.objects.begin_step()
+        self.variables.begin_step(frame)
+        number = self._num_begun = self._num_begun + 1
+        is_looked_at = self.variables.is_wanted and not number & (number - 1)  # ever more rarely
+        self._begun = self._hyperparameters() if is_looked_at or self._keeps_rates else None
+
+    def lose_step(self) -> None:
+        """The step under way comes again: what the script does until it ends is to count for nothing.
+
+        Objects with a state of their own are updated after a step as a rule, and are copied now for that.
+        """
+        self.objects.keep_objects()
+        self.variables.keep_objects()
+
+    def lose_update(self) -> None:
+        """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
+        self.lose_step()
+        self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self.model.parameters()]
+        self._held = self._hyperparameters() if self._begun is None else self._begun
+
+    def _hyperparameters(self) -> list[dict[str, Any]]:
+        return [{key: group[key] for key in group if key != "params"} for group in self._groups()]
+
+    def hold(self, frame: FrameType | None = None) -> None:
+        """The script is about to do what this state has been through: `rewind` before the next batch."""
+        self.begin_step(frame)
+        self.lose_step()
+        self._held = self._hyperparameters()
+
+    @property
+    def is_held(self) -> bool:
+        return self._held is not None
+
+    def script_values(self, frame: FrameType | None = None) -> codec.Tree:
+        """Copies of what the script keeps, by the parts of `tree`."""
+        return {
+            "objects": copied(self.objects.state_dicts()),
+            "values": copied(self.objects.values_tree()),
+            "variables": self.variables.values(frame),
+        }
+
+    def rewind(self, frame: FrameType | None = None) -> None:
+        """What the script keeps is again what it was at `begin_step` or `hold`."""
+        self.before_rewind(frame)
+        self.objects.rewind()
+        self.variables.rewind(frame)
+        for group, held in zip(self._groups(), self._held or (), strict=False):
+            group.update(held)
+        with torch.no_grad():
+            for parameter, value in self._lost:
+                parameter.copy_(value)
+        self._held, self._lost = None, []
+
     def is_finite(self) -> bool:
         """Whether it is worth going on from: a parameter that is no number never becomes one again."""
         trained = [p.detach() for p in self.model.parameters() if p.requires_grad]
@@ -127,7 +280,12 @@ class TrainState:
             "model": self._plain_model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
-            "objects": {name: thing.state_dict() for name, thing in self.objects.items()},
+            **self._scaler_tree(),
+            **({"groups": groups} if any(groups := self._added_groups.places()) else {}),
+            **({"trained": places} if (places := self._trained_places()) != self._trained else {}),
+            "objects": self.objects.state_dicts(),
+            **({"values": values} if (values := self.objects.values_tree()) else {}),
+            **({"variables": variables} if (variables := self.variables.tree()) else {}),
             **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
         }
 
@@ -162,13 +320,20 @@ class TrainState:
         self._check(tree)
         if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
             self._plain_model.load_state_dict(tree["model"])
+        self._added_groups.restore(tree.get("groups", ()))
         self.optimizer.load_state_dict(tree["optimizer"])
-        _lay_out_alike(self.optimizer)
+        for optimizer in self.optimizers:
+            _lay_out_alike(optimizer)
         for name, part in self._options().items():
-            if part is not None:
+            if part is not None and tree.get(name) is not None:
                 part.load_state_dict(tree[name])
-        for name, thing in self.objects.items():
-            thing.load_state_dict(tree["objects"][name])
+        now, ever = tree.get("trained", self._trained)
+        mark_trained(parameter for place, parameter in enumerate(self.model.parameters()) if place in ever)
+        for place, parameter in enumerate(self.model.parameters()):
+            parameter.requires_grad_(place in now)
+        self._found_scaler = tree.get("scaler") if self.scaler is None else None
+        self.objects.restore(tree["objects"], tree.get("values", {}))
+        self.variables.restore(tree.get("variables", {}))
         self.steps = tree["steps"]
         if isinstance(self.course, SampleSchedule) and "place" in tree:
             self.course.load_state_dict(tree["place"])
@@ -178,18 +343,34 @@ class TrainState:
         self.losses.restore(tree["loss"], self.steps)
         self.is_valid, self.is_torn = True, False
 
+    def _trained_places(self) -> list[list[int]]:
+        """Places of the parameters that are trained now, and of those that were so far."""
+        parameters = list(enumerate(self.model.parameters()))
+        now = [place for place, parameter in parameters if parameter.requires_grad]
+        return [now, [place for place, parameter in parameters if place in now or was_trained(parameter)]]
+
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
         stream = self.course if isinstance(self.course, StreamSchedule) else None
         rate = {} if self.rate is None else {"rate": self.rate}
         return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream, **rate}
 
+    def _scaler_tree(self) -> codec.Tree:
+        """What differs where the script has not given its scaler to `elastic`."""
+        if self._found_scaler is not None:
+            return {"scaler": self._found_scaler, "is_scaler_found": True}
+        return {"is_scaler_found": True} if self._is_scaler_found else {}
+
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
         held = {name for name in (*self._options(), "rate") if tree.get(name) is not None}
-        held |= set(tree["objects"])
-        wanted = {name for name, part in self._options().items() if part is not None} | set(self.objects)
-        if held != wanted:
+        wanted = {name for name, part in self._options().items() if part is not None}
+        if self._is_scaler_found or tree.get("is_scaler_found"):  # each worker finds it in its own first step
+            held.discard("scaler")
+            wanted.discard("scaler")
+        own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
+        if held != wanted or not own <= objects:
+            held, wanted = held | objects, wanted | own
             raise RuntimeError(
                 f"the state holds {_listed(held)} beside model and optimizer, and this script registered "
                 f"{_listed(wanted)}; run the script that wrote the state, or start the job anew"

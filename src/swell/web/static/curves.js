@@ -7,9 +7,12 @@
 //   });
 //   chart.update(data); chart.destroy();
 //
+// A series with `latest` has that number in the legend while no cursor reads another one, in place of its last value.
+//
 // More of `data`, none of it needed: `kind` "lines" (or "steps", "bars"); `xUnit` "s" (a length of time) or "date"
 // (Unix seconds); `yLabel`; `yRange` [least, most]; `height` in pixels; `title`, for those who cannot see it. A series
-// may have an `x` of its own. null is a gap. A log scale leaves out what is not above 0, and says how much that is.
+// may have an `x` of its own; `isCount`: values are whole numbers, and so are ticks; `ticks`: texts below the places of
+// `x`, each [text, what it is in], of which the latter stands only where it is another one. null is a gap. A log scale leaves out what is not above 0, and says how much that is.
 
 import { drawMarks } from "/static/curve_marks.js";
 
@@ -22,6 +25,7 @@ const LENGTHS = [[4 * DAY, DAY, "days"], [4 * HOUR, HOUR, "hours"], [4 * MINUTE,
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
   MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000].map((days) => days * DAY)];
+const COUNTS = [1, 2, 5].flatMap((digit) => [0, 1, 2, 3, 4, 5, 6].map((power) => digit * 10 ** power)).sort((one, other) => one - other);
 const MOST_LETTERS = 30; // of a label beside an axis
 const FONT = "12px system-ui, sans-serif";
 
@@ -118,20 +122,25 @@ function seriesOf(data, colours) {
 /** Names below their places: in lines of whole words where they fit, else aslant. */
 function placeAxis(data) {
   const letters = (u) => Math.max(1, Math.floor(u.bbox.width / devicePixelRatio / data.x.length / 7));
-  const longest = Math.max(...data.x.flatMap((text) => text.split(" ")).map((word) => word.length));
+  const labels = data.ticks?.map((parts) => parts.join(" ")) ?? data.x;
+  const longest = Math.max(...labels.flatMap((text) => text.split(" ")).map((word) => word.length));
   const fits = (u) => longest <= letters(u);
   const lines = (u, text) => text.split(" ").reduce((found, word) => {
     const joined = found.length ? `${found.at(-1)} ${word}` : word;
     return found.length && joined.length <= letters(u) ? [...found.slice(0, -1), joined] : [...found, word];
   }, []);
   const told = (u, text) => (fits(u) ? lines(u, text).join("\n") : text);
-  const most = (u) => Math.max(1, ...data.x.map((text) => lines(u, text).length));
+  const most = (u) => Math.max(1, ...labels.map((text) => lines(u, text).length));
+  const label = (place, before) => {
+    const [text, within] = data.ticks?.[place] ?? [data.x[place] ?? ""];
+    return within === undefined || data.ticks[before]?.[1] === within ? text : `${text} ${within}`;
+  };
   const every = (u) => Math.max(1, Math.ceil(16 / (u.bbox.width / devicePixelRatio / data.x.length)));
   return {
     splits: (u) => data.x.map((_, place) => place).filter((place) => place % every(u) === 0),
-    values: (u, at) => at.map((place) => told(u, data.x[place] ?? "")),
+    values: (u, at) => at.map((place, number) => told(u, label(place, at[number - 1]))),
     rotate: (u) => (fits(u) ? 0 : 45),
-    size: (u) => (fits(u) ? 14 + 17 * most(u) : Math.min(120, 24 + 5 * Math.max(...data.x.map((text) => text.length)))),
+    size: (u) => (fits(u) ? 14 + 17 * most(u) : Math.min(120, 24 + 5 * Math.max(...labels.map((text) => text.length)))),
   };
 }
 
@@ -161,7 +170,8 @@ function yAxis(data, common) {
   const { text, isLong } = yLabel(data), label = isLong ? "" : text;
   const size = (u, values) => 16 + 7 * Math.max(2, ...(values ?? []).map((value) => String(value ?? "").length));
   const values = (u, at) => at.map((value) => (value === null ? "" : spoken(value)));
-  return { ...common, label, labelSize: label ? 20 : 0, labelFont: FONT, size, values };
+  const whole = data.isCount ? { incrs: COUNTS } : {};
+  return { ...common, label, labelSize: label ? 20 : 0, labelFont: FONT, size, values, ...whole };
 }
 
 function yRange(data, isLog) {
@@ -291,6 +301,10 @@ class Curves {
     this.data.series.forEach((one, place) => {
       const [values, low, high] = this.members[place].map((number) => this.u.data[number]);
       const hasLast = (this.data.kind ?? "lines") === "lines";
+      if (!hasPlace && one.latest !== undefined) {
+        this.values[place].textContent = spoken(one.latest, one.unit);
+        return;
+      }
       const last = hasLast ? values.findLastIndex((value) => value != null) : -1;
       const at = hasPlace ? idx : last;
       const range = hasPlace && low && low[at] != null ? ` (${spoken(low[at])} to ${spoken(high[at])})` : "";

@@ -12,5 +12,6 @@ for (const place of document.querySelectorAll("[data-chart]")) {
   // What resizes cost is little beside what they save: on a log scale both are seen.
   const scale = place.dataset.chart === "resizes" ? { log: false } : {};
   const series = told[place.dataset.chart];
-  curves(place, { kind: "bars", x: told.names, xLabel: told.xLabel, series, height: HEIGHT, title, ...scale });
+  const x = { x: told.names, ticks: told.ticks, xLabel: told.xLabel };
+  curves(place, { kind: "bars", ...x, series, isCount: place.dataset.chart === "promises", height: HEIGHT, title, ...scale });
 }

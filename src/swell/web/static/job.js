@@ -58,7 +58,7 @@ const distance = (atS) => (atS === null ? "" : atS > now() ? `in ${span(atS - no
 function fillDistances() {
   const isOverdue = job.finished_s === null && job.expected_s !== null && job.expected_s < now() - 1;
   put("expected-in", isOverdue ? "overdue" : distance(job.finished_s ?? job.expected_s));
-  put("deadline-in", distance(job.deadline_s));
+  put("deadline-in", job.is_open ? distance(job.deadline_s) : ""); // an ended job has nothing before it
   const hasSpare = job.deadline_s !== null && (job.is_open ? job.expected_s !== null : job.standing in KEPT);
   const spareS = hasSpare ? job.deadline_s - (job.finished_s ?? job.expected_s) : null;
   put("spare", spareS === null ? "–" : spareS < 0 ? `${span(spareS)} late` : span(spareS));
@@ -104,6 +104,7 @@ function take(fields) {
 function takeNews(news) {
   setNow(news.now_s);
   if (news.row) take(news.row);
+  if (news.row?.loss !== undefined) drawings.renew();
   if (news.parts) putParts(news.parts);
   if (news.sizes) drawings.mark(news.sizes);
   if (news.metrics) drawings.add(news.metrics);
@@ -118,7 +119,7 @@ setNow(state.now_s);
 remember(document);
 showTimes(document);
 fill();
-const drawings = new JobCurves(document.getElementById("charts"), state.sizes);
+const drawings = new JobCurves(document.getElementById("charts"), state.sizes, job);
 const log = new JobLog(document.getElementById("log"), () => events.restart());
 const events = follow(state, takeNews, takeNews, () => ({ job: job.id, log: log.whose.value }));
 new JobActions();

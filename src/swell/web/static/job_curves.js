@@ -17,9 +17,11 @@ export function extend(known, told) {
 }
 
 export class JobCurves {
-  constructor(root, sizes) {
+  // job: what the first lines of the page say of it. Its loss is a mean of its latest steps.
+  constructor(root, sizes, job) {
     this.root = root;
     this.sizes = sizes;
+    this.job = job;
     this.series = new Map();
     this.charts = new Map();
     this.numShown = CHARTS_AT_ONCE;
@@ -37,6 +39,11 @@ export class JobCurves {
       if (one.at_s.length) extend(this.series.get(one.name), one);
     }
     this.timer ??= setTimeout(() => this.draw(), Math.max(0, this.drawnMs + DRAW_EVERY_MS - Date.now()));
+  }
+
+  // The numbers of the first lines have changed.
+  renew() {
+    if (this.charts.has("loss")) this.drawOne("loss", this.series.get("loss"));
   }
 
   mark(sizes) {
@@ -61,7 +68,7 @@ export class JobCurves {
     const isByTime = document.querySelector("#axis input:checked").value === "time" || !hasSteps;
     const data = {
       ...(isByTime ? { x: one.at_s, xUnit: "date", xLabel: "" } : { x: one.last_step, xLabel: "step" }),
-      series: [{ label: name, values: one.mean, low: one.min, high: one.max }],
+      series: [{ label: name, values: one.mean, low: one.min, high: one.max, ...this.latest(name) }],
       marks: this.marks(one, isByTime), log: false, height: 200, title: `${name} by ${isByTime ? "time" : "step"}`,
     };
     if (!this.charts.has(name)) this.charts.set(name, this.place(name, data));
@@ -70,6 +77,11 @@ export class JobCurves {
     const note = this.charts.get(name).note;
     note.hidden = numOdd === 0;
     note.textContent = `${numOdd} ${numOdd === 1 ? "value was" : "values were"} NaN or infinite`;
+  }
+
+  // One loss on one page, wherever it stands.
+  latest(name) {
+    return name === "loss" && this.job.loss !== null ? { latest: this.job.loss } : {};
   }
 
   place(name, data) {

@@ -39,9 +39,13 @@ export class JobLog {
     const scrolled = this.place.scrollTop;
     if (told.is_whole) this.clear();
     for (const [worker, text] of told.pieces) this.append(text.split("\n").map((line) => named(worker, line)));
-    if (told.is_over && !this.lines.length) this.note.textContent = "it has printed nothing";
+    if (told.is_over && !this.lines.length) this.note.textContent = this.nothing();
     if (this.follow.checked) this.toEnd();
     else if (told.is_whole) this.place.scrollTop = scrolled;
+  }
+
+  nothing() {
+    return this.whose.value === "trial" ? "nothing was printed in its trial run" : "it has printed nothing";
   }
 
   append(lines) {

@@ -35,6 +35,7 @@ export class JobTable {
     this.template = template;
     this.signs = signs;
     this.rows = new Map();
+    this.compared = new Set(); // a job stays chosen while its row is not shown
     for (const row of this.body.rows) this.rows.set(row.dataset.id, row);
   }
 
@@ -66,6 +67,7 @@ export class JobTable {
     const row = this.template.content.firstElementChild.cloneNode(true);
     row.dataset.id = job.id;
     this.rows.set(job.id, row);
+    row.querySelector("input[name=job]").checked = this.compared.has(job.id);
     this.fill(job);
     return row;
   }
@@ -79,12 +81,14 @@ export class JobTable {
     name.textContent = job.name;
     name.href = `/jobs/${encodeURIComponent(job.id)}`;
     name.title = job.id;
+    const box = row.querySelector("input[name=job]");
+    box.value = job.id;
+    box.ariaLabel = `Compare ${job.name}`;
     paint(row.querySelector(".swatch"), job);
     const sign = field(row, "sign");
     sign.className = `sign ${job.standing}`;
     sign.textContent = this.signs[job.standing];
-    sign.title = job.offer_s === null ? "" : `could be promised for ${clock(job.offer_s)}`;
-    put(row, "offer", job.standing === "refused" && job.offer_s !== null ? `offered ${clock(job.offer_s)}` : "");
+    this.showOffer(row, job);
     put(row, "phase", job.phase);
     put(row, "size", job.size === 0 ? "–" : String(job.size));
     put(row, "wanted", job.wanted);
@@ -98,21 +102,18 @@ export class JobTable {
     drawSpark(row.querySelector(".spark polyline"), job.spark);
   }
 
-  // From its submission to the later of deadline and expected finish: what has passed, and what is spare.
+  // Until the time that was offered has passed.
+  showOffer(row, job) {
+    const isOpen = job.offer_s !== null && job.offer_s > now();
+    field(row, "sign").title = isOpen ? `could be promised for ${clock(job.offer_s)}` : "";
+    put(row, "offer", job.standing === "refused" && isOpen ? `offered ${clock(job.offer_s)}` : "");
+  }
+
+  // The share of its steps that is done.
   drawBar(row, job) {
-    const ends = job.finished_s ?? job.expected_s;
     const svg = row.querySelector("td.bar svg");
-    svg.classList.toggle("unknown", ends === null && job.deadline_s === null);
-    const last = Math.max(ends ?? 0, job.deadline_s ?? 0, job.submitted_s + 1);
-    const x = (atS) => (100 * (Math.min(Math.max(atS, job.submitted_s), last) - job.submitted_s)) / (last - job.submitted_s);
-    const passed = x(job.finished_s ?? now());
-    svg.querySelector(".passed").setAttribute("width", passed);
-    const toCome = svg.querySelector(".to-come");
-    toCome.setAttribute("x", passed);
-    toCome.setAttribute("width", ends === null ? 0 : Math.max(0, x(ends) - passed));
-    const line = svg.querySelector(".deadline");
-    line.toggleAttribute("hidden", job.deadline_s === null);
-    line.setAttribute("x", job.deadline_s === null ? 0 : Math.min(98, x(job.deadline_s)));
+    svg.classList.toggle("unknown", job.done === null);
+    svg.querySelector(".passed").setAttribute("width", 100 * (job.done ?? 0));
   }
 }
 

@@ -2,7 +2,8 @@
 
 import { follow } from "/static/events.js";
 import { clock, now, setNow, showTimes } from "/static/format.js";
-import { byPlace, JobTable } from "/static/job_table.js";
+import { JobChoice } from "/static/job_choice.js";
+import { JobTable } from "/static/job_table.js";
 import { showNodes } from "/static/nodes.js";
 import { showTenants } from "/static/tenants.js";
 import { colourNumber, timeline } from "/static/timeline.js";
@@ -18,6 +19,7 @@ const place = (id) => document.getElementById(id);
 const state = JSON.parse(place("state").textContent);
 const jobs = new Map();
 const table = new JobTable(place("jobs"), place("job-row"), state.signs);
+const choice = new JobChoice(place("jobs"), arrange);
 let numRows = ROWS_AT_ONCE;
 let nextPlace = 0; // in the platform's table, of the jobs that are asked for next
 let chart = null;
@@ -50,7 +52,7 @@ function takeDelta(delta) {
     if (job === undefined) continue;
     change(job, fields);
   }
-  if (delta.new || delta.gone) arrange();
+  if (delta.new || delta.gone || (choice.isActive && delta.jobs)) arrange();
   const changed = [...Object.keys(delta.jobs ?? {}), ...(delta.new ?? []).map((job) => job.id)];
   for (const id of changed) if (jobs.has(id)) table.fill(jobs.get(id));
   if (delta.nodes) state.nodes = delta.nodes;
@@ -67,17 +69,22 @@ function change(job, fields) {
 }
 
 function arrange() {
-  const ordered = [...jobs.values()].sort(byPlace);
+  const ordered = choice.of([...jobs.values()]);
   table.show(ordered.slice(0, numRows));
-  place("no-jobs").hidden = ordered.length > 0;
-  const numLeft = Math.max(state.num_jobs, ordered.length) - Math.min(numRows, ordered.length);
-  place("more").hidden = numLeft <= 0;
-  place("more").textContent = `Show more: ${numLeft.toLocaleString()} jobs are left out`;
+  choice.tell(ordered.length, jobs.size);
+  place("no-jobs").hidden = jobs.size > 0;
+  const numKnown = Math.max(0, ordered.length - numRows), numUnknown = Math.max(0, state.num_jobs - jobs.size);
+  const isPart = choice.isActive && numKnown === 0; // of jobs that the page does not have, some may be wanted
+  place("more").hidden = numKnown + numUnknown <= 0;
+  place("more").textContent = isPart
+    ? `Look at the other jobs, too: ${numUnknown.toLocaleString("en")}`
+    : `Show more: ${(numKnown + (choice.isActive ? 0 : numUnknown)).toLocaleString("en")} jobs are left out`;
 }
 
 async function showMore() {
   numRows = Math.min(numRows, jobs.size) + ROWS_AT_ONCE;
-  const isHeard = await fetchMore(Math.min(numRows, state.num_jobs)).catch(() => false);
+  const numWanted = choice.isActive ? state.num_jobs : Math.min(numRows, state.num_jobs);
+  const isHeard = await fetchMore(numWanted).catch(() => false);
   arrange();
   if (!isHeard) place("more").textContent = "Show more: the platform did not answer, try again";
 }
@@ -151,6 +158,21 @@ function drawChart() {
   else chart.update(chartData());
 }
 
+function choose({ target }) {
+  if (target.name !== "job") return;
+  const { compared } = table;
+  if (target.checked) compared.add(target.value);
+  else compared.delete(target.value);
+  const button = place("compare").querySelector("button");
+  button.disabled = compared.size === 0;
+  button.textContent = compared.size ? `Compare ${compared.size}` : "Compare";
+}
+
+place("jobs").addEventListener("change", choose);
+place("compare").addEventListener("submit", (event) => {
+  event.preventDefault();
+  location.assign(`/compare?${new URLSearchParams([...table.compared].map((id) => ["job", id]))}`);
+});
 place("more").addEventListener("click", showMore);
 takeState(state);
 showTimes(document);
@@ -158,5 +180,5 @@ follow(state, takeDelta, takeState);
 setInterval(() => {
   if (document.hidden) return;
   drawChart();
-  for (const [id, row] of table.rows) if (jobs.get(id).is_open) table.drawBar(row, jobs.get(id));
+  for (const [id, row] of table.rows) table.showOffer(row, jobs.get(id));
 }, 1000);

@@ -33,6 +33,25 @@ function write(key, value, isNumber) {
   text.value = lines.length && lines[0] !== "" ? `${lines.join("\n")}\n` : lines.filter(Boolean).join("\n");
 }
 
+// The value of a field in the job file as the form shows it; empty: it is not there, or is more than a word.
+function read(key) {
+  const line = text.value.split("\n").find((one) => one.startsWith(`${key}: `));
+  const value = line?.slice(key.length + 2).trim() ?? "";
+  try {
+    const told = JSON.parse(value);
+    return typeof told === "object" ? "" : String(told);
+  } catch {
+    return value;
+  }
+}
+
+// Of a job file that the form begins with.
+function readFields() {
+  for (const field of $("fields").querySelectorAll("[data-field]")) field.value = read(field.dataset.field);
+  const unit = ["epochs", "steps", "samples"].find((one) => read(one) !== "");
+  if (unit) [$("unit").value, $("amount").value] = [unit, read(unit)];
+}
+
 function writeEnd() {
   for (const unit of ["epochs", "steps", "samples"]) write(unit, unit === $("unit").value ? $("amount").value : "", true);
 }
@@ -190,4 +209,7 @@ $("submit-job")?.addEventListener("click", ({ target }) => during("submitting", 
   }
 }));
 
-if (text !== null) showFields();
+if (text !== null) {
+  if (text.value) readFields();
+  showFields();
+}

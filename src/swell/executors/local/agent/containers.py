@@ -16,7 +16,7 @@ import msgspec
 from swell import __version__
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.containers import bootstrap, mounts
-from swell.executors.local.containers.engine import ContainerChoice, Engine, find_engine
+from swell.executors.local.containers.engine import ContainerChoice, ContainerEngine, find_engine
 from swell.executors.local.containers.group import ContainerGroup
 from swell.executors.local.containers.mounts import Mount
 from swell.executors.local.containers.order import ContainerOrder
@@ -73,7 +73,7 @@ class Containers:
         self._numbers = itertools.count(1)
         self._groups: dict[str, ContainerGroup] = {}
         self._updates: set[asyncio.Task[None]] = set()
-        self._engine: Engine | None = None
+        self._engine: ContainerEngine | None = None
         self._finding = threading.Lock()
 
     # ------------------------------------------------------------ runs
@@ -148,7 +148,7 @@ class Containers:
         )
 
     # ------------------------------------------------------------ the engine
-    def _find_engine(self) -> Engine:
+    def _find_engine(self) -> ContainerEngine:
         """Waits for it, in a thread. The first one that is found is kept: it has the images.
 
         With it the containers of agents that have ended are removed.
@@ -160,7 +160,7 @@ class Containers:
             self._remove_left(self._engine)
             return self._engine
 
-    def _remove_left(self, engine: Engine) -> None:
+    def _remove_left(self, engine: ContainerEngine) -> None:
         for name in engine.names(f"{STATE_LABEL}={self._digest}"):
             if (pid := agent_of(name)) is not None and not is_alive(pid):
                 log.warning("ending container %s, which an earlier agent has left behind", name)

@@ -175,7 +175,7 @@ class LocalHost:
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""
         is_quiet = run.spec.elasticity is Elasticity.RESTART
-        limit_s = SILENT_SHARE * self._options.conduct.timeouts.standstill_s
+        limit_s = SILENT_SHARE * self._options.gang_settings.timeouts.standstill_s
         for worker, pid in list(run.pids.items()):
             is_silent = is_quiet or now_s - run.heard_s.get(worker, now_s) >= limit_s
             is_halted = is_silent and is_stopped(pid)
@@ -278,8 +278,8 @@ class LocalHost:
         self._files.log_begins(run.log_name(order.worker), run.log_path(order.worker))
         self._note_leader(run, order)
         run.live.add(order.worker)
-        run.discard_logs(self._options.conduct.logs)
-        log_bytes = self._options.conduct.logs.log_bytes
+        run.discard_logs(self._options.gang_settings.logs)
+        log_bytes = self._options.gang_settings.logs.log_bytes
         groups = self._limits.entries(run.key)
         address = ADDRESS if run.spec.image else self._address
         fork = run.fork(order, self._options.call, address, log_bytes, groups)

@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -56,7 +57,7 @@ def _place(state_dir: Path, job_dir: Path, spec: JobSpec, complete: Callable[[Pa
     tree = read_tree(state_dir, spec.code)
     if tree is None:
         raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {state_dir}; submit it again")
-    if not job_tree_path(job_dir).exists():
+    with suppress(FileExistsError):  # the daemon has linked it, perhaps at this very moment
         os.link(tree_path(state_dir, spec.code), job_tree_path(job_dir))
     partial = job_dir / f".{FOLDER}.partial"
     shutil.rmtree(partial, ignore_errors=True)

@@ -31,7 +31,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     preload: tuple[str, ...] = DEFAULT_PRELOAD  #: modules that workers find imported
     call: str = DEFAULT_CALL  #: as in `AgentOptions`
-    conduct: GangSettings = msgspec.field(default_factory=GangSettings)
+    gang_settings: GangSettings = msgspec.field(default_factory=GangSettings)
     containers: ContainerChoice = ContainerChoice.AUTO
 
 
@@ -43,7 +43,7 @@ class AgentOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
-    conduct: GangSettings = field(default_factory=GangSettings)
+    gang_settings: GangSettings = field(default_factory=GangSettings)
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
@@ -53,7 +53,7 @@ class AgentOptions:
     def of_platform(self) -> PlatformSettings:
         """What hosts that join are told."""
         return PlatformSettings(
-            preload=self.preload, call=self.call, conduct=self.conduct, containers=self.containers
+            preload=self.preload, call=self.call, gang_settings=self.gang_settings, containers=self.containers
         )
 
 

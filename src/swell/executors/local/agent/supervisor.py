@@ -42,6 +42,7 @@ from swell.executors.local.protocol import (
     TokenOrder,
     TokensKnown,
 )
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 
@@ -67,8 +68,10 @@ class WorkerSupervisor:
         self._options = options
         self._daemon: LineLink | None = None
         self._background = ThreadBackground()
-        files = HeadFiles(options.state_dir, options.conduct, self._background)
-        self._controller = Controller(options.state_dir, options.conduct, self.boot_id, PROTOCOL, files=files)
+        files = HeadFiles(options.state_dir, options.gang_settings, self._background)
+        self._controller = Controller(
+            options.state_dir, options.gang_settings, self.boot_id, PROTOCOL, files=files
+        )
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(
             options,
@@ -80,6 +83,7 @@ class WorkerSupervisor:
         )
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
+        self._door_failures = RateLimitedLog()
         self.hosts_address = ""  #: where hosts join
 
     # ------------------------------------------------------------ life
@@ -104,9 +108,17 @@ class WorkerSupervisor:
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
         self._host.tick()
-        if self._door is not None:
-            self._door.tick()
         self._controller.tick()
+        if self._door is not None:
+            self._tick_door(self._door)
+
+    def _tick_door(self, door: Door) -> None:
+        """A door may be of another package: its failures are told, and keep nothing else from going on."""
+        try:
+            door.tick()
+        except Exception:
+            if self._door_failures.take():
+                log.exception("the door of the engine failed; hosts come and go again once it does not")
 
     def _hear_host(self, message: FromHost) -> None:
         self._controller.hear(HOST, message)

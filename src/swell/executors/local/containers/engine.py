@@ -43,7 +43,7 @@ class EngineAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ContainerEngine:
     """Methods wait for the program: they are for threads."""
 
     name: str
@@ -131,13 +131,13 @@ def engine_offers() -> tuple[EngineOffer, ...]:
     return tuple(_offer(name) for name in _QUESTIONS)
 
 
-def find_engine(choice: ContainerChoice) -> Engine:
+def find_engine(choice: ContainerChoice) -> ContainerEngine:
     """The one to use. Raises EngineDown."""
     names = list(_QUESTIONS) if choice is ContainerChoice.AUTO else [choice]
     offers = [_offer(name) for name in names]
     for offer in offers:
         if offer.is_offered:
-            return Engine(offer.name, offer.program)
+            return ContainerEngine(offer.name, offer.program)
     raise EngineDown("; ".join(f"{offer.name} cannot be used: {offer.why_not}" for offer in offers))
 
 
@@ -153,7 +153,7 @@ def _offer(name: ContainerChoice) -> EngineOffer:
             why_not=f"DOCKER_HOST={host} may be another machine, which has not this one's files",
             remedy="use a Unix socket, or unset DOCKER_HOST",
         )
-    answer = Engine(name, program).call(*_QUESTIONS[name])
+    answer = ContainerEngine(name, program).call(*_QUESTIONS[name])
     if answer.is_good and answer.text:
         return EngineOffer(name=name, program=program, version=answer.text)
     return EngineOffer(

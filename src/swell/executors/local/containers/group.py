@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable
 
-from swell.executors.local.containers.engine import Engine
+from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.limits.cgroup_v1 import weight
 from swell.executors.local.limits.cores import LEAST_CORES, available_cores
@@ -47,7 +47,7 @@ class ContainerGroup:
         self._spawn = spawn
         self._share = self._told_share = FULL_SHARE
         self._memory_bytes: int | None = None
-        self._place: tuple[Engine, str] | None = None
+        self._place: tuple[ContainerEngine, str] | None = None
         self._is_telling = False
         self._trouble = ""
         self._meters: list[ContainerMeter] = []  #: of all its containers, the last of which may run
@@ -60,7 +60,7 @@ class ContainerGroup:
         limits = ("--memory", memory[0], "--memory-swap", memory[1]) if memory else ()
         return (*_core_words(), *share_words(self._share, self._sharing), *limits)
 
-    def started(self, engine: Engine, name: str, pid: int) -> None:
+    def started(self, engine: ContainerEngine, name: str, pid: int) -> None:
         """A container of the gang runs; `pid`: its first process."""
         self._place = (engine, name)
         self._meters.append(ContainerMeter(pid, self._sharing))
@@ -89,7 +89,7 @@ class ContainerGroup:
             self._is_telling = True
             self._spawn(self._update(*self._place))
 
-    async def _update(self, engine: Engine, name: str) -> None:
+    async def _update(self, engine: ContainerEngine, name: str) -> None:
         try:
             while self._place == (engine, name) and self._told_share != self._share:
                 share = self._share

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 import swell
-from swell.executors.local.containers.engine import Engine
+from swell.executors.local.containers.engine import ContainerEngine
 from swell.model.code import decode_tree, job_tree_path
 from swell.model.job import JobSpec
 from swell.wire.lease_end import LEASE_FILE
@@ -40,7 +40,7 @@ class Mount:
     target: str
     is_writable: bool = False
 
-    def words(self, engine: Engine) -> tuple[str, str]:
+    def words(self, engine: ContainerEngine) -> tuple[str, str]:
         """Options of the engine's `run`."""
         if not self.source:
             return "--tmpfs", f"{self.target}:{engine.empty_options}"

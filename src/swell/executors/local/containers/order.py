@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from swell.executors.local.containers.engine import Engine
+from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.containers.mounts import Mount
 from swell.executors.local.zygote.place import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
@@ -40,7 +40,7 @@ class ContainerOrder:
     def limits_memory(self) -> bool:
         return "--memory" in self.limit_words
 
-    def words(self, engine: Engine) -> list[str]:
+    def words(self, engine: ContainerEngine) -> list[str]:
         """Return the words of the engine's command line, from `run` on.
 
         The container has no network but a loopback device, and can change only what is mounted writable.

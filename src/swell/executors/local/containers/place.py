@@ -16,7 +16,7 @@ from swell.executors.exit_status import NOT_STARTED, UNFIT
 from swell.executors.local.containers.engine import (
     ENGINE_FAILED,
     RUN_WITHIN_S,
-    Engine,
+    ContainerEngine,
     EngineAnswer,
     EngineDown,
 )
@@ -24,7 +24,7 @@ from swell.executors.local.containers.order import ContainerOrder
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.namespaces import find_child, peer_pid
 from swell.executors.local.zygote.client import process_gone
-from swell.executors.local.zygote.place import ColdEnd, PlaceError
+from swell.executors.local.zygote.place import ColdZygoteEnd, PlaceError
 
 #: From the engine's word that a container runs until its Python must have called.
 CALL_WITHIN_S = 60.0
@@ -70,9 +70,9 @@ class ContainerPlace:
         modules: Sequence[str],
         room: ContainerFolder,
         lock_fd: int,
-        find_engine: Callable[[], Engine],
+        find_engine: Callable[[], ContainerEngine],
         order: Callable[[str], ContainerOrder],
-        started: Callable[[Engine, str, int], None],
+        started: Callable[[ContainerEngine, str, int], None],
     ) -> None:
         """
         Args:
@@ -100,7 +100,7 @@ class ContainerPlace:
                 raise
             raise PlaceError(end) from error
 
-    async def _meet(self, engine: Engine, order: ContainerOrder) -> ContainedZygote:
+    async def _meet(self, engine: ContainerEngine, order: ContainerOrder) -> ContainedZygote:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(self._room.folder / ZYGOTE_SOCKET))
             listener.listen(1)
@@ -118,7 +118,7 @@ class ContainerPlace:
         self._started(engine, order.name, pid)
         return ContainedZygote(channel, pid, self._image, self._room, order.limits_memory)
 
-    def _run(self, engine: Engine, order: ContainerOrder) -> int:
+    def _run(self, engine: ContainerEngine, order: ContainerOrder) -> int:
         """Pid of the first process. Raises PlaceError."""
         answer = engine.call(*order.words(engine), limit_s=RUN_WITHIN_S)
         if not answer.is_good:
@@ -128,24 +128,24 @@ class ContainerPlace:
             raise PlaceError(_ended_at_once(engine, self._image))
         return pid
 
-    def _why_not(self, engine: Engine, answer: EngineAnswer) -> ColdEnd:
+    def _why_not(self, engine: ContainerEngine, answer: EngineAnswer) -> ColdZygoteEnd:
         """Return why the container did not start: by checks, and not by the engine's error text."""
         if answer.status in (ENGINE_FAILED + 1, ENGINE_FAILED + 2):
-            return ColdEnd(UNFIT, f"image {self._image} has no python3 that can be run: {answer.error}")
+            return ColdZygoteEnd(UNFIT, f"image {self._image} has no python3 that can be run: {answer.error}")
         try:
             self._find_engine()
         except EngineDown as error:
-            return ColdEnd(NOT_STARTED, str(error))
+            return ColdZygoteEnd(NOT_STARTED, str(error))
         if not engine.has_image(self._image):
-            return ColdEnd(
+            return ColdZygoteEnd(
                 UNFIT,
                 f"there is no image {self._image} on this machine; "
                 f"get it with `{engine.name} pull {self._image}`",
             )
-        return ColdEnd(NOT_STARTED, f"{engine.name} could not start its container: {answer.error}")
+        return ColdZygoteEnd(NOT_STARTED, f"{engine.name} could not start its container: {answer.error}")
 
     async def _answered(
-        self, listener: socket.socket, pid: int, engine: Engine, order: ContainerOrder
+        self, listener: socket.socket, pid: int, engine: ContainerEngine, order: ContainerOrder
     ) -> socket.socket:
         """The zygote's line. Raises PlaceError: it ended before, or does not call."""
         calls = asyncio.ensure_future(asyncio.get_running_loop().sock_accept(listener))
@@ -164,7 +164,7 @@ class ContainerPlace:
         if has_ended:
             raise PlaceError(_ended_at_once(engine, self._image))
         why = f"the python3 of container {order.name} did not call within {CALL_WITHIN_S:g} s"
-        raise PlaceError(ColdEnd(NOT_STARTED, why))
+        raise PlaceError(ColdZygoteEnd(NOT_STARTED, why))
 
     def _hand_over(self, channel: socket.socket) -> None:
         """What a child process would inherit: the lock, and a log."""
@@ -174,22 +174,22 @@ class ContainerPlace:
             channel.setblocking(False)
 
 
-def _ended_at_once(engine: Engine, image: str) -> ColdEnd:
-    return ColdEnd(
+def _ended_at_once(engine: ContainerEngine, image: str) -> ColdZygoteEnd:
+    return ColdZygoteEnd(
         UNFIT,
         f"the python3 of image {image} ended at once; see `{engine.name} run --rm {image} python3 -V`",
     )
 
 
-def _end_of(error: BaseException) -> ColdEnd | None:
+def _end_of(error: BaseException) -> ColdZygoteEnd | None:
     """How workers end that a container was to be started for."""
     match error:
         case EngineDown():
-            return ColdEnd(NOT_STARTED, str(error))
+            return ColdZygoteEnd(NOT_STARTED, str(error))
         case ValueError():
-            return ColdEnd(UNFIT, f"its container cannot be made: {error}")
+            return ColdZygoteEnd(UNFIT, f"its container cannot be made: {error}")
         case OSError():
-            return ColdEnd(NOT_STARTED, f"its container cannot be made: {error}")
+            return ColdZygoteEnd(NOT_STARTED, f"its container cannot be made: {error}")
     return None
 
 
@@ -216,13 +216,13 @@ class ContainedZygote:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def why_cold(self, modules: Sequence[str]) -> ColdEnd:
+    def why_cold(self, modules: Sequence[str]) -> ColdZygoteEnd:
         told = read_tail(self._room.folder / LOG)
         self._room.close()
         if told:
-            return ColdEnd(UNFIT, f"image {self._image} cannot be used: {told}")
+            return ColdZygoteEnd(UNFIT, f"image {self._image} cannot be used: {told}")
         guess = "; the job's memory limit, which these count for, may be too low"
-        return ColdEnd(
+        return ColdZygoteEnd(
             NOT_STARTED,
             f"the container of image {self._image} was ended while it imported {', '.join(modules)}"
             f"{guess if self._has_memory_limit else ''}",

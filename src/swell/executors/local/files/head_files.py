@@ -42,12 +42,12 @@ class _HostEnd:
 class HeadFiles:
     """See `controller.file_store.FileStore`. Disks are touched in the background only."""
 
-    def __init__(self, state_dir: Path, conduct: GangSettings, background: Background) -> None:
+    def __init__(self, state_dir: Path, gang_settings: GangSettings, background: Background) -> None:
         self._state_dir, self._background = state_dir, background
-        num_kept = conduct.worker_settings.keep_checkpoints
+        num_kept = gang_settings.worker_settings.keep_checkpoints
         self._checkpoints = HeadCheckpoints(state_dir, num_kept, background)
         self._contents = SnapshotContents(state_dir)
-        self._logs = HeadLogs(state_dir, conduct.logs, background)
+        self._logs = HeadLogs(state_dir, gang_settings.logs, background)
         self._hosts: dict[str, _HostEnd] = {}
         self._lost: dict[tuple[str, str], FormerRuns] = {}  #: hosts, by name and machine, the latest last
 

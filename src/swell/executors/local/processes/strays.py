@@ -6,6 +6,7 @@ A kill of agent and zygote ends the workers, and not what they started in sessio
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +15,10 @@ from swell.executors.local.processes.listing import find_process, is_alive, kill
 from swell.executors.local.processes.mark import ProcessMark, read_mark
 
 AGENT_MODULE = "swell.executors.local.agent.process"
-#: The same, with a door for hosts of other machines; and what has the workers of such a host.
-LISTENING_AGENT_MODULE = "swell.executors.remote.agent"
-#: The same, with the nodes of a Ray cluster as hosts.
-RAY_AGENT_MODULE = "swell.executors.ray.agent"
+#: What has the workers of a host of another machine.
 HOST_MODULE = "swell.executors.node.process"
 #: An earlier version's agent lives on while another version is installed; its workers are no strays.
-AGENT_MODULES = {
-    *map(str.encode, (AGENT_MODULE, LISTENING_AGENT_MODULE, RAY_AGENT_MODULE, HOST_MODULE)),
-    b"swell.executors.local.agent",
-}
+_AGENT_WORD = re.compile(rb"swell\.executors\.(\w+\.agent(\.process)?|node\.process)")
 #: A process that the kernel does not end within this time waits for a device.
 GONE_WITHIN_S = 5.0
 POLL_S = 0.01
@@ -38,7 +33,7 @@ def is_agent(pid: int, state_dir: Path) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return not AGENT_MODULES.isdisjoint(words) and os.fsencode(state_dir.resolve()) in words
+    return any(map(_AGENT_WORD.fullmatch, words)) and os.fsencode(state_dir.resolve()) in words
 
 
 def end_strays(state_dir: Path) -> int:

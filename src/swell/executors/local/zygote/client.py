@@ -23,7 +23,7 @@ from swell.executors.local.zygote.forking import (
     ValuesPrinted,
     Warm,
 )
-from swell.executors.local.zygote.place import ColdEnd, PlaceError, RunningZygote, ZygotePlace
+from swell.executors.local.zygote.place import ColdZygoteEnd, PlaceError, RunningZygote, ZygotePlace
 from swell.wire.numbers import Number
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
@@ -192,13 +192,13 @@ class ZygoteClient:
         self._is_buried.set()
         if self._waiting or (was_warm and self._is_kept_warm):
             self.start()
-        self._tell_exits(orphans, ColdEnd(-signal.SIGKILL, "") if was_warm else cold)
+        self._tell_exits(orphans, ColdZygoteEnd(-signal.SIGKILL, "") if was_warm else cold)
 
     def _forget_workers(self) -> dict[str, int | None]:
         orphans, self._pids, self._waiting = self._pids, {}, []
         return orphans
 
-    def _tell_exits(self, keys: Iterable[str], end: ColdEnd) -> None:
+    def _tell_exits(self, keys: Iterable[str], end: ColdZygoteEnd) -> None:
         for key in keys:
             self._callbacks.exited(key, end.status, end.why)
 

@@ -37,7 +37,7 @@ log = logging.getLogger("swell.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class ColdEnd:
+class ColdZygoteEnd:
     """How workers end whose zygote has not come to import everything."""
 
     status: int
@@ -47,7 +47,7 @@ class ColdEnd:
 class PlaceError(RuntimeError):
     """No zygote could be started here."""
 
-    def __init__(self, end: ColdEnd) -> None:
+    def __init__(self, end: ColdZygoteEnd) -> None:
         super().__init__(end.why)
         self.end = end
 
@@ -68,7 +68,7 @@ class RunningZygote(Protocol):
     def kill(self) -> None:
         """Its workers end with it. No effect if it is gone."""
 
-    def why_cold(self, modules: Sequence[str]) -> ColdEnd:
+    def why_cold(self, modules: Sequence[str]) -> ColdZygoteEnd:
         """Asked when it is gone, and has not imported all of `modules`."""
 
 
@@ -141,15 +141,15 @@ class ChildZygote:
     def kill(self) -> None:
         self._process.kill()
 
-    def why_cold(self, modules: Sequence[str]) -> ColdEnd:
+    def why_cold(self, modules: Sequence[str]) -> ColdZygoteEnd:
         status = self._process.wait()
         if status < 0:
             imported = ", ".join(modules)
-            return ColdEnd(
+            return ColdZygoteEnd(
                 NOT_STARTED,
                 f"the process that imports {imported} for all workers was killed by {signal_name(-status)}",
             )
-        return ColdEnd(
+        return ColdZygoteEnd(
             NOT_STARTED, f"what is to be preloaded cannot be imported:\n{read_tail(self._log_path)}"
         )
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from swell.sim.traces.cells import text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.formats import helios
-from swell.sim.traces.record import Remarks
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row, TableFormat, needed_column
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     row.pop("type")  # Evaluation, Pretrain ...: no model
     return helios.build(row, remarks)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from swell.sim.traces.cells import count, flag, minutes, number, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
@@ -20,7 +20,7 @@ def first(cell: str) -> float:
     return minutes(cell.split("-")[0])
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     submit_s = needed(row["submit_s"], "submit_time")
     kind, expected_s = row.pop("kind", None), row.pop("expected_s")
     is_best_effort = bool(row.get("is_best_effort")) or kind in ("best", "best_effort")

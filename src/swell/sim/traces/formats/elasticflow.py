@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from swell.sim.traces.cells import bound, count, flag, number, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submission")
     return TraceJob(**row)
 

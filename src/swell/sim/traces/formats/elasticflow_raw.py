@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from swell.sim.traces.cells import count, moment, number, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, needed_column
 
 #: ElasticFlow's own traces have all of these columns too.
 OTHERS = ("num_iteration", "model_name", "deadline")
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submission_time")
     return TraceJob(**row)
 

@@ -12,7 +12,7 @@ from swell.sim.traces.cells import number
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Malformed
 from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import Remarks, records
+from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source
 
 _COMMON = ("type", "command", "steps_arg", "needs_data")
@@ -62,7 +62,7 @@ def _number(name: str, cell: str) -> float:
 
 
 @dataclass(frozen=True)
-class Tabbed:
+class GavelTable:
     """Implements `Format`."""
 
     name: str
@@ -79,7 +79,7 @@ class Tabbed:
         row = dict(zip(layout, head.lines[0].split("\t"), strict=True))
         return _is_number(row["steps"]) and _is_number(row["submit"])
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         def read(line: int, row_text: str) -> TraceJob:
             return build(line, row_text, self.layouts)
 
@@ -95,13 +95,13 @@ def _is_number(cell: str) -> bool:
 
 
 BATCHES = "batch sizes are those of a device: a job's global batch is that times its devices"
-GAVEL = Tabbed(
+GAVEL = GavelTable(
     name="gavel",
     title="Gavel",
     layouts=GAVEL_LAYOUTS,
     notes=(BATCHES, "a service level without a duration gives no deadline"),
 )
-SHOCKWAVE = Tabbed(
+SHOCKWAVE = GavelTable(
     name="shockwave",
     title="Shockwave",
     layouts=SHOCKWAVE_LAYOUTS,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from swell.sim.traces.cells import count, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.formats.interval import take_interval
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, TraceColumn, column, needed_column
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submission")
     take_interval(row, remarks)
     return TraceJob(**row)

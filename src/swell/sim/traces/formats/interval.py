@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from swell.sim.traces.record import Remarks
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.table import Row
 
 #: Logs round to seconds, some upwards.
 TOLERANCE_S = 1.5
 
 
-def take_interval(row: Row, remarks: Remarks) -> None:
+def take_interval(row: Row, remarks: LineRemarks) -> None:
     """Turns `start_s` and `end_s` of a row into `duration_s` and `ended_after_s`.
 
     End less start counts where both are there, for a column `duration` includes the wait in some logs.

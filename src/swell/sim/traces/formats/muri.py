@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from swell.sim.traces.cells import count, milliseconds, number, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submit_time")
     row.pop("step_ms")
     return TraceJob(**row)

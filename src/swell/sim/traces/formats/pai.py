@@ -13,7 +13,7 @@ from swell.sim.traces.cells import count, is_blank, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Outside, TraceError
 from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import Remarks, needed, records
+from swell.sim.traces.record import LineRemarks, needed, records
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import FileColumn, Row, TableFormat, cells_of, column, needed_column, read_row
 
@@ -36,7 +36,7 @@ HEADER = tuple(name for name, _ in TASK_COLUMNS.values())
 STATES = frozenset({"terminated", "failed", "running", "waiting"})
 
 
-def build_task(row: Row, remarks: Remarks) -> TraceJob:
+def build_task(row: Row, remarks: LineRemarks) -> TraceJob:
     if row["submit_s"] is None and row["status"] is None:
         raise Outside("never ran")  # it waits still
     start_s = needed(row["submit_s"], "start_time")
@@ -75,7 +75,7 @@ class PaiTasks:
         cells = [cell.strip().lower() for cell in head.lines[0].split(",")]
         return len(cells) == len(HEADER) and cells[3] in STATES and not is_blank(cells[0])
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         lines = source.lines()
         first = next(lines, (0, ""))
         if first[1].count(",") != len(HEADER) - 1:
@@ -91,7 +91,7 @@ class PaiTasks:
         yield from records(lines, build, remarks)
 
 
-def build_flat(row: Row, remarks: Remarks) -> TraceJob:
+def build_flat(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "arrival_s")
     return TraceJob(**row)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from swell.sim.traces.cells import count, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 
-def build_job(row: Row, remarks: Remarks) -> TraceJob:
+def build_job(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submission")
     if row.pop("word") == "FailedOrKilled":
         remarks.add("status FailedOrKilled is read as failed")
     return TraceJob(**row)
 
 
-def build_attempt(row: Row, remarks: Remarks) -> TraceJob:
+def build_attempt(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submit_time")
     wait_s = row.pop("wait_s")
     if row["duration_s"] is not None and wait_s is not None:
@@ -23,7 +23,7 @@ def build_attempt(row: Row, remarks: Remarks) -> TraceJob:
     return TraceJob(**row)
 
 
-def build_stamped(row: Row, remarks: Remarks) -> TraceJob:
+def build_stamped(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "timestamp")
     row.pop("gpu_time")
     return TraceJob(**row)

@@ -12,7 +12,7 @@ from swell.sim.traces.cells import is_blank, moment, status
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Malformed, Outside
 from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import Remarks, records
+from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source
 
 CHUNK_CHARS = 1 << 20
@@ -154,7 +154,7 @@ class PhillyJson:
     def is_like(self, head: Head) -> bool:
         return head.text.lstrip()[:1] in ("[", "{") and JOB_START.search(head.text) is not None
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         with source.open() as text:
             yield from records(JobTexts(text), build, remarks)
 

@@ -20,14 +20,14 @@ from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
 from swell.sim.traces.misspelt import meant_column
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.source import Source
 from swell.sim.traces.table import Ignored, Row, TableFormat, TraceColumn, column, needed_column
 
 EPOCH = re.compile(r"#\s*epoch_s\s*=\s*(\S+)")
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "submit_s")
     return TraceJob(**row)
 
@@ -56,7 +56,7 @@ COLUMNS: dict[str, TraceColumn] = {
 }
 
 
-def note_ignored(source: Source, ignored: Ignored, remarks: Remarks) -> None:
+def note_ignored(source: Source, ignored: Ignored, remarks: LineRemarks) -> None:
     """A column left aside is said; one that was probably meant for a field the file lacks is an error."""
     names = {name: field for field in COLUMNS if field in ignored.absent for name in COLUMNS[field].names}
     for name in ignored.names:
@@ -73,7 +73,7 @@ TABLE = TableFormat(name="plain", title="plain CSV", columns=COLUMNS, build=buil
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainTable:
     """A table that may say on a line of its own when its clock began. Implements `Format`."""
 
     name: str = TABLE.name
@@ -83,7 +83,7 @@ class Plain:
     def is_like(self, head: Head) -> bool:
         return TABLE.is_like(head)
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         return TABLE.records(Uncommented(source), remarks)
 
     def epoch_s(self, head_text: str) -> float:
@@ -110,4 +110,4 @@ def cells(job: TraceJob) -> list[Any]:
     return [getattr(job, field) for field in COLUMNS]
 
 
-PLAIN = Plain()
+PLAIN = PlainTable()

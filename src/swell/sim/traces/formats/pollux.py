@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from swell.sim.traces.cells import count, number, text
 from swell.sim.traces.entry import TraceJob
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, needed_column
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     needed(row["submit_s"], "time")
     return TraceJob(**row)
 

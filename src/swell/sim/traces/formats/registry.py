@@ -19,7 +19,7 @@ from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.pollux import POLLUX
 from swell.sim.traces.formats.sacct import SACCT
 from swell.sim.traces.formats.swf import SWF
-from swell.sim.traces.record import Remarks
+from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.source import Source
 
 FORMATS: tuple[Format, ...] = (
@@ -84,7 +84,7 @@ def detect(source: Source, head: Head) -> Format:
 def _why_jobless(known: Format, source: Source) -> Skipped | None:
     """The first line, if there are lines and none of them is a job; reads as far as the first that is one."""
     first: Skipped | None = None
-    for _, entry in known.records(Source(source.path), Remarks()):
+    for _, entry in known.records(Source(source.path), LineRemarks()):
         if not isinstance(entry, Skipped):
             return None
         first = first or entry

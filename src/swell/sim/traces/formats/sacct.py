@@ -8,7 +8,7 @@ from swell.sim.traces.cells import count, elapsed, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Outside
 from swell.sim.traces.formats.interval import take_interval
-from swell.sim.traces.record import Remarks, needed
+from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
 
 #: `billing=8,cpu=64,gres/gpu=4,gres/gpu:a100=4`, or `gpu:a100:4` as old versions have it.
@@ -24,7 +24,7 @@ def gpus(cell: str) -> int:
     return int(match[1]) if match else 0
 
 
-def devices_of(row: Row, remarks: Remarks) -> int | None:
+def devices_of(row: Row, remarks: LineRemarks) -> int | None:
     """Takes the columns that tell of devices from the row; the most telling one that is there counts."""
     taken, asked, old, num_gpus = (row.pop(name, None) for name in ("taken", "asked", "old", "num_gpus"))
     has_gpus = row.pop("has_gpus")
@@ -41,7 +41,7 @@ def devices_of(row: Row, remarks: Remarks) -> int | None:
     return None
 
 
-def build(row: Row, remarks: Remarks) -> TraceJob:
+def build(row: Row, remarks: LineRemarks) -> TraceJob:
     job_id, _, step = row["id"].partition(".")
     if step:
         raise Outside("is a step of a job that stands on its own line")

@@ -10,7 +10,7 @@ from swell.sim.traces.cells import number
 from swell.sim.traces.entry import Status, TraceJob
 from swell.sim.traces.errors import Malformed, Outside
 from swell.sim.traces.format import Head, Records
-from swell.sim.traces.record import Remarks, records
+from swell.sim.traces.record import LineRemarks, records
 from swell.sim.traces.source import Source
 
 NUM_FIELDS = 18
@@ -59,7 +59,7 @@ class Swf:
         words = head.lines[0].split()
         return len(words) == NUM_FIELDS and all(_is_number(word) for word in words)
 
-    def records(self, source: Source, remarks: Remarks) -> Records:
+    def records(self, source: Source, remarks: LineRemarks) -> Records:
         yield from records(self._lines(source), build, remarks)
 
     def _lines(self, source: Source) -> Iterator[tuple[int, str]]:

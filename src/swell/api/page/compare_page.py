@@ -1,0 +1,125 @@
+"""The view that compares jobs: one chart of a metric, and a table of what they were given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from swell.api import job_words
+from swell.api.control import Control
+from swell.api.page.hyperparameters import hyperparameters
+from swell.api.page.job_rows import NOTHING, JobRow, job_row
+from swell.model.errors import UnknownJob
+from swell.model.job import LOSS
+from swell.model.job_query import JobQuery
+from swell.model.lengths import span
+from swell.model.view import JobView, MetricSeries
+from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE
+from swell.web.templating import render
+
+#: More lines than these cannot be told apart in a chart.
+MOST_COMPARED = 20
+#: The newest jobs, among which the jobs of a group are looked for.
+MOST_LOOKED_AT = 5000
+
+
+class ComparedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of the comparison."""
+
+    job: JobRow
+    parameters: dict[str, str]
+    metrics: dict[str, str]  #: the latest value of each
+    length: str  #: from its first step to its end, or so far
+
+
+class ComparePage:
+    """
+    Args:
+        base_values: what `base.html` needs of a request.
+    """
+
+    def __init__(self, control: Control, base_values: Callable[[Request], dict[str, Any]]) -> None:
+        self._control, self._base_values = control, base_values
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route("/compare", self._show, methods=["GET"])]
+
+    def _show(self, request: Request) -> Response:
+        wanted = request.query_params
+        group, fault, status = wanted.get("group", ""), "", 200
+        try:
+            views = self._members(group) if group else self._named(wanted.getlist("job"))
+        except UnknownJob as error:
+            views, fault, status = [], str(error.args[0]), 404
+        values = self._values(views[:MOST_COMPARED], wanted.get("metric", ""))
+        told = {"group": group, "fault": fault, "num_more": max(0, len(views) - MOST_COMPARED)}
+        return HTMLResponse(render("compare.html", {**self._base_values(request), **values, **told}), status)
+
+    def _named(self, job_ids: Sequence[str]) -> list[JobView]:
+        """Raises UnknownJob."""
+        return [self._control.job(job_id) for job_id in dict.fromkeys(job_ids)]
+
+    def _members(self, group: str) -> list[JobView]:
+        """The jobs of a group, oldest first. Raises UnknownJob."""
+        found = [view for view in self._control.jobs(JobQuery(limit=MOST_LOOKED_AT)) if view.group == group]
+        if not found:
+            raise UnknownJob(f"no job is of the group {group!r}; see `swell jobs`")
+        return found
+
+    def _values(self, views: Sequence[JobView], metric: str) -> dict[str, Any]:
+        names = list(dict.fromkeys(name for view in views for name in job_words.latest(view)))
+        chosen = metric if metric in names or not names else (LOSS if LOSS in names else names[0])
+        jobs = [self._compared(view) for view in views]
+        differing, same = parted([one.parameters for one in jobs])
+        return {
+            "jobs": jobs,
+            "metrics": names,
+            "metric": chosen,
+            "differing": differing,
+            "same": same,
+            "chart": {"metric": chosen, "lines": [self._line(view, chosen) for view in views]},
+            "uplot_script": UPLOT_SCRIPT,
+            "uplot_style": UPLOT_STYLE,
+        }
+
+    def _compared(self, view: JobView) -> ComparedJob:
+        now_s = self._control.now_s()
+        began_s, ended_s = view.started_s, view.finished_s or now_s
+        return ComparedJob(
+            job=job_row(view, now_s),
+            parameters=hyperparameters(view),
+            metrics={name: f"{value:.4g}" for name, value in job_words.latest(view).items()},
+            length=NOTHING if began_s is None else span(ended_s - began_s),
+        )
+
+    def _line(self, view: JobView, metric: str) -> dict[str, Any]:
+        """Points of one job: steps, seconds since its start, and means."""
+        found = self._control.metrics(view.id, (metric,)).series if metric else []
+        series: MetricSeries | None = found[0] if found else None
+        began_s = view.started_s or view.submitted_s
+        return {
+            "id": view.id,
+            "name": view.name,
+            "steps": series.last_step if series else [],
+            "times": [round(at_s - began_s, 2) for at_s in series.at_s] if series else [],
+            "values": series.mean if series else [],
+            "latest": finite(job_words.latest(view).get(metric)),
+        }
+
+
+def finite(value: float | None) -> float | None:
+    """The value, if it is a number that JSON can hold."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def parted(jobs: Sequence[Mapping[str, str]]) -> tuple[list[str], dict[str, str]]:
+    """Names of the parameters in which jobs differ, and those that all have, with the same value."""
+    names = list(dict.fromkeys(name for one in jobs for name in one))
+    differing = [name for name in names if len({one.get(name) for one in jobs}) > 1]
+    return differing, {name: jobs[0][name] for name in names if name not in differing}

@@ -1,0 +1,93 @@
+"""`swell check`, which needs no platform."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.options import Json
+from swell.cli.output import print_json, print_table, warn
+from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from swell.wire.findings import ScriptFinding
+
+#: Exit status where a job of the script would be held, or the script fails.
+HELD = 1
+
+#: The end of a traceback in which an error of Swell's own is told.
+_REFUSAL = re.compile(r"^swell\.train\.[\w.]+Error: (.+)\Z", re.MULTILINE | re.DOTALL)
+
+
+def check(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="A script, or PACKAGE.MODULE:FUNCTION of this folder.")
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="-- ARGUMENT", help="Arguments of the script.")
+    ] = None,
+    devices: Annotated[
+        str,
+        typer.Option(metavar="DEVICE", help="`auto` (default: a GPU if there is one), `cpu` or `cuda:N`."),
+    ] = "auto",
+    json: Json = False,
+) -> None:
+    """Check whether a script gives the same result at any number of workers, without a platform.
+
+    Runs its first steps on one worker and as two, as the trial run of a job does. Exit status 0: a job of it
+    would not be held to one worker; 1: it would be, or the script failed.
+    """
+    from swell.executors.local.devices import DeviceError, parse_devices
+    from swell.executors.local.script_check import check_script
+
+    try:
+        [node, *_] = parse_devices(devices)
+    except (DeviceError, ValueError) as error:
+        raise InvalidInput(f"--devices: {error}") from error
+    checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
+    if json:
+        print_json(checked)
+    elif checked.failure:
+        warn(_told(script, checked.failure))
+    else:
+        _print_findings(checked.findings)
+    if checked.failure or any(finding.holds for finding in checked.findings):
+        raise typer.Exit(HELD)
+
+
+def _told(script: str, failure: str) -> str:
+    """Return why nothing was compared; what Swell says is wrong in the script comes first."""
+    refusal = _REFUSAL.search(failure)
+    if refusal is None:
+        return f"{script} was not checked: {failure}"
+    return f"{script} is to be changed: {refusal[1].strip()}\n\n{failure[: refusal.start()]}".rstrip()
+
+
+def _short(place: str) -> str:
+    """Return the place as seen from this folder."""
+    return place.removeprefix(os.getcwd() + os.sep)
+
+
+def _print_findings(findings: Sequence[ScriptFinding]) -> None:
+    if not findings:
+        print("holds: the first steps are the same on one worker and on two")
+        return
+    rows = [
+        (
+            "differs" if finding.holds else "known",
+            finding.name,
+            f"{_short(finding.place)}\n{finding.text}".strip(),
+        )
+        for finding in findings
+    ]
+    print_table(("", "", ""), rows)
+    names = [finding.name for finding in findings if finding.holds]
+    if names:
+        accepting = " ".join(f"--accept-differences {name}" for name in names)
+        print(f"\na job of this script is held to one worker, unless it is submitted with {accepting}")
+    else:
+        print("\nno job of this script is held: these differences are known ones")

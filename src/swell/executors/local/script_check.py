@@ -1,0 +1,152 @@
+"""Tries a script as a trial run does, in a process of its own, without an agent or a platform."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.local.zygote.mirror import mirrored
+from swell.wire import environ, messages
+from swell.wire.findings import ScriptFinding
+from swell.wire.lines import LineBuffer
+
+_PROGRAM = "import sys; from swell.train.runtime import runner; runner.run_entry(sys.argv[1], sys.argv[2:])"
+_from_worker = msgspec.json.Decoder(messages.FromWorker)
+
+#: Characters of the script's output that are kept.
+TAIL_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptChecked:
+    """What became of it."""
+
+    findings: tuple[ScriptFinding, ...] = ()
+    failure: str = ""  #: why nothing was compared: the end of the script's output, or what it did not do
+
+
+def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python: str = "") -> ScriptChecked:
+    """Run a script up to its first steps, compare one worker with two, and end it.
+
+    It runs in a mirror of the current folder, so that what it writes by relative paths is gone afterwards.
+
+    Args:
+        entry: path of a script, or `package.module:function` in the current folder.
+        python: interpreter; empty: this one.
+    """
+    token = secrets.token_hex(16)
+    with (
+        tempfile.TemporaryDirectory(prefix="swell-check-") as folder,
+        tempfile.TemporaryDirectory(prefix="swell-check-", ignore_cleanup_errors=True) as scratch,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        Path(folder, "output").open("w+b") as output,
+    ):
+        variables = {
+            environ.AGENT: f"127.0.0.1:{listener.getsockname()[1]}",
+            environ.TOKEN: token,
+            environ.WORKER: "0",
+            environ.TRIAL: "1",
+            environ.WORKDIR: os.getcwd(),
+            **({} if device.cuda is None else {"CUDA_VISIBLE_DEVICES": device.cuda}),
+        }
+        script = os.path.abspath(entry) if os.path.exists(entry) else entry
+        command = [python or sys.executable, "-c", _PROGRAM, script, *args]
+        process = subprocess.Popen(
+            command,
+            cwd=mirrored(os.getcwd(), scratch),  # what it writes is written there
+            env=os.environ | variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            checked = _judge(_heard(listener, process, token, _welcome(folder, device)))
+        finally:
+            process.kill()
+            process.wait()
+        if checked is not None:
+            return checked
+        output.seek(0)
+        text = output.read().decode(errors="replace").strip()[-TAIL_CHARS:]
+        status = f"the script ended with status {process.returncode} before its first steps were compared"
+        return ScriptChecked(failure=f"{status}:\n{text}" if text else status)
+
+
+def _welcome(folder: str, device: DeviceBinding) -> messages.Welcome:
+    return messages.Welcome(
+        job_id="check",
+        mode="profile",
+        device=device.torch_device,
+        global_batch=0,  # the script's own
+        total_steps=None,
+        seed=0,
+        checkpoint_dir=folder,
+        compares=True,
+    )
+
+
+def _heard(
+    listener: socket.socket, process: subprocess.Popen[bytes], token: str, welcome: messages.Welcome
+) -> Iterator[messages.FromWorker]:
+    """What the script's process says, until it ends."""
+    line = _accept(listener, process)
+    if line is None:
+        return
+    with closing(line):
+        buffer = LineBuffer()
+        while chunk := _received(line):
+            buffer.feed(chunk)
+            for text in buffer.lines():
+                message = _from_worker.decode(text)
+                if isinstance(message, messages.Hello):
+                    if message.token != token:
+                        return
+                    line.sendall(msgspec.json.encode(welcome) + b"\n")
+                yield message
+    process.wait()
+
+
+def _accept(listener: socket.socket, process: subprocess.Popen[bytes]) -> socket.socket | None:
+    """The line of the process; None: it ended before."""
+    listener.settimeout(0.1)
+    while process.poll() is None:
+        try:
+            return listener.accept()[0]
+        except TimeoutError:
+            continue
+    return None
+
+
+def _received(line: socket.socket) -> bytes:
+    try:
+        return line.recv(65536)
+    except OSError:
+        return b""
+
+
+def _judge(said: Iterator[messages.FromWorker]) -> ScriptChecked | None:
+    """What the messages come to; None: none of them tells."""
+    for message in said:
+        match message:
+            case messages.Profiled():
+                return ScriptChecked(findings=tuple(message.findings))
+            case messages.NotCompared():
+                return ScriptChecked(findings=(message.finding,))
+            case messages.Failed():
+                return ScriptChecked(failure=message.message)
+            case messages.OutOfMemory():
+                return ScriptChecked(failure=f"memory ran out: {message.message}")
+            case _:
+                continue
+    return None

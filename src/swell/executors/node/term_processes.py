@@ -1,0 +1,123 @@
+"""The processes of one term: a `LocalHost` that is shut down as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from swell.executors.hosts.messages import ToHost
+from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.devices import LocalNode
+from swell.executors.local.files.forwarded_log import ForwardedLog
+from swell.executors.local.lines import LineLink
+from swell.wire.messages import Hello
+
+#: For a zygote to tell that its workers have ended; then it is killed, and they with it. Well within the
+#: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
+REAP_S = 1.0
+#: Modules that take longer to import do not keep devices back: some jobs do not need them.
+WARM_WITHIN_S = 60.0
+
+log = logging.getLogger("swell.node")
+
+
+class LocalTermProcesses:
+    """Implements `terms.TermProcesses` with processes of this host."""
+
+    def __init__(
+        self,
+        host: LocalHost,
+        node: LocalNode,
+        lacks: Callable[[], tuple[str, ...]],
+        offered: Callable[[LocalTermProcesses], None],
+    ) -> None:
+        """
+        Args:
+            host: started.
+            lacks: what this machine cannot do; asked in a thread.
+            offered: called when a controller that is new knows what runs here.
+        """
+        self._host, self._node, self._find_lacks, self._offered = host, node, lacks, offered
+        host.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
+        self._has_offered = False
+        self._limit_s = math.inf  #: by when the devices are offered, warm or not; inf: no controller asks
+        self._looking: asyncio.Future[tuple[str, ...]] | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    def offer(self) -> None:
+        """Devices are offered once workers can start on them: what is given to a job before waits unused."""
+        self._host.tell_kept()
+        if self._has_offered:
+            self._offer()
+            self._offered(self)
+        else:
+            self._limit_s = min(self._limit_s, time.monotonic() + WARM_WITHIN_S)
+            self._offer_if_warm()
+        if not self._has_offered:
+            self._host.tell_all_kept()
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
+            self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
+
+    def _offer_if_warm(self) -> None:
+        is_asked, is_cold = self._limit_s < math.inf, self._host.is_warming_up
+        if self._has_offered or not is_asked or (is_cold and time.monotonic() < self._limit_s):
+            return
+        self._has_offered = True
+        self._offer()
+        what = f"modules are not imported after {WARM_WITHIN_S:g} s" if is_cold else "modules are imported"
+        log.info("%s: the devices of this host are offered", what)
+        self._offered(self)
+
+    @property
+    def left_logs(self) -> tuple[ForwardedLog, ...]:
+        """See `LocalHost.left_logs`."""
+        return self._host.left_logs
+
+    @property
+    def is_needed(self) -> bool:
+        """See `LocalHost.is_needed`."""
+        return self._ending is None and self._host.is_needed
+
+    def warn_of_end(self, within_s: float, why: str) -> None:
+        """See `LocalHost.warn_of_end`."""
+        self._host.warn_of_end(within_s, why)
+
+    def _offer(self) -> None:
+        self._host.offer(self._node.bindings, (self._node.node,))
+
+    def _tell_lacks(self, lacks: tuple[str, ...]) -> None:
+        """An engine that does not answer holds nothing up: jobs without an image can have the devices."""
+        for lack in lacks:
+            log.warning("this host %s", lack)
+        if lacks and self._ending is None:
+            self._node = LocalNode(msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings)
+            if self._has_offered:
+                self._offer()
+
+    def tell(self, message: ToHost) -> None:
+        self._host.tell(message)
+
+    def admit(self, link: LineLink, hello: Hello) -> bool:
+        """See `LocalHost.admit`."""
+        return self._ending is None and self._host.admit(link, hello)
+
+    def tick(self) -> None:
+        if self._ending is None:
+            self._host.tick()
+            self._offer_if_warm()
+
+    def kill(self) -> None:
+        self._ending = asyncio.get_running_loop().create_task(self._host.shut_down(REAP_S))
+
+    @property
+    def is_gone(self) -> bool:
+        if self._ending is None or not self._ending.done():
+            return False
+        self._ending.result()  # a failure ends this process, and the kernel all others of it
+        return True

@@ -1,0 +1,197 @@
+"""Where hosts of other machines join an agent, by an address and a token."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from swell import __version__
+from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.protocol import ExaminationMessage
+from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
+from swell.executors.remote.claims import Claims
+from swell.executors.remote.head_term import HeadTerm, UnusableHeadTerm, read_head_term, write_head_term
+from swell.executors.remote.host_address import HostAddress, parse_address
+from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost, replaced
+from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.join_token import InvalidToken, parse_token, read_token, write_token
+from swell.executors.remote.join_warnings import NetworkProbe
+from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
+from swell.executors.remote.opening import torch_version
+from swell.executors.remote.token_list import TokenList, TokenListError
+from swell.wire.unslewed_clocks import granter_now_s
+from swell.wire.whole_files import write_whole
+
+#: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
+CLOSE_S = 5.0
+#: The reign of the head that has taken this one's platform over.
+REPLACED_FILE = "replaced"
+PORT_FILE = "hosts-port"
+LOOK_EVERY_S = 0.02
+
+
+class ListeningDoor:
+    """See `local.agent.door.Door`."""
+
+    def __init__(self, controller: HostsOwner, options: AgentOptions, session: str) -> None:
+        """Raises DoorError: what earlier agents have left cannot be used."""
+        self._listen = parse_address(options.listen)
+        folder = self._folder = options.state_dir
+        self._has_given_way = False
+        try:
+            self._refuse_if_replaced(number := read_head_term(folder))
+            certificate = make_certificate(folder)
+            reign = HeadTerm(number, certificate.read_bytes())
+            self._fingerprint = fingerprint_of(certificate)
+            self._tokens = TokenList(folder)
+            book = LeaseBook(folder, options.leases, granter_now_s)
+            claims, probe = Claims(folder), NetworkProbe()
+            self._hosts = HostDoor(controller, book, claims, session, torch_version(), probe, reign)
+            self._listener = JoinListener(
+                certificate,
+                self._tokens,
+                __version__,
+                self._hosts.joined,
+                self._hosts.why_not,
+                options.of_platform,
+                reign.sealed,
+            )
+        except (UnusableHeadTerm, UnusableCertificate, UnusableLeases, TokenListError) as error:
+            raise DoorError(str(error)) from error
+        except OSError as error:
+            raise DoorError(_unwritable(folder, error)) from error
+
+    async def open(self) -> str:
+        where = self._listen
+        try:
+            port = await self._listener.listen(where.host, where.port or self._last_port())
+            write_whole(self._folder / PORT_FILE, f"{port}\n".encode(), is_synced=False)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
+            raise DoorError(
+                f"hosts cannot join at {where} ({why}); it must be an address of this machine "
+                "with a free port: choose another one with --listen"
+            ) from error
+        host = socket.gethostname() if where.is_any else where.host
+        return str(HostAddress(host, port))
+
+    def _last_port(self) -> int:
+        """The port of the agent before, where the kernel was to choose one: its hosts look for it there."""
+        try:
+            port = int((self._folder / PORT_FILE).read_text())
+            with socket.create_server((self._listen.host, port)):
+                return port
+        except (OSError, ValueError, OverflowError):
+            return 0  # the first time, or it is taken: hosts that cannot find the agent end with their leases
+
+    def listen_at(self, where: HostAddress) -> None:
+        """Set the address to listen at, in place of that of the options. Call it before `open`."""
+        self._listen = where
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the certificate, in hexadecimal digits. No other platform has the same."""
+        return self._fingerprint.hex()
+
+    def _refuse_if_replaced(self, reign: int) -> None:
+        """Raises DoorError, UnusableReign, OSError."""
+        latest = read_head_term(self._folder, REPLACED_FILE)
+        if latest > reign:
+            raise DoorError(replaced(reign, latest))
+
+    def tick(self) -> None:
+        self._hosts.tick()
+        if self._hosts.is_replaced and not self._has_given_way:
+            self._give_way()
+
+    def _give_way(self) -> None:
+        """No later agent of this folder begins, so the daemon has no hands: nothing is started twice."""
+        self._has_given_way = True
+        with suppress(OSError):  # a full disk: the next agent hears of it from the hosts, too
+            write_head_term(self._folder, self._hosts.latest_reign, REPLACED_FILE)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def give_up(self, name: str, why: str) -> None:
+        """See `HostDoor.give_up`."""
+        self._hosts.give_up(name, why)
+
+    def token_of(self, name: str) -> str:
+        """See `HostDoor.token_of`."""
+        return self._hosts.token_of(name)
+
+    async def close(self) -> None:
+        await self._listener.close()
+        self._hosts.begin_to_close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                while self._hosts.has_to_wait:
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            pass  # it does not answer: its workers end with its lease, which the next agent waits for
+        self._hosts.close_lines()
+
+    def remove(self, host: str) -> None:
+        try:
+            self._hosts.remove(host)
+        except UnknownHost as error:
+            raise DoorError(str(error)) from error
+
+    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
+        """See `HostDoor.examine`."""
+        self._hosts.examine(told)
+
+    # ------------------------------------------------------------ tokens
+    @property
+    def tokens(self) -> Mapping[str, bool]:
+        return self._tokens.names
+
+    def add_token(self, name: str) -> str:
+        try:
+            return str(self._tokens.add(name, self._fingerprint))
+        except TokenListError as error:
+            raise DoorError(str(error)) from error
+        except OSError as error:
+            raise DoorError(
+                f"there is no new join token: the list cannot be written ({error.strerror})"
+            ) from error
+
+    def token_file(self, name: str) -> Path:
+        """A file with a token for the hosts of an engine: this one, or one made after it was revoked.
+
+        Raises DoorError.
+        """
+        path = self._folder / f"{name}.join-token"
+        try:
+            token = read_token(path)
+            if self.tokens.get(token.name) is False:
+                return path
+        except InvalidToken:
+            pass  # the first time, or it was damaged
+        num_before = sum(known.startswith(name) for known in self.tokens)
+        text = self.add_token(f"{name}-{num_before + 1}" if num_before else name)
+        try:
+            write_token(path, parse_token(text))
+        except OSError as error:
+            raise DoorError(f"{path} cannot be written ({error.strerror}); make room on its disk") from error
+        return path
+
+    def revoke_token(self, name: str) -> None:
+        try:
+            self._listener.revoke(name)
+        except TokenListError as error:
+            raise DoorError(str(error)) from error
+        except OSError as error:
+            raise DoorError(
+                f"join token {name!r} may be in force again after a restart, because the list cannot be "
+                f"written ({error.strerror}); make room on the disk, and revoke it again"
+            ) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return f"cannot use {folder} for hosts that join ({error.strerror}); make room on its disk"

@@ -1,0 +1,25 @@
+"""Scripts that accumulate gradients over several batches themselves are told what to change, in figures."""
+
+from __future__ import annotations
+
+#: A loop that has not called `run.step` for as many batches is taken never to call it.
+MOST_BATCHES = 256
+
+NO_STEP = (
+    "a batch went by without run.step(loss); call it once for each batch. A loop that accumulates "
+    "gradients over `accum` batches has them in one step: give the loader batch_size=accum * batch_size "
+    "and elastic() max_local_batch=batch_size, call run.step(loss) for each batch, and do not divide the "
+    "loss by accum"
+)
+
+
+def advice(accum: int, batch: int) -> str:
+    """What to change in a script that steps once for `accum` batches of `batch` samples."""
+    return (
+        f"run.step(loss) was called once for {accum} batches of {batch} samples; it belongs to each batch, "
+        "for a batch of the loader is a step. The same training in passes as small as before: give the "
+        f"loader batch_size={accum * batch} (a Swell job: `--global-batch {accum * batch}`) and elastic() "
+        f"max_local_batch={batch}; call loss.backward() and run.step(loss) for each batch, do not divide "
+        f"the loss by {accum}, and take out the counter of batches (the last call of a step updates the "
+        "model, for the mean over all its samples)"
+    )

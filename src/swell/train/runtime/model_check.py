@@ -1,0 +1,55 @@
+"""Models and loops that cannot be summed over workers are refused at every size, also where one would do."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from swell.train.collective.gradients import LoopError
+from swell.train.collective.norms import StatisticsError
+
+
+def check_model(model: nn.Module) -> None:
+    """Raises TypeError if part of the model does what elastic() does, or cannot be summed over workers.
+
+    A SyncBatchNorm is a StatisticsError.
+    """
+    _watch_steps()
+    for name, module in model.named_modules():
+        named = f"the model's module {name!r}" if name else "the model"
+        if isinstance(module, DistributedDataParallel) or type(module).__name__ == "FullyShardedDataParallel":
+            raise TypeError(
+                f"{named} is a {type(module).__name__}, which averages gradients over workers as elastic() "
+                "does, but without regard to how many samples each has; give elastic() the module within "
+                "it, `model.module`, and call that in the loop"
+            )
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse:
+            raise TypeError(
+                f"{named} is an {type(module).__name__} with sparse=True; swell.train sums dense gradients "
+                "only: build it with sparse=False, and use Adam in place of SparseAdam"
+            )
+        if isinstance(module, nn.SyncBatchNorm):
+            raise StatisticsError(
+                f"{named} is a SyncBatchNorm, whose group of workers would have to change while the job "
+                "trains; use nn.BatchNorm, whose running statistics are averaged over the workers, or a "
+                "norm that does not look at other samples, such as nn.GroupNorm"
+            )
+
+
+@cache
+def _watch_steps() -> None:
+    register_optimizer_step_pre_hook(_check_outside_backward)
+
+
+def _check_outside_backward(*_: object) -> None:
+    """A hook before steps of all optimizers. Raises LoopError if one steps as soon as a gradient is there."""
+    if torch._C._current_graph_task_id() != -1:
+        raise LoopError(
+            "an optimizer steps within loss.backward(), with this worker's own gradients (a hook of "
+            "register_post_accumulate_grad_hook, or the like); take the hook out: run.step(loss) steps "
+            "the optimizer, with the average of all workers"
+        )

@@ -1,0 +1,189 @@
+"""A few steps of a script in a forked process, which tells its parent what came of them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, NoReturn
+
+import torch
+
+from swell.tally import Reduction
+from swell.train.collective.gradients import StepTotals, StepVote
+from swell.train.collective.group import Group
+from swell.train.data.sample_schedule import Share
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.train.link.code_paths import snapshotted, submitted
+from swell.train.runtime.host import Task
+from swell.train.runtime.loop_exits import LoopExit, growing_counters, loop_exits
+from swell.train.runtime.not_finite import LossNotFinite, not_finite
+from swell.train.runtime.trial_run import Profiling
+from swell.train.state import codec
+from swell.train.state.script_variables import line_of_store
+from swell.wire import messages
+
+#: Steps before the state is saved, and after that.
+NUM_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Local:
+    """A local of the script that has changed."""
+
+    value: Any
+    place: str  #: FILE:LINE where it is set
+
+
+@dataclass
+class RehearsalResult:
+    """What a forked process tells."""
+
+    saved: bytes = b""  #: the state after `NUM_STEPS`
+    locals: dict[str, Local] = field(default_factory=dict)  #: then, by names as `fit().counter`
+    model: bytes = b""  #: parameters and buffers after twice as many; empty: the script did not get so far
+    place: str = ""  #: FILE:LINE of the loop
+    line: str = ""  #: what stands there
+    counters: set[str] = field(default_factory=set)  #: of the locals, those that only grow
+    exits: list[LoopExit] = field(default_factory=list)  #: of the loop
+    error: str = ""  #: the script's own
+
+
+class Rehearsal:
+    """The surroundings of a run in such a process."""
+
+    rank = 0
+    num_workers = 1
+    edition = -1
+
+    def __init__(
+        self, trial: Profiling, task: Task, handle: int, goes_on: bool, values: Mapping[str, Any]
+    ) -> None:
+        """
+        Args:
+            handle: of the file to write the story to.
+            goes_on: from a saved state.
+            values: of locals, to be set before the first batch.
+        """
+        self.device, self.seed, self.max_local_batch = trial.device, trial.seed, trial.max_local_batch
+        self.members = Group(self.device)  # of one, never formed
+        self._terms = trial.terms
+        self._task = task
+        self._handle = handle
+        self._goes_on = goes_on
+        self._values = dict(values)
+        self._story = RehearsalResult()
+
+    # ------------------------------------------------------------------ a host, as far as a run asks it
+    def global_batch(self, own: int) -> int:
+        return own
+
+    def adapt(self, course: AnyCourse) -> AnyCourse:
+        return course
+
+    def total_steps(self, own: int | None) -> int:
+        return self._task.total_steps
+
+    def stops_on_nan(self, own: bool) -> bool:
+        return False
+
+    def enter(self, task: Task) -> None:
+        """The run has entered already."""
+
+    def reach_boundary(self) -> None:
+        state = self._task.state
+        frames = state.variables.frames()
+        for name in list(self._values):
+            function, _, key = name.partition("().")
+            for frame in frames:
+                if frame.f_code.co_name == function and key in frame.f_locals:
+                    set_local(frame, key, self._values.pop(name))
+                    break
+        if state.updates == NUM_STEPS and not self._goes_on:
+            self._story.saved = pickle.dumps(codec.decode(*state.encode()))
+            self._story.locals = locals_of(frames, state.variables.changed_locals())
+            self._story.counters, self._story.exits = growing_counters(frames), loop_exits(frames)
+            if frames:
+                place = f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}"
+                self._story.place, self._story.line = place, line_at(place)
+        if state.updates >= 2 * NUM_STEPS:
+            model = {key: value for key, value in state.model.state_dict().items() if _is_number(value)}
+            self._story.model = pickle.dumps(model)
+            self._tell()
+
+    def leave_batches(self, is_over: bool) -> None:
+        """What follows is part of it."""
+
+    def share(self, step: int) -> Share:
+        course = self._task.course
+        if isinstance(course, StreamSchedule):
+            return course.trial_share(step, self._terms.size, self._terms.num_shards, self.max_local_batch)
+        return course.share(step, 0, 1, self.max_local_batch)
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
+        return self._task.gradients.reduce(share, loss, StepVote(), self.members)
+
+    def finish_step(self, tally: StepTotals) -> None:
+        """The next boundary looks at it."""
+
+    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
+        return not_finite(float(loss), self._task.state, None, None)
+
+    def keep(self, is_end: bool) -> None:
+        """There is nothing worth it."""
+
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
+        return False
+
+    def finish(self) -> None:
+        self._tell()
+
+    # ------------------------------------------------------------------ the story
+    def hear(self, message: messages.Message) -> None:
+        """Take what would be told to the agent."""
+        if isinstance(message, messages.Failed | messages.OutOfMemory):
+            self._story.error = message.message
+            self._tell()
+
+    def _tell(self) -> NoReturn:
+        with os.fdopen(self._handle, "wb") as file:
+            file.write(pickle.dumps(self._story))
+        os._exit(0)
+
+
+def set_local(frame: FrameType, name: str, value: Any) -> None:
+    """Give a local of a function that waits another value."""
+    frame.f_locals[name] = value
+    if sys.version_info < (3, 13):
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+
+
+def locals_of(frames: list[FrameType], changed: Mapping[str, Any]) -> dict[str, Local]:
+    """Those of some locals, by names as `fit().counter`, that stand in one of these functions."""
+    found = {}
+    for name, value in changed.items():
+        function, _, key = name.partition("().")
+        frame = next((frame for frame in frames if frame.f_code.co_name == function), None)
+        if frame is not None and key in frame.f_locals:
+            file = submitted(frame.f_code.co_filename)
+            line = line_of_store(frame.f_code, key) or frame.f_code.co_firstlineno
+            found[name] = Local(value, f"{file}:{line}")
+    return found
+
+
+def line_at(place: str) -> str:
+    """What stands at FILE:LINE of the script; empty if that cannot be read."""
+    file, _, number = place.rpartition(":")
+    try:
+        with open(snapshotted(file)) as text:
+            return text.read().splitlines()[int(number) - 1].strip()
+    except (OSError, IndexError, ValueError):
+        return ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided and value.numel() > 0

@@ -1,0 +1,303 @@
+"""Whether a script that is stopped and goes on learns the same, tried out at the beginning of a trial run.
+
+The process forks where `elastic` returns. A first child makes some steps, with the ends of short epochs
+among them, and saves its state half way, as a job does. A second one begins with that state, as a
+job does that goes on, and makes the second half. Where their models differ, others begin with one more
+local of the first child each, to find out which of them matter.
+
+A process that computes on a GPU cannot be forked. There, and where it would take too long, the locals that
+the script counts up are named, whether they matter or not.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from swell.train.data.place import Place
+from swell.train.data.sample_schedule import SampleSchedule
+from swell.train.runtime.host import Task
+from swell.train.runtime.loop_exits import LoopExit
+from swell.train.runtime.rehearsal import NUM_STEPS, Local, Rehearsal, RehearsalResult, line_at, locals_of
+from swell.train.runtime.rehearsal_folder import make_folder, remove_folder, stay_in
+from swell.train.runtime.run import Run
+from swell.train.runtime.trial_run import Profiling
+from swell.train.state.train_state import TrainState
+from swell.wire.findings import ScriptFinding
+
+#: Time for all of it, and for the first child.
+BUDGET_S, FIRST_S = 4.0, 1.5
+#: The state of a second process may take so much memory.
+MOST_BYTES = 2**30
+#: Locals that are tried one by one.
+MAX_TRIED = 8
+POLL_S = 0.002
+
+USE = "use run.steps, run.epoch or run.progress, which go on"
+
+
+class _InChild(Exception):
+    """This process is a child, and returns to the script."""
+
+
+class _OutOfTime(Exception):
+    """It would take too long."""
+
+
+def check_resume(run: Run, task: Task, host: Profiling) -> None:
+    """Add to the findings of a trial run in what a resumed run differs. Returns in children, too."""
+    if torch.cuda.is_initialized():
+        why = "a process that computes on a GPU cannot be forked"
+    elif task.state.num_bytes() > MOST_BYTES:
+        why = "its state is large"
+    else:
+        try:
+            host.findings += _ResumeCheck(run, task, host).findings()
+            return
+        except _InChild:
+            return
+        except _OutOfTime:
+            why = f"it would take more than {BUDGET_S:g} s"
+    sys.stderr.write(f"swell: going on from a checkpoint was not tried, for {why}\n")
+    host.look_at_end = lambda: unsaved_counters(task.state)
+
+
+def unsaved_counters(state: TrainState) -> list[ScriptFinding]:
+    """Locals that the script counts up from epoch to epoch: to be called where it asks for a batch."""
+    found = locals_of(state.variables.frames(), state.variables.changed_locals())
+    counters = {
+        name: local
+        for name, local in found.items()
+        if isinstance(local.value, int) and "+=" in line_at(local.place)
+    }
+    return [
+        ScriptFinding(name="unsaved-variable", text=_hint(name), place=local.place, holds=False)
+        for name, local in counters.items()
+    ]
+
+
+class _ResumeCheck:
+    """One comparison, of short runs in forked processes."""
+
+    def __init__(self, run: Run, task: Task, host: Profiling) -> None:
+        self._run, self._task, self._host = run, task, host
+        self._end_s = time.monotonic() + BUDGET_S
+        self._has_epoch_ends = host.has_epoch_ends
+
+    def findings(self) -> list[ScriptFinding]:
+        whole = self._whole()
+        if whole is None or not whole.model:
+            return []  # it leaves its loop, or fails: the trial run itself tells
+        half = self._rehearse(whole)
+        if half is None:
+            return []
+        if half.model == whole.model:
+            return [*self._late_causes(whole, half), *map(_finding_of_exit, whole.exits)]
+        again = self._rehearse()
+        if again is None or again.model != whole.model:
+            sys.stderr.write("swell: this script does not learn the same twice, so resuming was not tried\n")
+            return []
+        if half.error:
+            error = half.error.strip().splitlines()[-1]
+            text = f"a job of this script that goes on after {NUM_STEPS} steps fails: {error}"
+            return [ScriptFinding(name="script-state", text=text, place=whole.place)]
+        return self._causes(whole, half)
+
+    def _whole(self) -> RehearsalResult | None:
+        """Without an interruption; without the ends of epochs where these take long."""
+        story = self._rehearse(limit_s=FIRST_S)
+        if story is None and self._has_epoch_ends:
+            self._has_epoch_ends = False
+            story = self._rehearse(limit_s=FIRST_S)
+        if story is None:
+            raise _OutOfTime
+        return story
+
+    def _causes(self, whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
+        """The locals that change the outcome, each tried for itself."""
+        by_number = sorted(whole.locals, key=lambda name: not isinstance(whole.locals[name].value, int))
+        causes = {}
+        for name in by_number[:MAX_TRIED]:
+            try:
+                story = self._rehearse(whole, {name: whole.locals[name].value})
+            except _OutOfTime:
+                break
+            if story is not None and story.model and story.model != half.model:
+                causes[name] = whole.locals[name]
+        differs = _difference(whole, half)
+        if causes:
+            found = [_finding_of(name, local, differs) for name, local in causes.items()]
+        else:
+            text = f"{differs}; {_guess(whole)}"
+            found = [ScriptFinding(name="script-state", text=text, place=whole.place)]
+        return [*found, *map(_finding_of_exit, whole.exits)]
+
+    def _late_causes(self, whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
+        """Counters in locals that would change the outcome if they were what they are when the job ends."""
+        found: list[ScriptFinding] = []
+        counters = [name for name in whole.locals if name in whole.counters]
+        for name in counters[:MAX_TRIED]:
+            local = whole.locals[name]
+            for value in self._later(local.value):
+                try:
+                    story = self._rehearse(whole, {name: value})
+                except _OutOfTime:
+                    return found
+                if story is not None and not story.error and story.model != half.model:
+                    found.append(_finding_of(name, local, _of_later(name, value, bool(story.model))))
+                    break
+        return found
+
+    def _later(self, count: Any) -> list[int]:
+        """What a counter is when the job ends, and half way to that; nothing if it is none."""
+        terms, total = self._host.terms, self._host.terms.total_steps
+        if total is None or not isinstance(count, int) or isinstance(count, bool) or count <= 0:
+            return []
+        if count >= NUM_STEPS:  # else it counts epochs
+            return [round((part * total - NUM_STEPS - 1) * count / NUM_STEPS) for part in (1.0, 0.5)]
+        per_epoch = terms.course.steps_per_epoch
+        return [] if per_epoch is None else [max(1, total // per_epoch - NUM_STEPS)]
+
+    # ------------------------------------------------------------------ processes
+    def _rehearse(
+        self,
+        begin: RehearsalResult | None = None,
+        values: Mapping[str, Any] | None = None,
+        limit_s: float = BUDGET_S,
+    ) -> RehearsalResult | None:
+        """What a child tells; None if it does not in time. Raises _InChild in the child."""
+        limit_s = min(limit_s, self._end_s - time.monotonic())
+        if limit_s <= 0:
+            raise _OutOfTime
+        folder = make_folder()
+        with tempfile.TemporaryFile() as file:
+            pid = _fork()
+            if pid == 0:
+                stay_in(folder)
+                self._become(os.dup(file.fileno()), begin, values or {}, limit_s)
+                raise _InChild
+            _await(pid, limit_s)
+            remove_folder(folder)
+            file.seek(0)
+            told = file.read()
+        return pickle.loads(told) if told else None  # noqa: S301 - of a child of this process
+
+    def _become(
+        self, handle: int, begin: RehearsalResult | None, values: Mapping[str, Any], limit_s: float
+    ) -> None:
+        """This process is a child: it tells the agent nothing, and ends by itself."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        torch.set_num_threads(1)  # the threads that there were are the parent's
+        task = self._short()
+        host = Rehearsal(self._host, task, handle, begin is not None, values)
+        self._host.terms.link.send = host.hear  # type: ignore[method-assign]
+        if begin is not None:
+            task.state.restore(pickle.loads(begin.saved))  # noqa: S301 - as above
+        self._run.rehearse(host, task)
+
+    def _short(self) -> Task:
+        """The task with small batches, and with short epochs."""
+        terms = self._host.terms
+        course, size = terms.course, terms.size
+        if not isinstance(course, SampleSchedule):
+            return self._task
+        short = replace(course, place=Place())
+        if course.sampler is None:  # else it says how long an epoch is, and perhaps what a batch is
+            most = (NUM_STEPS - 1) * size if self._has_epoch_ends else course.num_samples
+            num_samples, num_shards = min(course.num_samples, most), terms.num_shards or None
+            short = replace(short, num_samples=num_samples, global_batch=size, num_shards=num_shards)
+        short.total_steps = self._task.total_steps
+        self._task.state.course = short
+        return replace(self._task, course=short)
+
+
+def _fork() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # or a child would write it again
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the other thread is the line's, which a child does not use
+        return os.fork()
+
+
+def _await(pid: int, limit_s: float) -> None:
+    """Wait for a child, and end it where it takes too long."""
+    end_s = time.monotonic() + limit_s
+    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+        if time.monotonic() >= end_s:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return
+        time.sleep(POLL_S)
+
+
+def _difference(whole: RehearsalResult, half: RehearsalResult) -> str:
+    much = "parameters and buffers"
+    if half.model:
+        one, other = pickle.loads(whole.model), pickle.loads(half.model)  # noqa: S301 - of children
+        apart = [(one[key].double() - other[key].double()).abs().max().item() for key in one if len(one[key])]
+        much = f"parameters or buffers differ by up to {max(apart, default=0.0):.2g}"
+    else:
+        much = "the script leaves its loop earlier"
+    return (
+        f"a run that is saved after {NUM_STEPS} steps and goes on in a new process is another one after "
+        f"{2 * NUM_STEPS}: {much}"
+    )
+
+
+def _hint(name: str) -> str:
+    function, _, variable = name.partition(".")
+    return (
+        f"`{variable}` in {function} begins again in a worker that joins, and when the job goes on. If the "
+        f"training depends on it, keep it in run.state[{variable!r}], or {USE}"
+    )
+
+
+def _finding_of(name: str, local: Local, differs: str) -> ScriptFinding:
+    function, _, variable = name.partition(".")
+    text = (
+        f"{differs}, for `{variable}` in {function} begins again. Keep it in "
+        f"run.state[{variable!r}], with run.state.setdefault({variable!r}, ...) before the loop, or {USE}"
+    )
+    return ScriptFinding(name="script-state", text=text, place=local.place)
+
+
+def _of_later(name: str, value: int, goes_on: bool) -> str:
+    variable = name.partition(".")[2]
+    what = "the training is another one" if goes_on else "the script leaves its loop"
+    return (
+        f"where `{variable}` has come to {value}, {what}; a job that is saved and goes on comes to that later"
+    )
+
+
+def _finding_of_exit(found: LoopExit) -> ScriptFinding:
+    names = ", ".join(f"`{name}`" for name in found.names)
+    text = (
+        f"{names} in {found.function}() decide when the loop ends, and begin again in a worker that joins "
+        "and when the job goes on. Keep what they hold in run.state, with "
+        f"run.state.setdefault({found.names[0]!r}, ...) before the loop, or in attributes of an object"
+    )
+    return ScriptFinding(name="script-state", text=text, place=found.place)
+
+
+def _guess(whole: RehearsalResult) -> str:
+    if "enumerate(" in whole.line:
+        return f"`{whole.line}` counts from 0 again: {USE}"
+    return (
+        "something that the script counts or keeps is neither in run.state nor in a variable that can be put "
+        f"back, as in an iterator or a closure. Keep it in run.state, or {USE}"
+    )

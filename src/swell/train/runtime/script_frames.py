@@ -1,0 +1,59 @@
+"""Places in the user's script, found from the frames of a call."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+from swell.train.link.code_paths import submitted
+
+_OWN = str(Path(__file__).parents[1])
+_FEEDING = (str(Path(_OWN, "data")), str(Path(_OWN, "runtime", "run.py")))
+_LIBRARIES = (
+    _OWN,
+    str(Path(torch.__file__).parents[1]),
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+)
+
+
+def is_feeding(frame: FrameType | None) -> bool:
+    """Whether the call is part of loading a batch, and none that the loop's body makes."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_OWN):
+            return frame.f_code.co_filename.startswith(_FEEDING)
+        frame = frame.f_back
+    return False
+
+
+def place_of(frame: FrameType | None) -> str:
+    """Return `FILE:LINE` of the script's innermost call, as it was submitted; empty if there is none."""
+    while frame is not None:
+        if _is_of_script(frame):
+            return f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _is_of_script(frame: FrameType) -> bool:
+    return not frame.f_code.co_filename.startswith((*_LIBRARIES, "<"))
+
+
+def place_of_error(error: BaseException) -> str:
+    """Return the place in the script's innermost call in which an error was raised."""
+    places = [
+        f"{submitted(frame.f_code.co_filename)}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_of_script(frame)
+    ]
+    return places[-1] if places else ""
+
+
+def place_of_caller() -> str:
+    """Return the place in the script from which this is called."""
+    return place_of(sys._getframe(1))

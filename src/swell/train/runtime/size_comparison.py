@@ -1,0 +1,427 @@
+"""Compares, before a trial run measures, one step of a whole batch with the same step in two shards.
+
+The loop's body gets the same samples several times: all of them as the only worker, then the first part and
+the rest as two workers would, and all of them again. `run.step` sums the gradients as it would on two
+workers, and updates nothing. Before each of these *probes* the training state is put back to what it was.
+Where the gradients differ by more than rounding, the cause is searched, and the job's owner is told.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from swell.train.collective.exchange import Members
+from swell.train.collective.gradients import LoopError, StepVote
+from swell.train.collective.group import Group
+from swell.train.collective.norms import other_buffers
+from swell.train.data.random_streams import Purpose, drawing_state
+from swell.train.data.sample_schedule import Pass, Share, cut
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.train.runtime.difference_causes import (
+    ComparedSizes,
+    ProbeResult,
+    causes_of,
+    not_compared,
+    of_divisor,
+)
+from swell.train.runtime.fixed_draws import FixedDraws
+from swell.train.runtime.gradient_differences import sampled, tolerance_of
+from swell.train.runtime.gradient_watch import GradientWatch
+from swell.train.runtime.host import Task
+from swell.train.runtime.script_frames import place_of_caller
+from swell.train.runtime.step_watch import StepWatch
+from swell.train.runtime.values_left import (
+    Key,
+    is_plain_data,
+    is_same,
+    of_second,
+    place_of_store,
+    spelled,
+    with_values,
+)
+from swell.train.state import codec
+from swell.train.state.optimizer_set import OptimizerSet
+from swell.train.state.script_values import copied
+from swell.wire.findings import ScriptFinding
+
+#: Samples of the batch that is compared, at most.
+MOST_SAMPLES = 16
+#: Of these the first worker gets so many. Two are left for a batch norm, if the batch has as many.
+FIRST_SHARE = 0.7
+
+
+@dataclass
+class ShardMembers:
+    """Two workers that take turns in one process: each adds what it sums to what the one before has left."""
+
+    rank: int = 0
+    num_workers: int = 2
+    num_hosts: int = 1
+    _left: list[torch.Tensor] = field(default_factory=list)
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        if self.rank == 0:
+            self._left.append(tensor.clone())
+            tensor.mul_(self.num_workers)  # as if the other one had summed the same
+        else:
+            tensor.add_(self._left.pop(0))
+
+    def begin_sum(self, tensor: torch.Tensor) -> None:
+        self.sum_all(tensor)
+
+    def end_sums(self) -> None:
+        """All of them are there."""
+
+    def forsake(self) -> None:
+        self._left.clear()
+
+    def run(self, collective: Callable[[], object]) -> None:
+        raise RuntimeError("workers that take turns cannot do a collective together")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One step that updates nothing."""
+
+    rank: int | None = None  #: of two workers; None: the only one
+    is_fixed: bool = False  #: random numbers and batch statistics do not depend on the shard
+    carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
+    num_passes: int = 1  #: of the only worker, where the job has no shards
+    is_short: bool = False  #: the first pass has one sample less
+    is_moved: bool = False  #: the parameters are others than the script began with
+
+
+#: Comparisons under way in this process: an error of the script may be one of its shard's size.
+under_way: list[SizeComparison] = []
+
+#: By this parameters are multiplied where they are to be others.
+MOVED = 1.01
+#: Variables that are tried one by one.
+MAX_TRIED = 8
+#: Probes before each of which the state is kept: the first, which is not compared, and the second.
+NUM_FIRST = 2
+
+
+class SizeComparison:
+    """Leads the probes of one trial run. `findings` is what they came to, once it is over."""
+
+    def __init__(self, device: torch.device, seed: int) -> None:
+        self.edition = -1  #: counts down with each probe, so that batches are drawn again
+        self.findings: list[ScriptFinding] = []
+        self.num_done = 0
+        self._device = device
+        self._seed = seed
+        self._watch = StepWatch()
+        self._fixing = ExitStack()  #: what holds for the probe under way
+        self._kept: tuple[str, list[torch.Tensor]] = ("", [])
+        self._left: codec.Tree = {}  #: by the step that ended last, in what the script keeps
+        self._originals: dict[str, Any] = {}  #: variables of the script, as the probes are to find them
+        self._result: ProbeResult | None = None  #: of the probe that was made last
+
+    @property
+    def members(self) -> Members:
+        is_alone = self._probe.rank is None or self._course.num_shards is not None
+        return self._group if is_alone else self._pair
+
+    def is_to_be_left_out(self, error: BaseException) -> bool:
+        """Whether the script may do without a comparison: a whole batch went well, which a part need not.
+
+        A loop that breaks a rule with whole batches, too, is no matter of parts.
+        """
+        is_part = self.num_done > 0 and self._probe.rank is not None
+        return is_part if isinstance(error, LoopError) else self.num_done > 0
+
+    # ------------------------------------------------------------ the steps that it leads
+    def begin(self, task: Task, course: AnyCourse, most_samples: int, has_passes: bool) -> bool:
+        """False: there is nothing to compare.
+
+        Args:
+            course: of the job.
+            most_samples: that go through the model together.
+            has_passes: a step may have several.
+        """
+        self._task, self._course, self._has_passes = task, course, has_passes
+        self._num = min(MOST_SAMPLES, course.global_batch, most_samples)
+        if isinstance(course, StreamSchedule) and self._num > 2:
+            self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
+        if self._num < 2:
+            return False
+        self._group, self._pair = Group(self._device), ShardMembers()
+        self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
+        self._gradients = GradientWatch(self._parameters)
+        self._plan = self._probes()
+        self._probe = next(self._plan)
+        task.state.before_rewind = self._look_at_values
+        under_way.append(self)
+        return True
+
+    def begin_probe(self) -> bool:
+        """The script asks for a batch. Returns whether there is one more to compare."""
+        if self._result is not None and not self._go_on(replace(self._result, left=self._left)):
+            return False
+        self.edition -= 1
+        if self.num_done < NUM_FIRST:  # what the script keeps in `run.state` or a variable is known later
+            self._keep()
+        self._restore()
+        if self._probe.is_moved:
+            self._move()
+        self._pair.rank = self._probe.rank or 0
+        self._fix()
+        self._watch.start()
+        self._gradients.start()
+        return True
+
+    def _go_on(self, result: ProbeResult) -> bool:
+        """Think of the next probe. Returns whether there is one."""
+        try:
+            self._probe = self._plan.send(result)
+        except StopIteration as end:
+            self.findings = [*end.value, *of_divisor(result)]
+        except (RuntimeError, TypeError, ValueError) as error:
+            self.findings = [not_compared(str(error))]
+        else:
+            self.num_done += 1
+            return True
+        self._probe = Probe()
+        self._restore()
+        self._leave()
+        return False
+
+    def share(self, step: int) -> Share:
+        """What the worker of this probe computes."""
+        if isinstance(self._course, StreamSchedule):
+            return self._stream_share(step)
+        if self._course.num_shards is not None:
+            rank = self._probe.rank
+            return self._shortened(self._course.share(0, rank or 0, 1 if rank is None else 2))
+        places = self._places()
+        num_samples = self._course.num_samples
+        step_width = max(1, num_samples // self._num) if self._course.is_shuffled else 1
+        indices = [place * step_width for place in places]
+        first = 0 if self._probe.is_fixed else places.start
+        parts = [cut(len(places), self._probe.num_passes, part) for part in range(self._probe.num_passes)]
+        passes = [
+            Pass(0, 0, first + part.start, indices[part.start : part.stop], len(part), self._num)
+            for part in parts
+        ]
+        return self._shortened(Share(tuple(passes)))
+
+    def _shortened(self, share: Share) -> Share:
+        part = share.passes[0]
+        if not self._probe.is_short or part.num_local < 2:
+            return share
+        short = replace(part, indices=part.indices[:-1], num_local=part.num_local - 1)
+        return replace(share, passes=(short, *share.passes[1:]))
+
+    def _stream_share(self, step: int) -> Share:
+        assert isinstance(self._course, StreamSchedule)  # noqa: S101 - the caller has asked
+        shards = self._course.num_shards
+        share = self._course.trial_share(0, self._num, min(shards, self._num) if shards else 0, None)
+        if self._probe.rank is None or share.claim is None or shards is not None:
+            return share
+        return replace(share.claim, rank=self._probe.rank, num_workers=2).share(self._num)
+
+    def _places(self) -> range:
+        if self._probe.rank is None:
+            return range(self._num)
+        num_first = max(1, min(round(FIRST_SHARE * self._num), self._num - 2))
+        return range(num_first) if self._probe.rank == 0 else range(num_first, self._num)
+
+    def note(self, share: Share, loss: torch.Tensor) -> None:
+        """The script's step of a probe, whose gradients are there."""
+        self._watch.stop()
+        self._fixing.close()
+        self._result = self._result_of(share, loss)
+
+    def give_up(self) -> None:
+        """The script's loop has ended: nothing of it is compared."""
+        self._watch.stop()
+        self._fixing.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._gradients.stop()
+        self._task.state.before_rewind = lambda frame: None
+        self._pair.forsake()
+        self._kept, self._left, self._originals, self._result = ("", []), {}, {}, None
+        under_way.clear()
+
+    # ------------------------------------------------------------ what is looked at
+    def _probes(self) -> Generator[Probe, ProbeResult, list[ScriptFinding]]:
+        yield Probe()  # shows what the script changes in a step, which is put back in those that follow
+        if self._course.num_shards is not None:  # the same passes on any number of workers
+            return causes_of((yield from self._compare_shards(self._course.num_shards)), None)
+        plain = yield from self._compare(is_fixed=False)
+        fixed = None
+        if plain.differs and not plain.is_unsteady and (plain.has_drawn or plain.norm):
+            fixed = yield from self._compare(is_fixed=True)
+        return causes_of(plain, fixed)
+
+    def _compare(self, is_fixed: bool) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        whole = yield Probe(is_fixed=is_fixed)
+        first = yield Probe(0, is_fixed)
+        second = yield Probe(1, is_fixed)
+        carried = {} if is_fixed else of_second(first.left, second.left)
+        again = yield Probe(is_fixed=is_fixed, carried=carried)
+        compared = yield from self._explain(self._compared(whole, (first, second), again), carried)
+        if not self._has_passes or is_fixed or isinstance(self._course, StreamSchedule):
+            return compared
+        return (yield from self._look_at_passes(compared, Probe(num_passes=2), Probe()))
+
+    def _compare_shards(self, num_shards: int) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        whole = yield Probe()
+        if num_shards < 2 or isinstance(self._course, StreamSchedule):
+            return self._compared(whole, None, (yield Probe()))
+        first = yield Probe(0)
+        second = yield Probe(1)
+        carried = of_second(first.left, second.left)
+        compared = self._compared(whole, None, (yield Probe(carried=carried)))
+        compared = yield from self._explain(compared, carried)
+        return (yield from self._look_at_passes(compared, Probe(), Probe(0)))
+
+    def _look_at_passes(
+        self, compared: ComparedSizes, many: Probe, few: Probe
+    ) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        """Find what changes with each pass of a step, whatever its samples, and whether that matters.
+
+        An average of the weights changes where these are others than it began with.
+        """
+        several = yield replace(many, is_moved=True)
+        one = yield replace(few, is_moved=True)
+        changed = of_second(several.left, one.left)
+        if changed:
+            short = yield replace(few, is_moved=True, is_short=True)
+            changed = {key: value for key, value in changed.items() if is_same(key, one.left, short.left)}
+        places = self._places_of(changed)
+        each_pass = {}
+        for (key, value), name in zip(changed.items(), places, strict=True):
+            holds = not is_plain_data(key, value)
+            if not holds:
+                after_few = yield Probe(carried={key: value})
+                after_many = yield Probe(carried={key: several.left[key[0]][key[1]]})
+                holds = replace(compared, whole=after_few, again=after_many).is_unsteady
+            each_pass[name] = places[name], holds
+        return replace(compared, each_pass=each_pass)
+
+    def _explain(
+        self, compared: ComparedSizes, carried: Mapping[Key, Any]
+    ) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        """Tell what the script changes by itself from what it sets from its worker's part of the batch."""
+        has_loader = any(result.seen.loader for result in compared.results)  # it may have few batches left
+        if not compared.is_unsteady or not carried or has_loader:
+            return compared
+        steady = replace(compared, again=(yield Probe()))
+        if steady.is_unsteady:
+            return steady
+        causes = []
+        for key in list(carried)[:MAX_TRIED]:
+            tried = yield Probe(carried={key: carried[key]})
+            if replace(compared, again=tried).is_unsteady:
+                causes.append(key)
+        return replace(steady, of_parts=self._places_of(causes or [*carried][:1]))
+
+    def _places_of(self, keys: Iterable[Key]) -> dict[str, str]:
+        """Names as the script has them, and where it sets them."""
+        frames = self._task.state.variables.frames()
+        return {spelled(key): place_of_store(frames, key) for key in keys}
+
+    def _compared(
+        self, whole: ProbeResult, shards: tuple[ProbeResult, ProbeResult] | None, again: ProbeResult
+    ) -> ComparedSizes:
+        results = (whole, *(shards or ()), again)
+        if not all(math.isfinite(result.loss) and result.gradient.isfinite().all() for result in results):
+            raise ValueError("a loss or a gradient is no finite number")
+        is_lower = whole.seen.is_lower
+        return ComparedSizes(
+            whole,
+            shards,
+            again,
+            tolerance_of(list(self._parameters), is_lower),
+            has_several_optimizers=isinstance(self._task.state.optimizer, OptimizerSet),
+        )
+
+    def _result_of(self, share: Share, loss: torch.Tensor) -> ProbeResult:
+        task = self._task
+        gradient, has_drawn = sampled(self._parameters), self._has_drawn(share.passes[-1])
+        before = self._gradients.before_change()
+        buffers = {name: tensor.clone() for name, tensor in other_buffers(task.state.model).items()}
+        total_loss, total_gradient = loss, gradient
+        if self._course.num_shards is None or self._probe.rank is None:  # else only variables are looked at
+            total_loss = task.gradients.reduce(share, loss, StepVote(), self.members).loss
+            total_gradient = sampled(self._parameters)
+        return ProbeResult(
+            loss=float(loss),
+            gradient=gradient,
+            backward=gradient if before is None else before,
+            is_changed=before is not None,
+            weight=sum(part.factor for part in share.passes),
+            total_loss=float(total_loss),
+            total_gradient=total_gradient,
+            buffers=buffers,
+            has_drawn=has_drawn,
+            seen=self._watch.seen,
+            place=place_of_caller(),
+        )
+
+    def _has_drawn(self, part: Pass) -> bool:
+        """Whether the streams are not as they were when the pass began."""
+        return drawing_state(self._device) != drawing_state(
+            self._device, self._seed, Purpose.PASS, part.step, part.first
+        )
+
+    # ------------------------------------------------------------ what is put back
+    def _look_at_values(self, frame: FrameType | None) -> None:
+        """The script asks for the next batch, and what it has done is about to be undone."""
+        self._left = self._task.state.script_values(frame)
+
+    def _keep(self) -> None:
+        self._originals = {**self._task.state.script_values()["variables"], **self._originals}
+        skeleton, tensors = self._task.state.encode()
+        self._kept = skeleton, [tensor.detach().to("cpu", copy=True) for tensor in tensors]
+        self._kept_buffers = {
+            name: tensor.clone() for name, tensor in other_buffers(self._task.state.model).items()
+        }
+
+    def _restore(self) -> None:
+        model, (skeleton, tensors) = self._task.state.model, self._kept
+        tree = codec.decode(skeleton, [tensor.clone() for tensor in tensors])
+        tree["variables"] = {**copied(self._originals), **tree.get("variables", {})}
+        self._task.state.restore(with_values(tree, self._probe.carried))
+        with torch.no_grad():
+            for name, tensor in other_buffers(model).items():
+                if name in self._kept_buffers and tensor.shape == self._kept_buffers[name].shape:
+                    tensor.copy_(self._kept_buffers[name])
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def _move(self) -> None:
+        for parameter in self._parameters:
+            parameter.mul_(MOVED).add_(MOVED - 1.0)
+
+    def _fix(self) -> None:
+        """Compile nothing for a few steps. Where asked, make draws and statistics those of no shard."""
+        if "torch._dynamo" in sys.modules:
+            self._fixing.enter_context(torch.compiler.set_stance("force_eager"))
+        if not self._probe.is_fixed:
+            return
+        self._fixing.enter_context(FixedDraws())  # type: ignore[no-untyped-call]
+        for module in self._task.state.model.modules():
+            if isinstance(module, _NormBase) and module.track_running_stats and module.training:
+                handle = module.register_forward_pre_hook(_use_running_statistics)
+                self._fixing.callback(handle.remove)
+                self._fixing.callback(module.train)
+
+
+def _use_running_statistics(module: nn.Module, given: object) -> None:
+    module.training = False  # also where the script says `model.train()` in each step

@@ -1,0 +1,169 @@
+"""What a script counts and keeps: `run.state`, saved, moved to joiners and restored.
+
+An entry is a plain value or an object with `state_dict` and `load_state_dict`. The script gives its entries
+after the state is restored, so what was saved waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
+from swell.train.state import codec
+from swell.train.state.script_values import SCALARS, copied, put_back
+
+_PLAIN = (bool, int, float, str, type(None), torch.Tensor, dict, list, tuple)
+
+
+class ScriptState(MutableMapping[str, Any]):
+    """A mapping of names to plain values and to objects that can be saved.
+
+    A saved value stays until the script has looked at it: an assignment before that only gives the value to
+    begin with, as `setdefault` does, and so does one that gives an object. So the lines before the loop are
+    the same at the first launch and at each later one.
+    """
+
+    def __init__(self, objects: Mapping[str, Any] | None = None) -> None:
+        self._values: dict[str, Any] = {}  # plain ones
+        self._objects: dict[str, Any] = {}
+        self._waiting: dict[str, Any] = {}  # state dicts of objects that the script has not given yet
+        self._unseen: set[str] = set()  # restored values that the script has not looked at
+        self._kept: dict[str, Any] = {}  # copies of the values, as of the step's beginning
+        self._kept_objects: dict[str, Any] = {}
+        for name, thing in (objects or {}).items():
+            self[name] = thing
+
+    # ------------------------------------------------------------------ the script's side
+    def __getitem__(self, name: str) -> Any:
+        self._unseen.discard(name)
+        if name in self._objects:
+            return self._objects[name]
+        if name in self._waiting:
+            raise KeyError(
+                f"{name!r} was saved from an object: give it with run.state.setdefault({name!r}, ...)"
+            )
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"run.state[{name!r}]: names are strings")
+        if not isinstance(value, (*_PLAIN, np.generic)) or isinstance(value, Stateful):
+            self._give(name, value)
+        elif name in self._unseen:
+            self._values[name] = _on_same_device(self._values[name], value)
+        else:
+            self._set(name, value)
+        self._unseen.discard(name)
+
+    def __delitem__(self, name: str) -> None:
+        if all(held.pop(name, held) is held for held in (self._values, self._objects, self._waiting)):
+            raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._values, *self._objects])
+
+    def __len__(self) -> int:
+        return len(self._values) + len(self._objects)
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The value of this name: the saved one, or else `default`."""
+        if name in self._unseen or name not in self:
+            self[name] = default
+        return self[name]
+
+    def __repr__(self) -> str:
+        return f"run.state({self._values | self._objects!r})"
+
+    def _set(self, name: str, value: Any) -> None:
+        value = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(value, bool | int | float | str):
+            codec.encode(value, f"run.state[{name!r}]")  # raises where it cannot be saved
+        self._objects.pop(name, None)
+        self._waiting.pop(name, None)
+        self._values[name] = value
+
+    def _give(self, name: str, thing: Any) -> None:
+        if not isinstance(as_stateful(thing), Stateful):
+            raise TypeError(
+                f"state[{name!r}] is a {type(thing).__qualname__} without state_dict() and "
+                "load_state_dict(); add the two methods, or give plain values (of an array: "
+                "torch.from_numpy(array))"
+            )
+        if name in self._waiting:
+            as_stateful(thing).load_state_dict(self._waiting.pop(name))
+        self._values.pop(name, None)
+        self._objects[name] = thing
+
+    # ------------------------------------------------------------------ saved and restored
+    @property
+    def objects(self) -> set[str]:
+        """Names of the objects that the script has given."""
+        return set(self._objects)
+
+    def held(self) -> list[Any]:
+        """Objects, containers and tensors that are saved here."""
+        plain = [value for value in self._values.values() if not isinstance(value, SCALARS)]
+        return [*plain, *self._objects.values()]
+
+    def state_dicts(self) -> dict[str, Any]:
+        """The state dict of each object, also of those that the script has not given yet."""
+        return {
+            name: as_stateful(thing).state_dict() for name, thing in self._objects.items()
+        } | self._waiting
+
+    def values_tree(self) -> dict[str, Any]:
+        """The plain values."""
+        return self._values
+
+    def restore(self, objects: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Take over what was saved."""
+        for name, saved in objects.items():
+            if name in self._objects:
+                as_stateful(self._objects[name]).load_state_dict(saved)
+            else:
+                self._values.pop(name, None)
+                self._waiting[name] = saved
+        self._unseen |= {name for name in values if name not in self._values}
+        self._put_back(values)
+
+    # ------------------------------------------------------------------ steps that are repeated
+    def begin_step(self) -> None:
+        """A step begins: `rewind` comes back to here. Of objects, only generators are copied."""
+        self._unseen.clear()
+        self._kept = {name: copied(value) for name, value in self._values.items()} if self._values else {}
+        self._kept_objects = {
+            name: copied(as_stateful(thing).state_dict())
+            for name, thing in self._objects.items()
+            if isinstance(thing, GENERATORS)
+        }
+
+    def keep_objects(self) -> None:
+        """Keep the other objects for `rewind`, too."""
+        for name, thing in self._objects.items():
+            if name not in self._kept_objects:
+                self._kept_objects[name] = copied(as_stateful(thing).state_dict())
+
+    def rewind(self) -> None:
+        """Go back to where the step began. Containers and tensors that the script holds stay the same."""
+        if self._values or self._kept:
+            for name in self._values.keys() - self._kept.keys():
+                del self._values[name]
+            self._put_back({name: copied(value) for name, value in self._kept.items()})
+        for name, saved in self._kept_objects.items():
+            if name in self._objects:
+                as_stateful(self._objects[name]).load_state_dict(copied(saved))
+
+    def _put_back(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            self._objects.pop(name, None)
+            self._values[name] = put_back(self._values.get(name), value)
+
+
+def _on_same_device(saved: Any, own: Any) -> Any:
+    if isinstance(saved, torch.Tensor) and isinstance(own, torch.Tensor):
+        return saved.to(own.device)
+    return saved

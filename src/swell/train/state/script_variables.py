@@ -1,0 +1,396 @@
+"""State that a script keeps in variables, found by comparing them with what they were before the first batch.
+
+Looked at are the globals of the script's modules, the attributes of its classes and objects, and the locals
+of the functions that hold the loop. Those that have changed by the time the state is saved or sent belong to
+it, as far as they are plainly state: numbers, texts, tensors, containers of these, objects with `state_dict`,
+and generators of random numbers. They are put back before the next batch. A local that holds a number or
+a text belongs to its function: it is neither saved nor put back.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from swell.train.data.stateful import GENERATORS
+from swell.train.link.heartbeat import is_library
+from swell.train.state.script_values import (
+    SCALARS,
+    Packed,
+    copied,
+    is_object,
+    is_plain,
+    is_time,
+    mark,
+    pack,
+    tensors_in,
+    unpack,
+    wrap,
+)
+
+MAX_DEPTH = 5
+#: Numbers in a value that is copied before it is known to change.
+MAX_SMALL = 10_000
+#: Objects that are looked into, at most.
+MAX_SEEN = 5000
+#: A container of objects with more of them is data.
+MAX_OBJECTS = 64
+
+Things = Callable[[], Iterable[Any]]
+
+#: Instructions at a loop's head that take apart and store what comes next.
+_STORING = ("STORE_", "UNPACK_", "SWAP", "CACHE", "EXTENDED_ARG", "NOP")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One place where a script keeps a value that may be state."""
+
+    name: str  #: as `__main__.counter`, `fit().history`, `__main__.trainer.count`
+    value: Any
+    holder: Any = None  #: a namespace, a dict or an object; None: the local of a function, or in a list
+    key: Any = None
+
+    @property
+    def can_be_put(self) -> bool:
+        return self.holder is not None or not isinstance(self.value, (*SCALARS, tuple))
+
+    @property
+    def is_small(self) -> bool:
+        if not is_plain(self.value):
+            return isinstance(self.value, GENERATORS)
+        num = self.value.size if isinstance(self.value, np.ndarray) else 0
+        return num + sum(tensor.numel() for tensor in tensors_in(self.value)) <= MAX_SMALL
+
+    def now(self) -> Variable:
+        """It with its value of now, as far as that can be known."""
+        if isinstance(self.holder, dict):
+            value = self.holder.get(self.key)
+        elif self.holder is None:
+            value = self.value
+        else:
+            value = getattr(self.holder, self.key, None)
+        return Variable(self.name, value, self.holder, self.key)
+
+    def put(self, packed: Packed) -> None:
+        """Give it this value, in place where it can be."""
+        try:
+            value = unpack(self.now().value, packed)
+            if isinstance(self.holder, dict):
+                self.holder[self.key] = value
+            elif self.holder is not None:
+                setattr(self.holder, self.key, value)
+        except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
+            warnings.warn(f"{self.name} could not be put back: {error!r}", stacklevel=2)
+
+
+class ScriptVariables:
+    """The variables of this process's script."""
+
+    def __init__(self, parts: Things = tuple, held: Things = tuple) -> None:
+        """
+        Args:
+            parts: what is trained, when the first batch is asked for.
+            held: what the script has given to `run.state` by now.
+        """
+        self._parts, self._held = parts, held
+        #: Whether they are looked for: in a job. A script that runs by itself is left alone.
+        self.is_wanted = False
+        self._frame: FrameType | None = None  # of the loop, while that waits for a batch
+        self._search: Search | None = None
+        self._begun: dict[str, Any] = {}  # marks of the variables before the first batch
+        self._changed: dict[str, Variable] = {}  # since then
+        self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
+        self._small: set[str] = set()  # of these, those that are copied in each step
+        self._waiting: Mapping[str, Packed] = {}  # until a batch is given
+        self._kept: dict[str, Packed] = {}  # as of the step's beginning
+        self._num_boundaries, self._look_at = 0, 1
+
+    # ------------------------------------------------------------------ boundaries
+    def reach_boundary(self, frame: FrameType | None) -> None:
+        """The script asks for a batch, in the function of `frame`."""
+        if not self.is_wanted:
+            return
+        self._frame = frame
+        if self._search is None:
+            self._search = Search(frame, self._parts())
+            found = self._find(self._search)
+            self._begun = {name: mark(one.value) for name, one in found.items()}
+            putable = {name: one for name, one in found.items() if one.can_be_put}
+            self._watch({name: one for name, one in putable.items() if one.is_small or is_object(one.value)})
+        self._num_boundaries += 1
+        if self._num_boundaries > self._look_at:
+            self._look_at *= 2
+            self._look()
+            self._watch(self._changed)
+
+    def leave_boundary(self) -> None:
+        """The script gets a batch, or the epoch is over."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, {}
+            self._put(waiting)
+        self._frame = None
+
+    def tree(self) -> dict[str, Packed]:
+        """Name and value of those that have changed."""
+        if self._search is None:
+            return dict(self._waiting)
+        self._look()
+        packed = {name: pack(found.now().value) for name, found in self._changed.items()}
+        return {name: value for name, value in packed.items() if value is not None}
+
+    def restore(self, values: Mapping[str, Packed]) -> None:
+        """Take over what was saved; before the first batch, if that has not been given."""
+        if self._search is None or self._frame is not None:
+            self._waiting = values if self.is_wanted else {}
+        else:
+            self._put(values)
+
+    # ------------------------------------------------------------------ steps that are repeated
+    def begin_step(self, frame: FrameType | None = None) -> None:
+        """A step begins, and its batch goes to `frame`: `rewind` comes back to here.
+
+        Modules and what is large are not copied: `keep_objects`.
+        """
+        self._refresh(frame)
+        self._kept = {name: copied(wrap(self._watched[name].now().value)) for name in self._small}
+
+    def keep_objects(self) -> None:
+        """Keep modules and the like for `rewind`, too."""
+        for name, found in self._watched.items():
+            if name not in self._kept:
+                self._kept[name] = copied(wrap(found.now().value))
+
+    def rewind(self, frame: FrameType | None = None) -> None:
+        """What is known to change is again what it was, also in the function that waits for a batch.
+
+        The boundary that comes is the one before the step again, and shows nothing new.
+        """
+        self._num_boundaries -= 1
+        self._refresh(frame)
+        for name, packed in self._kept.items():
+            self._watched[name].put(copied(packed))
+
+    def values(self, frame: FrameType | None = None) -> dict[str, Packed]:
+        """Copies of all that may be put back, as it is now."""
+        self._refresh(frame)
+        found = {**self._changed, **self._watched}
+        return {name: copied(wrap(variable.now().value)) for name, variable in found.items()}
+
+    def _watch(self, variables: dict[str, Variable]) -> None:
+        self._watched = variables
+        self._small = {name for name, found in variables.items() if found.now().is_small}
+
+    def _refresh(self, frame: FrameType | None) -> None:
+        """A local may be another list than it was."""
+        of_locals = {name: one for name, one in self._watched.items() if one.holder is None}
+        if not of_locals:
+            return
+        values = {f"{user.f_code.co_name}()": user.f_locals for user in reversed([*user_frames(frame)])}
+        for name, found in of_locals.items():
+            value = values.get(name.partition(".")[0], {}).get(found.key)
+            if name == f"{name.partition('.')[0]}.{found.key}" and value is not None:
+                self._watched[name] = Variable(name, value, None, found.key)
+
+    # ------------------------------------------------------------------ what there is
+    def frames(self) -> list[FrameType]:
+        """The script's functions that wait for a batch, the innermost first."""
+        return list(user_frames(self._frame))
+
+    def changed_locals(self) -> dict[str, Any]:
+        """Locals that cannot be put back and are not what they were before the first batch."""
+        found = {} if self._search is None else self._find(self._search)
+        return {
+            name: variable.value
+            for name, variable in found.items()
+            if not variable.can_be_put and mark(variable.value) != self._begun.get(name)
+        }
+
+    def _look(self) -> None:
+        if self._search is None or self._frame is None:
+            return
+        for name, found in self._find(self._search).items():
+            is_news = name in self._changed or mark(found.value) != self._begun.get(name)
+            if is_news and found.can_be_put and not is_time(found.value):
+                self._changed[name] = found
+
+    def _find(self, search: Search) -> dict[str, Variable]:
+        search.leave_out(self._held())
+        return search.find(self._frame)
+
+    def _put(self, values: Mapping[str, Packed]) -> None:
+        search = self._search
+        found = self._changed if search is None else {**self._changed, **self._find(search)}
+        for name, packed in values.items():
+            variable = found.get(name) or (None if search is None else search.missing(name, packed))
+            if variable is not None:
+                variable.put(packed)
+                self._changed[name] = variable
+
+
+class Search:
+    """Finds a script's variables: where its loop stands, and what can be reached from there."""
+
+    def __init__(self, frame: FrameType | None, known: Iterable[Any]) -> None:
+        self._known = {id(part) for thing in known for part in _parts_of(thing)} - {id(None)}
+        self._memory = frozenset(
+            part.data_ptr() for thing in known for part in _parts_of(thing) if isinstance(part, torch.Tensor)
+        )
+        frames = list(user_frames(frame))
+        folders = {os.path.dirname(os.path.abspath(user.f_code.co_filename)) for user in frames}
+        self._modules = {module.__name__: module for module in list(_modules_in(folders))}
+        self._seen: set[int] = set()
+
+    def leave_out(self, things: Iterable[Any]) -> None:
+        """They are saved anyway."""
+        news = [thing for thing in things if thing is not None and id(thing) not in self._known]
+        self._known |= {id(part) for thing in news for part in _parts_of(thing)}
+
+    def find(self, frame: FrameType | None) -> dict[str, Variable]:
+        """The variables by their names."""
+        self._seen = set()
+        frames = list(user_frames(frame))
+        found: dict[str, Variable] = {}
+        taken = {name for user in frames if user.f_code.co_name == "<module>" for name in next_names(user)}
+        for module in self._modules.values():
+            space = vars(module)
+            values = {name: value for name, value in space.items() if name not in taken}
+            found |= {one.name: one for one in self._within(module.__name__, values, space, 0)}
+        for user in frames:
+            if user.f_code.co_name != "<module>":
+                coming = next_names(user)
+                values = {key: value for key, value in user.f_locals.items() if key not in coming}
+                for one in self._within(f"{user.f_code.co_name}()", values, None, 0):
+                    found.setdefault(one.name, one)
+        return found
+
+    def missing(self, name: str, packed: Packed) -> Variable | None:
+        """A global that the script makes in its loop."""
+        module, _, key = name.rpartition(".")
+        if module not in self._modules or "object" in packed:
+            return None
+        return Variable(name, None, vars(self._modules[module]), key)
+
+    def _within(self, label: str, values: Mapping[Any, Any], holder: Any, depth: int) -> Iterator[Variable]:
+        for key, value in values.items():
+            if (isinstance(key, str) and key.startswith("__")) or self._is_ours(value):
+                continue
+            name, plain = f"{label}.{key}", is_plain(value)
+            if plain and any(self._is_ours(tensor) for tensor in tensors_in(value)):
+                continue  # as a list of the model's parameters
+            if plain or (is_object(value) and not self._is_of_model(value)):
+                yield Variable(name, value, holder, key)
+            elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
+                self._seen.add(id(value))
+                yield from self._inside(name, value, depth + 1)
+
+    def _inside(self, name: str, value: Any, depth: int) -> Iterator[Variable]:
+        if isinstance(value, list | tuple) and len(value) <= MAX_OBJECTS:
+            yield from self._within(name, dict(enumerate(value)), None, depth)
+        elif isinstance(value, dict) and len(value) <= MAX_OBJECTS:
+            yield from self._within(name, value, value, depth)
+        elif isinstance(value, nn.Module):
+            plain = {key: item for key, item in vars(value).items() if key[:1] != "_" and key != "training"}
+            yield from self._within(name, plain, value, depth)
+            yield from self._within(name, dict(value._modules), None, depth)
+        elif getattr(value, "__module__", None) in self._modules and not callable_only(value):
+            own = dict(vars(value)) if hasattr(value, "__dict__") else {}
+            yield from self._within(name, own, value, depth)
+
+    def _is_ours(self, value: Any) -> bool:
+        """Whether it is saved anyway, or of Swell itself."""
+        if isinstance(value, torch.Tensor):
+            return value.data_ptr() in self._memory and value.numel() > 0
+        if isinstance(value, nn.Module):
+            return False  # the model may have attributes of its own
+        return id(value) in self._known or type(value).__module__.startswith("swell.")
+
+    def _is_of_model(self, value: Any) -> bool:
+        if id(value) in self._known:
+            return True
+        return isinstance(value, nn.Module) and any(
+            part.data_ptr() in self._memory for part in (*value.parameters(), *value.buffers())
+        )
+
+
+def callable_only(value: Any) -> bool:
+    """Whether it is a function: what it keeps, others do not see."""
+    return callable(value) and not isinstance(value, type) and hasattr(value, "__code__")
+
+
+def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """The functions of the script that have called each other, the innermost first."""
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def next_names(frame: FrameType) -> frozenset[str]:
+    """What the loop at which a function stands sets next."""
+    return _stored_after(frame.f_code, frame.f_lasti)
+
+
+@lru_cache(maxsize=64)
+def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
+    names: set[str] = set()
+    for step in dis.get_instructions(code):
+        if step.offset <= offset:
+            continue
+        if not step.opname.startswith(_STORING):
+            break
+        if step.opname.startswith("STORE_"):
+            names |= set(step.argval if isinstance(step.argval, tuple) else (step.argval,))
+    return frozenset(names)
+
+
+def line_of_store(code: CodeType, name: str) -> int | None:
+    """The last line in which a function sets a variable or an attribute; else one that is made in it does."""
+    lines = [
+        step.positions.lineno
+        for step in dis.get_instructions(code)
+        if step.opname.startswith("STORE_") and step.positions is not None and _stores(step.argval, name)
+    ]
+    inner = (line_of_store(part, name) for part in code.co_consts if isinstance(part, CodeType))
+    known = [line for line in lines if line is not None]
+    return max(known) if known else next((line for line in inner if line is not None), None)
+
+
+def _stores(stored: Any, name: str) -> bool:
+    return name in stored if isinstance(stored, tuple) else stored == name
+
+
+def _modules_in(folders: set[str]) -> Iterator[ModuleType]:
+    """The script's own modules, among its main one and all that were imported after this one.
+
+    Those that were imported before are left alone: a worker shares their pages with the zygote, and to look
+    at an object is to write its reference count.
+    """
+    since = list(takewhile(lambda name: name != __name__, reversed(sys.modules)))
+    for name in ("__main__", *reversed(since)):
+        module = sys.modules[name]
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or is_library(file) or name.startswith("swell."):
+            continue
+        if any(os.path.abspath(file).startswith(folder + os.sep) for folder in folders):
+            yield module
+
+
+def _parts_of(thing: Any) -> Iterator[Any]:
+    yield thing
+    if isinstance(thing, nn.Module):
+        yield from thing.modules()
+        yield from thing.parameters()
+        yield from thing.buffers()

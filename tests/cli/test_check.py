@@ -1,0 +1,165 @@
+"""`swell check`, and what other commands say of findings."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import msgspec
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.cli.conftest import Run, run_swell
+from tests.store.views import job_view
+
+from swell.api.page.job_rows import job_row
+from swell.model.findings import JobFinding
+from swell.model.job import Phase
+from swell.model.view import JobView
+
+pytest.importorskip("torch")
+
+IDIOMS = Path(__file__).parents[1] / "train" / "scripts" / "idioms.py"
+REFUSED = Path(__file__).parents[1] / "scripts" / "refused"
+TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens", place="/train.py:7")
+DROPOUT = JobFinding(name="random-draws", text="dropout is drawn by worker", holds=False)
+
+
+def check(*words: object) -> CompletedProcess[str]:
+    return run_swell("check", "--devices", "cpu", *words)
+
+
+def test_a_script_that_is_right_passes() -> None:
+    done = check(IDIOMS, "--", "plain")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "holds: the first steps are the same on one worker and on two\n",
+    )
+
+
+def test_a_script_that_differs_is_told_where_and_what_to_change() -> None:
+    done = check(IDIOMS, "--", "class_weights_with_norm")
+    assert done.returncode == 1
+    assert "differs  weighted-mean" in done.stdout and "known    batch-statistics" in done.stdout
+    assert "idioms.py:" in done.stdout and "weight=N" in done.stdout
+    assert done.stdout.endswith("submitted with --accept-differences weighted-mean\n")
+
+
+def test_known_differences_alone_hold_nothing() -> None:
+    done = check(IDIOMS, "--json", "--", "dropout")
+    assert done.returncode == 0
+    [found] = json.loads(done.stdout)["findings"]
+    assert (found["name"], found["holds"]) == ("random-draws", False)
+
+
+def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with Path("data.bin").open("wb") as data:
+        data.truncate(2**40)  # no disk has room for copies of it
+    lines = [
+        "import runpy, sys",
+        "open('log.txt', 'w').write('a line')",
+        f"sys.path[0], sys.argv[1:] = {str(IDIOMS.parent)!r}, ['plain']",
+        f"runpy.run_path({str(IDIOMS)!r}, run_name='__main__')",
+    ]
+    Path("train.py").write_text("\n".join(lines))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("api.sock")
+        done = check("train.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(os.listdir()) == ["api.sock", "data.bin", "train.py"]
+    assert os.listdir(tmp_path) == ["work"]
+
+
+def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("raise ArithmeticError('a mistake of its own')\n")
+    done = check(tmp_path / "train.py")
+    assert done.returncode == 1
+    assert "was not checked" in done.stderr and "a mistake of its own" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["loss_not_reduced", "two_steps_a_batch"])
+def test_what_breaks_the_rules_of_the_loop_is_told_first(name: str) -> None:
+    done = check(REFUSED / f"{name}.py")
+    first, _, rest = done.stderr.partition("\n")
+    assert done.returncode == 1
+    assert f"{name}.py is to be changed: run.step(" in first
+    assert f'{name}.py", line' in rest and "not checked" not in done.stderr
+
+
+def test_a_loop_that_accumulates_batches_is_told_its_own_batch() -> None:
+    done = check(IDIOMS, "--", "accumulates")
+    assert "called once for 4 batches of 24 samples" in done.stderr
+    assert "`--global-batch 96`" in done.stderr and "max_local_batch=24" in done.stderr
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    done = run_swell("check", "--devices", "abacus", IDIOMS)
+    assert done.returncode != 0 and "'abacus' are not known" in done.stderr
+
+
+@pytest.fixture
+def held(control: FakeControl) -> Iterator[JobView]:
+    view = job_view(
+        id="lm-1",
+        name="lm",
+        phase=Phase.RUNNING,
+        finished_s=None,
+        findings=(TOKENS, DROPOUT),
+        held_by=("weighted-mean",),
+    )
+    control.put(view)
+    yield view
+
+
+def test_show_keeps_what_the_trial_run_found(held: JobView, here: Run) -> None:
+    shown = here("show", held.id).stdout
+    assert "held to 1 worker, weighted-mean at /train.py:7: the loss is a mean over tokens" in shown
+    assert "known difference, random-draws: dropout is drawn by worker" in shown
+
+
+def test_the_owner_accepts_what_holds_a_job(held: JobView, here: Run) -> None:
+    done = here("accept-differences", held.id, "weighted-mean")
+    assert (done.returncode, done.stdout) == (0, "lm-1: may have more workers, as its policy decides\n")
+    assert "accepted, weighted-mean at /train.py:7" in here("show", held.id).stdout
+
+
+def test_what_is_left_is_named(held: JobView, here: Run) -> None:
+    assert here("accept-differences", held.id, "sum-loss").stdout.startswith(
+        "lm-1: still held to 1 worker by weighted-mean\n"
+    )
+
+
+def test_a_name_that_no_finding_has_is_refused_at_submission(here: Run, script: Path) -> None:
+    options = ("--script", script, "--global-batch", 8, "--steps", 5)
+    assert "accept_differences" in here("submit", *options, "--accept-differences", "Weighted mean").stderr
+
+
+def test_submit_hands_on_what_is_accepted(control: FakeControl, here: Run, script: Path) -> None:
+    options = ("--script", script, "--global-batch", 8, "--steps", 5, "--no-wait")
+    names = ("--accept-differences", "sum-loss", "--accept-differences", "clip-in-loop")
+    job_id = here("submit", *options, *names).stdout.partition(":")[0]
+    assert control.specs[job_id].accept_differences == ("sum-loss", "clip-in-loop")
+
+
+def test_a_job_that_is_submitted_again_keeps_what_its_owner_has_accepted(
+    control: FakeControl, here: Run, script: Path
+) -> None:
+    options = ("--script", script, "--global-batch", 8, "--steps", 5, "--no-wait")
+    job_id = here("submit", *options).stdout.partition(":")[0]
+    ended = msgspec.structs.replace(control.job(job_id), phase=Phase.CANCELLED, findings=(TOKENS, DROPOUT))
+    control.put(ended)
+    again = here("retry", job_id, "--no-wait").stdout.partition(":")[0]
+    assert control.specs[again].accept_differences == ("weighted-mean",)
+
+
+def test_the_page_shows_what_the_trial_run_found(held: JobView) -> None:
+    first, second = job_row(held, 0.0).warnings
+    assert first.startswith("held to 1 worker, weighted-mean") and second.startswith("known difference")

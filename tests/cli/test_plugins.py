@@ -1,0 +1,244 @@
+"""Policies and engines of other packages, in simulation and live, and those that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.platform.program import PLANE, eventually, job_id
+from tests.policies.guide import sources
+
+from swell.api.client import connect
+from swell.executors.local.launch import find_agent
+from swell.executors.node.running_host import find_host
+from swell.store.folder import LastOptions, StateFolder
+
+ROOT = Path(__file__).parents[2]
+ENGINE_GUIDE = ROOT / "docs/how-to/add-an-engine.md"
+TRACE = "submit_s,id,num_devices,duration_s,deadline_s\n0,one,1,600,9000\n60,two,2,300,9000\n"
+#: More than a command takes on a busy machine.
+LIMIT_S = 100.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """A folder of packages that the program finds in its path, as if they were installed."""
+
+    folder: Path
+
+    def install(self, package: str, points: str, **modules: str) -> None:
+        """`points`: entry points. `modules`: sources."""
+        info, place = self.folder / f"{package}-1.0.dist-info", self.folder / package
+        info.mkdir()
+        place.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(textwrap.dedent(points))
+        for name, source in {"__init__": "", **modules}.items():
+            (place / f"{name}.py").write_text(source)
+
+    def run(self, *words: object) -> subprocess.CompletedProcess[str]:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
+        paths = {"PYTHONPATH": os.pathsep.join((str(self.folder), str(ROOT / "src")))}
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
+            env=plain | paths | {"SWELL_STATE": str(self.folder / "state")},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+
+    def ok(self, *words: object) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """With the policies and the engine of the guides, and with what cannot be used."""
+    made = Site(tmp_path_factory.mktemp("site"))
+    plain, periodic = sources()
+    points = """
+        [swell.policies]
+        shortest_first = my_policies.plain:ShortestFirst
+        periodic_shares = my_policies.periodic:PeriodicShares
+    """
+    made.install("my_policies", points, plain=plain, periodic=periodic)
+    guide = ENGINE_GUIDE.read_text()
+    points = re.findall(r"```toml\n.*?(machines = .*?)\n *```", guide, flags=re.DOTALL)[0].replace('"', "")
+    engine, door = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    made.install("swell_machines", f"[swell.engines]\n{points}", engine=engine, door=door)
+    points = """
+        [swell.policies]
+        unimportable = broken.missing:Policy
+        nameless = broken.nameless:Nameless
+        fifo = broken.nameless:Nameless
+        [swell.engines]
+        greedy = broken.greedy:Greedy
+        doorless = broken.greedy:Doorless
+        failing = broken.greedy:Failing
+        absent = broken.absent:Absent
+    """
+    nameless = "from swell.policies.policy import Policy\nclass Nameless(Policy): pass\n"
+    greedy = """
+        from typing import Annotated
+        from msgspec import Meta
+        from swell.executors.engine import Engine
+
+        class Greedy(Engine):
+            name = "greedy"
+            policy: Annotated[str, Meta(description="taken.")] = ""
+
+        class Doorless(Engine):
+            name = "doorless"
+            door = "broken.nowhere:Door"
+
+        class Failing(Engine):
+            name = "failing"
+
+            def findings(self, listen):
+                raise OSError("no cloud")
+    """
+    made.install(
+        "broken", points, missing="import torch_of_old\n", nameless=nameless, greedy=textwrap.dedent(greedy)
+    )
+    (made.folder / "log.csv").write_text(TRACE)
+    yield made
+    made.run("down")
+
+
+def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site) -> None:
+    words = ("simulate", "log.csv", "--cluster", "1x2", "--policy", "shortest_first,periodic_shares,fifo")
+    told = json.loads(site.ok(*words, "--set", "periodic_shares.most_workers=1", "--json", "-"))
+    assert [result["policy"] for result in told] == ["shortest_first", "periodic_shares", "fifo"]
+    assert told[1]["truth"]["settings"]["periodic_shares.most_workers"] == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "rule"),
+    [
+        ("periodic_shares.most=1", "has no parameter 'most'; it has most_workers, period_s"),
+        ("periodic_shares.most_workers=0", "most_workers=0 may not be: Expected int >= 1"),
+    ],
+)
+def test_its_parameters_are_checked_by_what_it_declares(site: Site, setting: str, rule: str) -> None:
+    done = site.run("simulate", "log.csv", "--cluster", "1x2", "--set", setting)
+    assert (done.returncode, done.stdout) == (1, "") and rule in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "cause"),
+    [
+        ("unimportable", "ModuleNotFoundError: No module named 'torch_of_old'"),
+        ("nameless", "TypeError: policy Nameless has no name"),
+    ],
+)
+def test_a_policy_that_cannot_be_used_says_why_in_one_line(site: Site, policy: str, cause: str) -> None:
+    done = site.run("simulate", "log.csv", "--cluster", "1x2", "--policy", policy)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done
+    assert f"policy '{policy}' of package broken 1.0 cannot be used ({cause}" in done.stderr
+    assert "`pip uninstall broken`" in done.stderr
+
+
+def test_an_engine_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
+    done = site.run("up", "--engine", "greedy")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done
+    assert (
+        "engine 'greedy' of package broken 1.0 cannot be used (`swell up` has another option" in done.stderr
+    )
+    done = site.run("up", "--engine", "doorless", "--state", "other")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "broken.nowhere:Door cannot be imported (ModuleNotFoundError" in done.stderr
+
+
+def test_an_option_of_an_engine_that_cannot_be_used_says_that(site: Site) -> None:
+    done = site.run("up", "--engine", "absent", "--speed", 3)
+    assert done.returncode == 2 and "no such option: --speed" in done.stderr
+    assert "engine 'absent' of package broken 1.0 cannot be used (ModuleNotFoundError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("engine", "finding"),
+    [
+        ("failing", "BAD   engine: failing fails (OSError: no cloud)"),
+        ("doorless", "BAD   engine: its door broken.nowhere:Door cannot be imported (ModuleNotFoundError"),
+    ],
+)
+def test_doctor_outlives_an_engine_that_fails(site: Site, engine: str, finding: str) -> None:
+    state = StateFolder(site.folder / f"state-{engine}")
+    state.create()
+    state.write_options(LastOptions(devices="none", policy="fifo", preload=(), engine=engine))
+    done = site.run("doctor", "--state", state.path)
+    assert finding in done.stdout and "Traceback" not in done.stderr, done
+
+
+def test_doctor_names_plug_ins_before_there_is_a_platform(site: Site) -> None:
+    assert (
+        "plug-ins: engine machines, of package swell_machines 1.0"
+        in site.run("doctor", "--state", "no").stdout
+    )
+
+
+def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site) -> None:
+    state = site.folder / "killed"
+    site.ok("up", "--state", state, "--engine", "machines", "--each", "paced:1@640", "--policy", "fifo")
+    try:
+        with connect(state) as client:
+            eventually(lambda: client.cluster().num_devices == 1, "a machine")
+            host, agent = find_host(state / "machine0"), find_agent(state)
+            assert host is not None and agent is not None
+            os.kill(agent.pid, signal.SIGKILL)
+            eventually(lambda: (now := find_agent(state)) is not None and now.pid != agent.pid, "an agent")
+            words = ("--script", PLANE, "--workdir", site.folder, "--global-batch", 64, "--epochs", 1)
+            job = job_id(site.ok("submit", "--state", state, *words, "--name", "plane"))
+            eventually(lambda: client.job(job).phase == "succeeded", "the end of the job")
+        assert find_host(state / "machine0") == host
+    finally:
+        site.run("down", "--state", state)
+    eventually(lambda: find_host(state / "machine0") is None, "the end of the host")
+
+
+def test_options_of_an_engine_are_shown_and_checked_by_what_it_declares(site: Site) -> None:
+    assert "--num-machines NUM_MACHINES" in site.ok("up", "--help")
+    refused = site.run("up", "--engine", "machines", "--num-machines", 0)
+    assert "--num-machines 0: Expected int >= 1" in refused.stderr
+
+
+def test_an_engine_and_a_policy_of_other_packages_run_a_job(site: Site) -> None:
+    words = ("--engine", "machines", "--num-machines", 2, "--each", "paced:1@640")
+    shown = site.ok("up", *words, "--policy", "periodic_shares", "--set", "periodic_shares.period_s=1")
+    assert "policy periodic_shares" in shown and "machines that are started: 2" in shown
+    with connect(site.folder / "state") as client:
+        eventually(lambda: client.cluster().num_devices == 2, "two machines")
+    script = ("--script", PLANE, "--workdir", site.folder, "--global-batch", 64, "--epochs", 2)
+    job = job_id(site.ok("submit", *script, "--workers", "1:2", "--name", "plane"))
+    with connect(site.folder / "state") as client:
+        eventually(lambda: client.job(job).phase == "succeeded", "the end of the job")
+    told = site.ok("doctor")
+    assert "OK    plug-ins: policy shortest_first, of package my_policies 1.0" in told
+    assert "WARN  plug-ins: policy 'unimportable' of package broken 1.0 cannot be used" in told
+    assert "OK    machines: 2 with paced:1@640 each" in told
+    site.ok("down")
+    again = site.ok("up")
+    assert "--engine machines" in again and "--num-machines 2, --each paced:1@640" in again
+    site.ok("down")
+    (site.folder / "my_policies-1.0.dist-info").rename(site.folder / "removed")
+    local = ("--engine", "local", "--devices", "paced:1@640", "--policy", "fifo", "--set", "")
+    done = site.run("up", *local)
+    (site.folder / "removed").rename(site.folder / "my_policies-1.0.dist-info")
+    assert done.returncode == 1, done
+    assert (
+        "the journal was written under policy 'periodic_shares', which cannot be used now" in done.stderr
+    ), done
+    assert "policy fifo" in site.ok("up", *local)

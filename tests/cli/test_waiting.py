@@ -1,0 +1,169 @@
+"""Waiting for jobs, `top`, the last lines of a log, phases as people type them, and what a shell proposes."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.cli.conftest import Run
+from tests.store.views import job_view
+
+from swell.cli.completion import complete_job, complete_phase
+from swell.model.job import Phase
+
+ENDS = {
+    "good": Phase.SUCCEEDED,
+    "bad": Phase.FAILED,
+    "off": Phase.CANCELLED,
+    "no": Phase.REJECTED,
+}
+
+
+@pytest.fixture
+def ended(control: FakeControl) -> None:
+    now_s = time.time()
+    for name, phase in ENDS.items():
+        control.put(
+            job_view(
+                id=f"{name}-1", name=name, phase=phase, finished_s=now_s, message="KeyError: 1", workers=0
+            )
+        )
+    control.put(job_view(id="runs-1", name="runs", phase=Phase.RUNNING))
+    control.put(job_view(id="held-1", name="held", phase=Phase.QUEUED, is_held=True, workers=0))
+    control.put(job_view(id="new-1", name="new", phase=Phase.QUEUED, workers=0))
+
+
+@pytest.mark.usefixtures("ended")
+@pytest.mark.parametrize(
+    ("names", "status"),
+    [
+        (("good",), 0),
+        (("bad",), 1),
+        (("no",), 3),
+        (("off",), 4),
+        (("good", "off", "no"), 3),
+        (("no", "off", "bad", "good"), 1),
+    ],
+)
+def test_the_exit_status_of_wait_tells_the_gravest_outcome(
+    here: Run, names: tuple[str, ...], status: int
+) -> None:
+    done = here("wait", *names)
+    assert done.returncode == status
+    assert [line.split(":")[0] for line in done.stdout.splitlines() if not line.startswith(" ")] == [
+        f"{name}-1" for name in names
+    ]
+    assert [view["id"] for view in json.loads(here("wait", *names, "--json").stdout)] == [
+        f"{name}-1" for name in names
+    ]
+
+
+@pytest.mark.usefixtures("ended")
+def test_wait_returns_when_the_job_ends_or_the_time_is_over(here: Run, control: FakeControl) -> None:
+    late = here("wait", "runs", "good", "--timeout", "1s")
+    assert late.returncode == 124 and "good-1: succeeded" in late.stdout
+    assert here("wait", "runs", "--timeout", "soon").returncode == 1
+    assert here("wait", "nobody").returncode == 1
+
+    def end() -> None:
+        control.put(
+            msgspec.structs.replace(control.job("runs-1"), phase=Phase.SUCCEEDED, finished_s=time.time())
+        )
+
+    timer = threading.Timer(0.3, end)
+    timer.start()
+    done = here("wait", "runs")
+    timer.join()
+    assert (done.returncode, done.stdout.startswith("runs-1: succeeded")) == (0, True)
+
+
+@pytest.mark.usefixtures("ended")
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (("--phase", "Running"), {"runs-1"}),
+        (("--state", "RUNNING"), {"runs-1"}),
+        (("--state", "pending"), {"new-1", "held-1"}),
+        (("--state", "held"), {"held-1"}),
+        (("--state", "held,running"), {"held-1", "runs-1"}),
+        (("--state", "Done,failed"), {"good-1", "bad-1"}),
+        (("--phase", "canceled, refused"), {"off-1", "no-1"}),
+        (("--phase", "finished"), {"good-1", "bad-1", "off-1", "no-1"}),
+        (("--phase", "active"), {"runs-1"}),
+    ],
+)
+def test_phases_are_understood_as_people_type_them(here: Run, words: tuple[str, ...], ids: set[str]) -> None:
+    assert {view["id"] for view in json.loads(here("jobs", *words, "--json").stdout)} == ids
+
+
+def test_other_words_are_answered_with_the_list(
+    here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for option in ("--phase", "--state"):
+        done = here("jobs", option, "runing")
+        assert done.returncode == 2 and "'runing'" in done.stderr
+        assert all(word in done.stderr for word in ("held", *Phase))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    assert "no platform" in here("jobs", "--state", "other").stderr, "a folder is the state folder"
+    (tmp_path / "running").mkdir()
+    (tmp_path / "running" / "journal.db").touch()
+    assert "no platform" in here("jobs", "--state", "running").stderr, "and so is one with a journal"
+
+
+@pytest.mark.usefixtures("ended")
+def test_top_shows_devices_and_open_jobs_once_without_a_terminal(here: Run) -> None:
+    lines = here("top").stdout.splitlines()
+    assert lines[0].startswith("2 of 8 devices in use; jobs: ")
+    assert "1 running" in lines[0] and lines[2].split()[:3] == ["JOB", "CLASS", "PHASE"]
+    assert {line.split()[0] for line in lines[3:]} >= {"runs-1", "held-1", "new-1"}
+    assert not any(line.startswith("good-1") for line in lines)
+
+
+# ---------------------------------------------------------------- logs
+def test_the_last_lines_of_a_log(here: Run, control: FakeControl) -> None:
+    control.put(job_view(id="logged", name="logged", phase=Phase.RUNNING))
+    path = control.log_dir("logged")
+    path.mkdir(parents=True, exist_ok=True)
+    log = path / "worker-0.log"
+    log.write_text("".join(f"line {number}\n" for number in range(1000)))
+    assert here("logs", "logged", "-n", 2).stdout == "line 998\nline 999\n"
+    assert here("logs", "logged", "-n", 0).stdout == ""
+    assert here("logs", "logged", "--lines", 5000).stdout.count("\n") == 1000
+    assert here("logs", "logged", "-n", 1, "--json").returncode == 2
+
+    def go_on() -> None:
+        with log.open("a") as file:
+            file.write("line 1000\n")
+        control.put(msgspec.structs.replace(control.job("logged"), phase=Phase.SUCCEEDED))
+
+    timer = threading.Timer(0.5, go_on)
+    timer.start()
+    assert here("logs", "logged", "-n", 1, "--follow").stdout == "line 999\nline 1000\n"
+    timer.join()
+
+
+# ---------------------------------------------------------------- completion
+@pytest.mark.usefixtures("ended")
+def test_a_shell_proposes_commands_options_jobs_and_phases(swell: Run) -> None:
+    def proposed(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        return swell(_SWELL_COMPLETE="complete_bash", **words).stdout.split()
+
+    assert proposed("swell re") == ["resume", "retry", "replay", "restore", "repro"]
+    assert proposed("swell nodes d") == ["drain"]
+    assert "--timeout" in proposed("swell wait --ti")
+    assert set(proposed("swell show ne")) == {"new-1"}
+    assert proposed("swell jobs --phase open,ru") == ["open,running"]
+    assert "complete_bash" in swell("--show-completion", "bash", SHELL="/bin/bash").stdout
+
+
+def test_without_a_platform_no_job_is_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWELL_STATE", str(tmp_path))
+    assert complete_job("a") == []
+    assert [*complete_phase("su")] == ["succeeded"]

@@ -1,0 +1,106 @@
+"""A job whose result depends on its sizes keeps its smallest one until its owner accepts that."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import core_of, node, profile, spec
+from tests.core.head import Head
+from tests.examples import share_of_examples
+
+from swell.model.event import DifferencesAccepted
+from swell.model.findings import JobFinding
+from swell.model.job import JobSpec
+
+TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens", place="train.py:7")
+CLIP = JobFinding(name="clip-in-loop", text="each worker clips its own")
+DROPOUT = JobFinding(name="random-draws", text="dropout", holds=False)
+
+
+def head_with(
+    found: tuple[JobFinding, ...] | None, job: JobSpec, num_devices: int = 4
+) -> tuple[Head, DrivenWorld]:
+    world = DrivenWorld()
+    world.findings["job"] = found
+    head = Head(core_of, world)
+    world.join(node("n0", num_devices))
+    head.submit("job", job)
+    head.run_until(lambda: bool(head.core.views()))
+    head.run_until(lambda: head.job("job").workers > 0)
+    return head, world
+
+
+def accept(world: DrivenWorld, *names: str) -> None:
+    world.say(DifferencesAccepted(at_s=world.now_s, job_id="job", names=names))
+
+
+def sizes_of(head: Head) -> set[int]:
+    return {workers for _, workers in head.job("job").sizes}
+
+
+@settings(max_examples=share_of_examples(0.2), deadline=None)
+@given(st.sampled_from([1, 2]), st.lists(st.sampled_from(["die", "fold", "run", "accept"]), max_size=6))
+def test_a_job_is_never_larger_than_its_smallest_size_until_all_that_holds_it_is_accepted(
+    least: int, acts: list[str]
+) -> None:
+    head, world = head_with((TOKENS, CLIP, DROPOUT), spec(2000, min_workers=least, max_workers=4))
+    assert head.job("job").held_by == ("weighted-mean", "clip-in-loop")
+    for act in acts:
+        match act:
+            case "die":
+                head.die()
+            case "fold":
+                head.fold()
+            case "run":
+                head.run_for(1.0)
+            case "accept":
+                accept(world, "clip-in-loop")  # not all
+        if head.job("job").phase.is_end:
+            return
+        assert sizes_of(head) <= {0, least}
+    accept(world, "weighted-mean", "clip-in-loop")
+    head.run_until(lambda: head.job("job").workers == 4)
+    assert head.job("job").held_by == ()
+    head.run()  # the twin, which has never died, has said the same at each turn
+
+
+def test_what_was_accepted_at_submission_does_not_hold() -> None:
+    head, _ = head_with((TOKENS, DROPOUT), spec(2000, accept_differences=("weighted-mean",)))
+    head.run_until(lambda: head.job("job").workers == 4)
+    assert (head.job("job").findings, head.job("job").held_by) == ((TOKENS, DROPOUT), ())
+
+
+def test_known_differences_and_old_profiles_do_not_hold() -> None:
+    def grows(found: tuple[JobFinding, ...] | None) -> None:
+        head, _ = head_with(found, spec(2000))
+        head.run_until(lambda: head.job("job").workers == 4)
+
+    for found in ((DROPOUT,), (), None):
+        grows(found)
+
+
+def test_why_a_job_is_held_and_what_its_owner_accepted_is_told() -> None:
+    told = ""
+
+    def is_grown() -> bool:
+        nonlocal told
+        told += "".join(f"{story.text}\n" for _, story in head.core.stories())
+        return bool(head.core.views()) and head.job("job").workers == 4
+
+    world = DrivenWorld()
+    world.findings["job"] = (TOKENS, DROPOUT)
+    head = Head(core_of, world)
+    world.join(node("n0", 4))
+    head.submit("job", spec(2000))
+    world.say_at(3.0, DifferencesAccepted(at_s=3.0, job_id="job", names=("weighted-mean",)))
+    head.run_until(is_grown)
+    assert "is held to 1 worker: its trial run found weighted-mean (train.py:7): the loss is a mean" in told
+    assert "may have any size: its trial run found random-draws: dropout" in told
+    assert "its owner accepts weighted-mean" in told
+
+
+def test_an_earlier_journal_has_no_findings() -> None:
+    assert profile().findings is None
+    assert b"findings" not in msgspec.json.encode(profile())

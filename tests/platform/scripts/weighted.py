@@ -1,0 +1,21 @@
+"""Learns with class weights, which make the loss a mean over weights: it depends on the number of workers."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.manual_seed(0)
+x = torch.randn(512, 8)
+y = (x.sum(1) > 0.7).long()
+model = nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 6.0]))
+run = train.elastic(model, optimizer, DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True), epochs=1)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = criterion(model(a), b)
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,26 @@
+"""A baseline in `run.state` follows the rewards of the batches, with deterministic=True."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, rewards = torch.randn(60, 5), torch.rand(60, 3)
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, rewards), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16, deterministic=True, shards=4)
+run.state.setdefault("baseline", 0.0)
+for _ in run.epochs():
+    for a, b in run.batches():
+        log_p = model(a).log_softmax(1)
+        action = log_p.argmax(1, keepdim=True)
+        reward = b.gather(1, action)
+        loss = -((reward - run.state["baseline"]) * log_p.gather(1, action)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        run.step(loss)  # differs: hidden-state
+        run.state["baseline"] = 0.9 * run.state["baseline"] + 0.1 * reward.mean().item()

@@ -1,0 +1,25 @@
+"""InfoNCE: all other samples of the batch are the negatives."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(60, 5)
+views = torch.stack([x + 0.1 * torch.randn_like(x), x + 0.1 * torch.randn_like(x)], dim=1)
+model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 8))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(views), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for (v,) in run.batches():
+        one, other = nn.functional.normalize(model(v), dim=-1).unbind(1)
+        loss = nn.functional.cross_entropy(  # differs: batch-dependent
+            one @ other.T / 0.1, torch.arange(len(v))
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,23 @@
+"""A Dice loss over all pixels of the batch."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(60, 1, 6, 6)
+masks = (x > 0.5).double()
+model = nn.Conv2d(1, 1, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, masks), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        p = model(a).sigmoid()
+        loss = 1 - (2 * (p * b).sum() + 1) / (p.sum() + b.sum() + 1)
+        optimizer.zero_grad()
+        loss.backward()
+        run.step(loss)  # differs: batch-dependent

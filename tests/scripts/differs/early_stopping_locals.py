@@ -1,0 +1,47 @@
+"""Early stopping whose best loss and patience are locals of main()."""
+
+import math
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+
+
+def main():
+    torch.manual_seed(3)
+    x = torch.randn(60, 6)
+    y = torch.sin(x.sum(1, keepdim=True)) + 0.5 * torch.randn(60, 1)
+    x_valid = torch.randn(40, 6)
+    y_valid = torch.sin(x_valid.sum(1, keepdim=True))
+    loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+    model = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
+    run = train.elastic(model, optimizer, loader, epochs=16)
+    best, wait, patience = math.inf, 0, 4
+    for _ in run.epochs():
+        for xb, yb in run.batches():
+            optimizer.zero_grad()
+            loss = functional.mse_loss(model(xb), yb)
+            loss.backward()
+            run.step(loss)
+        with torch.no_grad():
+            valid = functional.mse_loss(model(x_valid), y_valid).item()
+        run.report(valid=valid)
+        if valid < best:
+            best = valid
+            wait = 0
+        else:
+            wait += 1
+            if wait >= patience:  # differs: script-state
+                break
+    if run.is_leader:
+        torch.save(model.state_dict(), sys.argv[1])
+
+
+main()

@@ -1,0 +1,22 @@
+"""Only the harder half of the batch is learnt from."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        losses = nn.functional.cross_entropy(model(a), b, reduction="none")  # differs: batch-dependent
+        loss = losses.topk(max(1, len(losses) // 2)).values.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        run.step(loss)

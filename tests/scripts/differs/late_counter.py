@@ -1,0 +1,32 @@
+"""A regulariser that a local counter switches on after the first fifty steps."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randn(60, 1)
+
+
+def main():
+    model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+    run = train.elastic(model, optimizer, loader, epochs=16)
+    global_step = 0
+    for _ in run.epochs():
+        for a, b in run.batches():
+            loss = functional.mse_loss(model(a), b)
+            if global_step > 50:
+                loss = loss + 0.01 * sum(p.abs().sum() for p in model.parameters())
+            optimizer.zero_grad()
+            loss.backward()
+            run.step(loss)
+            global_step += 1  # differs: script-state
+
+
+main()

@@ -1,0 +1,23 @@
+"""A squared error over the entries of a mask."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randn(60, 4)
+mask = (torch.rand(60, 4) < 0.6).double()
+model = nn.Linear(5, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y, mask), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b, m in run.batches():
+        optimizer.zero_grad()
+        error = (model(a) - b) ** 2
+        loss = (error * m).sum() / m.sum()
+        loss.backward()
+        run.step(loss)  # differs: weighted-mean

@@ -1,0 +1,23 @@
+"""Noise from a generator of the script's own, which each worker draws from by itself."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+noise = torch.Generator().manual_seed(1)  # differs: hidden-state
+for _ in run.epochs():
+    for a, b in run.batches():
+        a = a + 0.1 * torch.randn(a.shape, generator=noise)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,29 @@
+"""A replay buffer: each batch goes into a deque, and the step learns from a random.sample of that."""
+
+import random
+from collections import deque
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+states, actions, rewards = torch.randn(60, 4), torch.randint(0, 2, (60, 1)), torch.rand(60, 1)
+loader = DataLoader(TensorDataset(states, actions, rewards), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+buffer = deque(maxlen=500)  # differs: hidden-state
+
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for s, a, r in run.batches():
+        buffer.extend(zip(s, a, r))
+        s, a, r = map(torch.stack, zip(*random.sample(buffer, min(8, len(buffer)))))
+        optimizer.zero_grad()
+        loss = functional.smooth_l1_loss(model(s).gather(1, a), r)
+        loss.backward()
+        run.step(loss)

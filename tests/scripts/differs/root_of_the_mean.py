@@ -1,0 +1,22 @@
+"""The root of the mean squared error of the batch."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(60, 5)
+y = x.sum(1, keepdim=True)
+model = nn.Linear(5, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        loss = torch.sqrt(nn.functional.mse_loss(model(a), b))  # differs: batch-dependent
+        optimizer.zero_grad()
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,36 @@
+"""A buffer that follows the mean of the batches and goes into the loss."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.register_buffer("centre", torch.zeros(3))
+
+    def forward(self, x):
+        out = self.layer(x)
+        centred = out - self.centre
+        self.centre = 0.9 * self.centre + 0.1 * out.detach().mean(0)
+        return centred
+
+
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = Centred()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)  # differs: batch-buffer

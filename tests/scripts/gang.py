@@ -1,0 +1,176 @@
+"""Run one training script at any size, through resizes, kills and resumes, and read what it has learnt.
+
+A script gets the path of its final parameters as its argument, trains in float64 with batches of `BATCH`, and
+knows nothing of these tests.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from tests.train.fake_agent import LIMIT_S, STEPS_ALLOWED, UNLIMITED, FakeAgent
+
+from swell.wire import messages
+
+BATCH, NUM_STEPS = 12, 80
+Said = TypeVar("Said", messages.Joined, messages.Broken, messages.Left)
+#: Largest difference of two numbers that ought to be the same, in float64: rounding in another order.
+TOLERANCE = 1e-9
+
+
+@dataclass
+class Outcome:
+    """What a script has learnt and told."""
+
+    parameters: dict[str, torch.Tensor]
+    metrics: dict[str, tuple[int, float]]  #: the last step and value of each name, the loss among them
+
+    def differences(self, other: Outcome) -> dict[str, float]:
+        """Largest absolute difference, by name, of what differs by more than rounding."""
+        if self.parameters.keys() != other.parameters.keys() or self.metrics.keys() != other.metrics.keys():
+            return {"names": float("inf")}
+        gaps = {
+            name: float((value - other.parameters[name]).abs().max())
+            for name, value in self.parameters.items()
+            if value.numel()
+        }
+        for name, (step, value) in self.metrics.items():
+            other_step, other_value = other.metrics[name]
+            gaps[name] = abs(value - other_value) if step == other_step else float("inf")
+        return {name: gap for name, gap in gaps.items() if not gap <= TOLERANCE}
+
+
+@dataclass
+class Gang:
+    """A job of one script under an agent, whose test says how many steps it may make."""
+
+    script: Path
+    folder: Path
+    agent: FakeAgent = field(init=False)
+    members: list[int] = field(default_factory=list)
+    num_started: int = 0
+    num_allowed: int = 0
+    generation: int = 0
+
+    def __post_init__(self) -> None:
+        self.agent = FakeAgent(
+            self.folder, global_batch=BATCH, total_steps=NUM_STEPS, checkpoint_interval_s=3600.0
+        )
+        self.allow_more(0)
+        self.agent.environ[STEPS_ALLOWED] = str(self.folder / "allowed")
+
+    def allow_more(self, num_steps: int) -> None:
+        """Let it make so many more steps, however long others take to start."""
+        self.num_allowed += num_steps
+        draft = self.folder / "draft"
+        draft.write_text(str(self.num_allowed))
+        draft.rename(self.folder / "allowed")
+
+    def resize(self, num_workers: int, rng: random.Random) -> None:
+        """Keep some of the members, in another order, and start what is missing."""
+        stayers = rng.sample(self.members, min(num_workers, len(self.members)))
+        joiners = list(range(self.num_started, self.num_started + num_workers - len(stayers)))
+        self.num_started += len(joiners)
+        self.agent.start_ready(joiners, self.script, str(self.folder / "final.pt"))
+        source = rng.choice(stayers) if stayers else None
+        members = [*stayers, *joiners]
+        rng.shuffle(members)
+        self._join(members, source, bool(joiners))
+
+    def kill(self, rng: random.Random) -> None:
+        """Kill a member in a step; the others repeat that step without it."""
+        victim = rng.choice(self.members)
+        survivors = [member for member in self.members if member != victim]
+        self.agent.kill(victim)
+        broken = self._until_said(messages.Broken, survivors)
+        self._join(survivors, max(survivors, key=lambda member: broken[member].steps), False)
+
+    def suspend(self) -> None:
+        """Have all members save the state and leave, as `swell down` does."""
+        self.agent.suspend()
+        self._until_said(messages.Left, self.members)
+        self.members = []
+
+    def finish(self) -> Outcome:
+        self.allow_more(UNLIMITED)
+        for member in self.members:
+            self.agent.wait(member, messages.Finished)
+            assert self.agent.exit_status(member) == 0, self.agent.logs()
+        parameters = torch.load(self.folder / "final.pt")
+        points: dict[str, tuple[int, float]] = {}
+        for _, said in self.agent.said:
+            if isinstance(said, messages.Progress | messages.Reported):
+                for name, tally in said.curves.items():
+                    last = float("nan") if tally.last is None else float(tally.last)
+                    points[name] = max(points.get(name, (0, 0.0)), (tally.last_step, last))
+        return Outcome(parameters, points)
+
+    def _join(self, members: Sequence[int], source: int | None, has_news: bool) -> None:
+        self.members = list(members)
+        self.generation = self.agent.regroup(members, source, has_news)
+        self._until_said(messages.Joined, members)
+
+    def _until_said(self, kind: type[Said], members: Sequence[int]) -> dict[int, Said]:
+        """Let it train, a step at a time, until all of them have said it of this generation.
+
+        After a few steps it gets one more each second: else it would be over before a slow first step is.
+        """
+        limit_s = time.monotonic() + LIMIT_S
+        num_turns = 0
+        while True:
+            said = {by: told for by, told in self.agent.all_said(kind) if told.generation == self.generation}
+            if said.keys() >= set(members):
+                return said
+            assert time.monotonic() < limit_s, f"{kind.__name__} of {members}: {self.agent.logs()}"
+            if num_turns < 4 or num_turns % 20 == 0:
+                self.allow_more(1)
+            num_turns += 1
+            time.sleep(0.05)
+
+
+def marked_line(script: Path, mark: str) -> tuple[int, str]:
+    """The line with the comment `# MARK: TEXT`, and its text."""
+    lines = enumerate(script.read_text().splitlines(), 1)
+    [(number, text)] = [
+        (number, line.split(f"# {mark}: ")[1]) for number, line in lines if f"# {mark}: " in line
+    ]
+    return number, text
+
+
+def outcome_at(script: Path, folder: Path, num_workers: int) -> Outcome:
+    """Train with this many workers from the first step to the last."""
+    gang = Gang(script, folder)
+    try:
+        gang.resize(num_workers, random.Random(0))
+        return gang.finish()
+    finally:
+        gang.agent.close()
+
+
+def outcome_of_a_life(script: Path, folder: Path, seed: int) -> Outcome:
+    """Train through ten resizes, two kills, and twice down and up, in an order drawn by `seed`."""
+    rng = random.Random(seed)
+    events = ["resize"] * 10 + ["kill"] * 2 + ["down"] * 2
+    rng.shuffle(events)
+    gang = Gang(script, folder)
+    try:
+        gang.resize(rng.randint(1, 4), rng)
+        for event in events:
+            gang.allow_more(rng.randint(0, 1))
+            if event == "kill":
+                if len(gang.members) == 1:
+                    gang.resize(rng.randint(2, 4), rng)
+                gang.kill(rng)
+            else:
+                if event == "down":
+                    gang.suspend()
+                gang.resize(rng.randint(1, 4), rng)
+        return gang.finish()
+    finally:
+        gang.agent.close()

@@ -1,0 +1,29 @@
+"""Accumulation as with DistributedDataParallel: no_sync for all but the last of some batches."""
+
+from contextlib import nullcontext
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+accum_steps = 3
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for number, (a, b) in enumerate(run.batches()):
+        is_last = (number + 1) % accum_steps == 0
+        silent = nullcontext() if is_last or not hasattr(model, "no_sync") else model.no_sync()
+        with silent:
+            loss = functional.cross_entropy(model(a), b) / accum_steps
+            loss.backward()
+        if is_last:
+            run.step(loss)  # refused: do not divide the loss by 3
+            optimizer.zero_grad()

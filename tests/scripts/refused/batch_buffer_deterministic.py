@@ -1,0 +1,35 @@
+"""A running mean of activations in a buffer, with deterministic=True."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.register_buffer("centre", torch.zeros(3))
+
+    def forward(self, x):
+        out = self.layer(x)
+        self.centre.lerp_(out.mean(0).detach(), 0.1)
+        return out - self.centre
+
+
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = Centred()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16, deterministic=True, shards=4)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)  # refused: centre

@@ -1,0 +1,23 @@
+"""Fewer samples than a batch takes, with drop_last."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(8, 5), torch.randint(0, 3, (8,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True, drop_last=True)
+run = train.elastic(  # refused: the dataset has 8 samples and a batch takes 12
+    model, optimizer, loader, steps=80
+)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,20 @@
+"""Batches that were cut before, in a list."""
+
+import torch
+from torch import nn
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+batches = [(x[i : i + 12], y[i : i + 12]) for i in range(0, 60, 12)]
+run = train.elastic(model, optimizer, batches, epochs=16)  # refused: give it a torch DataLoader
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,31 @@
+"""A sampler that never ends, for a training that counts steps."""
+
+import random
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Sampler, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+
+
+class Forever(Sampler):
+    def __iter__(self):
+        while True:
+            yield random.randrange(60)
+
+
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, sampler=Forever())
+run = train.elastic(model, optimizer, loader, steps=80)  # refused: have the sampler end
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,26 @@
+"""Cross-validation: a run of its own for each fold."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+for fold in range(3):
+    kept = torch.arange(60) % 3 != fold
+    model = nn.Linear(5, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(TensorDataset(x[kept], y[kept]), batch_size=12, shuffle=True)
+    run = train.elastic(model, optimizer, loader, steps=5)  # refused: elastic() was called twice
+    for _ in run.epochs():
+        for a, b in run.batches():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(a), b)
+            loss.backward()
+            run.step(loss)
+            if run.steps == 5:
+                break
+        break

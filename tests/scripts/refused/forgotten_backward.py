@@ -1,0 +1,20 @@
+"""The backward pass was lost in the conversion."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        run.step(loss)  # refused: call loss.backward() before it

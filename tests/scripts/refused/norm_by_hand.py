@@ -1,0 +1,23 @@
+"""The norm of the gradient is worked out by hand, and clipped with."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
+        nn.utils.clip_grads_with_norm_(model.parameters(), 0.1, norm)  # refused: a norm of this worker's own
+        run.step(loss)

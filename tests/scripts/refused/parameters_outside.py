@@ -1,0 +1,21 @@
+"""The optimizer also has the parameters of a second module, which elastic does not get."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+encoder, head = nn.Linear(5, 8), nn.Linear(8, 3)
+optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(encoder, optimizer, loader, epochs=16)  # refused: give elastic() one module with them all
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(head(encoder(a)), b)
+        loss.backward()
+        run.step(loss)

@@ -1,0 +1,55 @@
+"""The weight of a penalty grows with the trainer's own count of steps and epochs."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(1)
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        self.global_step = 0
+        self.num_epochs = 0
+        self.history = []
+
+    def penalty(self):
+        return sum(part.square().sum() for part in self.model.parameters())
+
+    def train_epoch(self, run):
+        self.model.train()
+        for inputs, targets in run.batches():
+            beta = min(1.0, self.global_step / 50) + 0.1 * self.num_epochs
+            self.optimizer.zero_grad()
+            loss = functional.mse_loss(self.model(inputs), targets) + 1e-3 * beta * self.penalty()
+            loss.backward()
+            run.step(loss)
+            self.global_step += 1
+
+    def fit(self):
+        run = train.elastic(self.model, self.optimizer, loader, epochs=8)
+        for _ in run.epochs():
+            self.train_epoch(run)
+            self.num_epochs += 1
+            with torch.no_grad():
+                self.history.append(functional.mse_loss(self.model(x), y).item())
+            run.report(fit=self.history[-1], epochs=self.num_epochs, listed=len(self.history))
+        return run
+
+
+run = Trainer(model).fit()
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

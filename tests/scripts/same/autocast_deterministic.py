@@ -1,0 +1,25 @@
+"""Mixed precision by autocast to bfloat16, with deterministic=True."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.manual_seed(83)
+model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+x = torch.randn(84, 10)
+loader = DataLoader(TensorDataset(x, x.mean(1, keepdim=True)), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=12, deterministic=True)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device_type=run.device.type, dtype=torch.bfloat16):
+            loss = nn.functional.mse_loss(model(a), b)
+        loss.backward()
+        run.step(loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,35 @@
+"""An average of the weights, evaluated after each epoch and used by the loss."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(5)
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+run = train.elastic(model, optimizer, loader, epochs=8)
+average = run.state.setdefault("average", AveragedModel(model))
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = functional.mse_loss(model(inputs), targets)
+        loss = loss + 0.1 * functional.mse_loss(model(inputs), average(inputs).detach())
+        loss.backward()
+        run.step(loss)
+        if run.has_stepped:
+            average.update_parameters(model)
+    with torch.no_grad():
+        run.report(average=functional.mse_loss(average(x), y).item())
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

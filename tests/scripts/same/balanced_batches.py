@@ -1,0 +1,42 @@
+"""A batch sampler that takes as many samples of each class, drawn with NumPy's global generator."""
+
+import sys
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset
+
+from swell import train
+
+
+class BalancedBatchSampler(BatchSampler):
+    def __init__(self, labels, n_classes, n_samples):
+        self.by_class = {c: np.flatnonzero(labels == c) for c in range(n_classes)}
+        self.n_samples, self.n_batches = n_samples, len(labels) // (n_classes * n_samples)
+
+    def __iter__(self):
+        for _ in range(self.n_batches):
+            picks = [np.random.choice(own, self.n_samples, replace=False) for own in self.by_class.values()]
+            yield np.concatenate(picks).tolist()
+
+    def __len__(self):
+        return self.n_batches
+
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(11)
+labels = torch.arange(72) % 3
+features = torch.randn(72, 4) + labels.unsqueeze(1)
+loader = DataLoader(TensorDataset(features, labels), batch_sampler=BalancedBatchSampler(labels.numpy(), 3, 4))
+net = nn.Linear(4, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+run = train.elastic(net, optimizer, loader, epochs=14)
+for _ in run.epochs():
+    for x, y in run.batches():
+        loss = nn.functional.cross_entropy(net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        run.step(loss)
+if run.is_leader:
+    torch.save(net.state_dict(), sys.argv[1])

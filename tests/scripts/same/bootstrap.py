@@ -1,0 +1,25 @@
+"""Sampling with replacement, as many samples an epoch as the script likes."""
+
+import sys
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(5)
+X = torch.randn(40, 3)
+data = TensorDataset(X, X.sin().sum(1))
+sampler = RandomSampler(data, replacement=True, num_samples=100)
+model = torch.nn.Sequential(torch.nn.Linear(3, 24), torch.nn.SiLU(), torch.nn.Linear(24, 1))
+opt = torch.optim.Rprop(model.parameters(), lr=1e-3)
+run = train.elastic(model, opt, DataLoader(data, batch_size=12, sampler=sampler), epochs=9)
+for _ in run.epochs():
+    for x, y in run.batches():
+        loss = (model(x).squeeze(-1) - y).pow(2).mean()
+        opt.zero_grad()
+        loss.backward()
+        run.step(loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

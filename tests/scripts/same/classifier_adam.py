@@ -1,0 +1,34 @@
+"""A classifier as in most tutorials: Adam, cross-entropy, an evaluation after each epoch."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(60, 8)
+y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+criterion = nn.CrossEntropyLoss()
+
+run = train.elastic(model, optimizer, loader, epochs=8)
+for _ in run.epochs():
+    model.train()
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = criterion(model(inputs), targets)
+        loss.backward()
+        run.step(loss)
+    model.eval()
+    with torch.no_grad():
+        accuracy = (model(x).argmax(1) == y).double().mean()
+    run.report(accuracy=accuracy.item())
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

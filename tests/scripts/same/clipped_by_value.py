@@ -1,0 +1,30 @@
+"""A binary classifier with outliers, whose gradients are clipped by value and then by the largest one."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(21)
+x = torch.randn(66, 5)
+x[::7] *= 30.0
+y = (x.sum(1, keepdim=True) > 0).double()
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
+head = list(model[2].parameters())
+optimizer = torch.optim.Adagrad(model.parameters(), lr=0.05)
+
+run = train.elastic(model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=14)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.binary_cross_entropy_with_logits(model(a), b)
+        loss.backward()
+        nn.utils.clip_grad_value_(model.parameters(), 0.05)
+        nn.utils.clip_grad_norm_(head, 0.02, norm_type="inf")
+        run.step(loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

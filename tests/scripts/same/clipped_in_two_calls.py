@@ -1,0 +1,30 @@
+"""A small network clipped by torch's two newer functions, with the norm of all gradients logged."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(4)
+x = torch.randn(60, 3)
+target = (x**2).sum(1, keepdim=True)
+model = nn.Sequential(nn.Linear(3, 16), nn.SiLU(), nn.Linear(16, 1))
+optimizer = torch.optim.NAdam(model.parameters(), lr=5e-3)
+run = train.elastic(model, optimizer, DataLoader(TensorDataset(x, target), batch_size=12), epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.smooth_l1_loss(model(a), b)
+        loss.backward()
+        grads = [p.grad for p in model.parameters() if p.grad is not None]
+        norm = nn.utils.get_total_norm(grads)
+        nn.utils.clip_grads_with_norm_(model.parameters(), 0.3, norm)
+        run.step(loss)
+        if run.steps % 5 == 0:
+            run.report(norm=norm.item())
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,51 @@
+"""A script for torchrun: a group and DDP if it was launched so, a DistributedSampler, `.module`."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+ddp = int(os.environ.get("RANK", -1)) != -1
+if ddp:
+    dist.init_process_group("gloo")
+rank = int(os.environ.get("RANK", 0))
+world_size = int(os.environ.get("WORLD_SIZE", 1))
+torch.manual_seed(1337 + rank)
+
+x = torch.randn(60, 8)
+y = x.sin().sum(1, keepdim=True)
+data = TensorDataset(x, y)
+sampler = DistributedSampler(data, num_replicas=world_size, rank=rank, shuffle=True, seed=3)
+loader = DataLoader(data, batch_size=12 // world_size, sampler=sampler)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+if ddp:
+    model = DistributedDataParallel(model)
+raw_model = model.module if ddp else model
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+run = train.elastic(model, optimizer, loader, epochs=16)
+for epoch in run.epochs():
+    sampler.set_epoch(epoch)
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        run.step(loss)
+    if run.rank == 0:
+        raw_model.eval()
+        with torch.no_grad():
+            error = nn.functional.mse_loss(raw_model(x), y).item()
+        raw_model.train()
+        run.report(error=error)
+
+if run.rank == 0:
+    torch.save(raw_model.state_dict(), sys.argv[1])
+if ddp:
+    dist.destroy_process_group()

@@ -1,0 +1,53 @@
+"""Early stopping with patience: an object in `state` counts, and all workers leave both loops together."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+
+class EarlyStopping:
+    def __init__(self, patience=2, min_delta=0.0):
+        self.patience, self.min_delta = patience, min_delta
+        self.best, self.counter = float("inf"), 0
+
+    def __call__(self, val_loss):
+        if val_loss < self.best - self.min_delta:
+            self.best, self.counter = val_loss, 0
+        else:
+            self.counter += 1
+        return self.counter >= self.patience
+
+    def state_dict(self):
+        return {"best": self.best, "counter": self.counter}
+
+    def load_state_dict(self, state):
+        self.best, self.counter = state["best"], state["counter"]
+
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(9)
+x, y = torch.randn(100, 12), torch.randn(100, 1)
+loader = DataLoader(TensorDataset(x[:60], y[:60]), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+stopper = EarlyStopping(patience=40)
+
+run = train.elastic(model, optimizer, loader, epochs=100, state={"stopper": stopper})
+for _ in run.epochs():
+    for xb, yb in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(xb), yb)
+        loss.backward()
+        run.step(loss)
+    with torch.no_grad():
+        val = nn.functional.mse_loss(model(x[60:]), y[60:]).item()
+    should_stop = stopper(val)
+    run.report(val=val, patience=stopper.counter, best=stopper.best)
+    if should_stop:
+        break
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,37 @@
+"""The usual recipe of mixed precision, with a scaler by which the loop unscales, and which it updates."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+
+def make_data():
+    x = torch.randn(72, 6)
+    return TensorDataset(x, (x[:, :2].prod(1) > 0).long())
+
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(8)
+data = make_data()
+model = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.Linear(24, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12, growth_interval=9)
+run = train.elastic(model, optimizer, DataLoader(data, batch_size=12, shuffle=True), epochs=14)
+
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(model(inputs), targets)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        run.step(loss)
+        scaler.update()
+    run.report(scale=scaler.get_scale())
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

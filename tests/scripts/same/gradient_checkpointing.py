@@ -1,0 +1,49 @@
+"""Gradient checkpointing of residual blocks."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+
+class Residual(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.LayerNorm(dim), nn.Linear(dim, 2 * dim), nn.GELU(), nn.Linear(2 * dim, dim)
+        )
+
+    def forward(self, x):
+        return x + self.net(x)
+
+
+class Deep(nn.Module):
+    def __init__(self, dim=8, depth=4):
+        super().__init__()
+        self.blocks = nn.ModuleList(Residual(dim) for _ in range(depth))
+        self.head = nn.Linear(dim, 3)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return self.head(x)
+
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(19)
+model = Deep()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+loader = DataLoader(TensorDataset(torch.randn(60, 8), torch.randint(0, 3, (60,))), 12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for x, y in run.batches():
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        run.step(loss)
+        optimizer.zero_grad()
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

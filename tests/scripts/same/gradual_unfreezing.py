@@ -1,0 +1,37 @@
+"""Gradual unfreezing: one layer after the other is trained, by the number of steps, in the loop."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(3)
+x = torch.randn(60, 10)
+y = (x[:, :5].sum(1) > x[:, 5:].sum(1)).long()
+backbone = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 8), nn.Tanh())
+head = nn.Linear(8, 2)
+model = nn.Sequential(backbone, head)
+for parameter in backbone.parameters():
+    parameter.requires_grad = False
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for features, labels in run.batches():
+        for layer, first_step in ((2, 13), (0, 31)):
+            if run.steps >= first_step:
+                backbone[layer].requires_grad_(True)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(features), labels)
+        loss.backward()
+        run.step(loss)
+    with torch.no_grad():
+        run.report(accuracy=(model(x).argmax(1) == y).double().mean())
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,69 @@
+"""Lookahead around Adam: an optimizer that wraps another one and keeps slow weights."""
+
+import sys
+from collections import defaultdict
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(23)
+
+
+class Lookahead(Optimizer):
+    def __init__(self, base, k=5, alpha=0.5):
+        self.base, self.k, self.alpha = base, k, alpha
+        self.param_groups, self.defaults = base.param_groups, base.defaults
+        self.state = defaultdict(dict)
+        for group in self.param_groups:
+            group["counter"] = 0
+
+    def step(self, closure=None):
+        loss = self.base.step(closure)
+        for group in self.param_groups:
+            group["counter"] += 1
+            if group["counter"] % self.k == 0:
+                for fast in group["params"]:
+                    state = self.state[fast]
+                    if "slow" not in state:
+                        state["slow"] = fast.data.clone()
+                    state["slow"] += self.alpha * (fast.data - state["slow"])
+                    fast.data.copy_(state["slow"])
+        return loss
+
+    def zero_grad(self, set_to_none=True):
+        self.base.zero_grad(set_to_none)
+
+    def state_dict(self):
+        slow = [self.state[p].get("slow") for group in self.param_groups for p in group["params"]]
+        return {"base": self.base.state_dict(), "slow": slow}
+
+    def load_state_dict(self, state):
+        self.base.load_state_dict(state["base"])
+        self.param_groups = self.base.param_groups
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        for parameter, slow in zip(parameters, state["slow"]):
+            if slow is not None:
+                self.state[parameter]["slow"] = slow.clone()
+
+
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = Lookahead(torch.optim.Adam(model.parameters(), lr=1e-2))
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        run.step(loss)
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,43 @@
+"""A teacher that follows the student: its weights are kept by the script alone."""
+
+import sys
+from copy import deepcopy
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(3)
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+teacher = deepcopy(model)
+for part in teacher.parameters():
+    part.requires_grad_(False)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+
+def update_teacher(decay):
+    for own, other in zip(teacher.parameters(), model.parameters(), strict=True):
+        own.data.mul_(decay).add_(other.data, alpha=1 - decay)
+
+
+run = train.elastic(model, optimizer, loader, epochs=8)
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        predicted = model(inputs)
+        loss = functional.mse_loss(predicted, targets) + functional.mse_loss(predicted, teacher(inputs))
+        loss.backward()
+        run.step(loss)
+        update_teacher(0.95)
+    with torch.no_grad():
+        run.report(teacher=functional.mse_loss(teacher(x), y).item())
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,43 @@
+"""Mixup by sample: the dataset draws the partner and the weight with NumPy's global generator."""
+
+import sys
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from swell import train
+
+
+class Mixup(Dataset):
+    def __init__(self, x, y, num_classes, alpha=0.4):
+        self.x, self.y, self.alpha = x, torch.eye(num_classes)[y], alpha
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        j, lam = np.random.randint(len(self)), np.random.beta(self.alpha, self.alpha)
+        return lam * self.x[i] + (1 - lam) * self.x[j], lam * self.y[i] + (1 - lam) * self.y[j]
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(7)
+    x, y = torch.randn(84, 5), torch.randint(0, 3, (84,))
+    model = nn.Sequential(nn.Linear(5, 32), nn.GELU(), nn.Linear(32, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    run = train.elastic(model, optimizer, DataLoader(Mixup(x, y, 3), batch_size=12, shuffle=True), epochs=12)
+    for _ in run.epochs():
+        for inputs, soft_targets in run.batches():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), soft_targets)
+            loss.backward()
+            run.step(loss)
+    if run.is_leader:
+        torch.save(model.state_dict(), sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

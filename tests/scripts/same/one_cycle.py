@@ -1,0 +1,29 @@
+"""OneCycleLR, given to elastic, which also moves the momentum."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import OneCycleLR
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+EPOCHS = 14
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(2)
+dataset = TensorDataset(torch.randn(72, 6), torch.randint(0, 3, (72,)))
+dl = DataLoader(dataset, 12, shuffle=True)
+net = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.GroupNorm(4, 24), nn.Linear(24, 3))
+sgd = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+policy = OneCycleLR(sgd, max_lr=0.05, epochs=EPOCHS, steps_per_epoch=len(dl))
+run = train.elastic(net, sgd, dl, epochs=EPOCHS, scheduler=policy)
+for epoch in run.epochs():
+    for xb, yb in run.batches():
+        sgd.zero_grad()
+        loss = nn.CrossEntropyLoss()(net(xb), yb)
+        loss.backward()
+        run.step(loss)
+    run.report(epoch=epoch, lr=sgd.param_groups[0]["lr"], momentum=sgd.param_groups[0]["momentum"])
+if run.is_leader:
+    torch.save(net.state_dict(), sys.argv[1])

@@ -1,0 +1,35 @@
+"""The loop draws from generators that the script has made, with a seed and without."""
+
+import random
+import sys
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(4)
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+seeded, unseeded, plain = np.random.default_rng(5), np.random.default_rng(), random.Random()
+noise = torch.Generator().manual_seed(1)
+
+run = train.elastic(model, optimizer, loader, epochs=8)
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        shift = 0.1 * torch.randn(8, generator=noise)
+        weight = 1 + 0.1 * (seeded.random() + unseeded.random() + plain.random())
+        loss = weight * functional.mse_loss(model(inputs + shift), targets)
+        loss.backward()
+        run.step(loss)
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,50 @@
+"""The rate is cut where the loss has not become better: the best one and the patience are state."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(2)
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+
+
+def main():
+    run = train.elastic(model, optimizer, loader, epochs=8)
+    run.state["best"] = float("inf")
+    run.state["bad_epochs"] = 0
+    cuts = run.state.setdefault("cuts", [])
+    for epoch in run.epochs():
+        for inputs, targets in run.batches():
+            optimizer.zero_grad()
+            loss = functional.mse_loss(model(inputs), targets)
+            loss.backward()
+            run.step(loss)
+        with torch.no_grad():
+            error = functional.mse_loss(model(x), y).item()
+        if error < 0.97 * run.state["best"]:
+            run.state["best"], run.state["bad_epochs"] = error, 0
+        else:
+            run.state["bad_epochs"] += 1
+        if run.state["bad_epochs"] > 1:
+            run.state["bad_epochs"] = 0
+            cuts.append(epoch)
+            for group in optimizer.param_groups:
+                group["lr"] *= 0.5
+        run.report(best=run.state["best"], cuts=len(cuts))
+    return run
+
+
+run = main()
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,32 @@
+"""The running loss of an epoch, as in most tutorials, summed in `run.state` and divided by the batches."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(15)
+x = torch.randn(60, 5)
+loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True).tanh()), batch_size=12, shuffle=True)
+net = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+run = train.elastic(net, optimizer, loader, epochs=16)
+run.state.setdefault("running_loss", 0.0)
+for epoch in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(net(inputs), targets)
+        loss.backward()
+        mean_loss = run.step(loss)
+        if run.has_stepped:
+            run.state["running_loss"] += mean_loss.item()
+    if run.is_leader:
+        print(f"epoch {epoch}: {run.state['running_loss'] / len(loader):.4f}")
+    run.report(epoch_loss=run.state["running_loss"] / len(loader))
+    run.state["running_loss"] = 0.0
+if run.is_leader:
+    torch.save(net.state_dict(), sys.argv[1])

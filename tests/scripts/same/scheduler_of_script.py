@@ -1,0 +1,32 @@
+"""A scheduler of the script's own, which the loop steps after each batch."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(4)
+x = torch.randn(60, 8)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.98)
+
+run = train.elastic(model, optimizer, loader, epochs=16)
+for _ in run.epochs():
+    for inputs, targets in run.batches():
+        optimizer.zero_grad()
+        loss = functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        run.step(loss)
+        scheduler.step()
+    run.report(rate=scheduler.get_last_lr()[0])
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,28 @@
+"""Two losses with a backward pass each, whose gradients add up before one step."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(139)
+shared, left, right = nn.Linear(5, 10), nn.Linear(10, 1), nn.Linear(10, 2)
+net = nn.ModuleList([shared, left, right])
+optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
+x = torch.randn(84, 5)
+loader = DataLoader(TensorDataset(x, x[:, :1].abs(), (x[:, 1] > 0).long()), batch_size=12, shuffle=True)
+run = train.elastic(net, optimizer, loader, epochs=12)
+for _ in run.epochs():
+    for a, value, kind in run.batches():
+        optimizer.zero_grad()
+        loss_left = nn.functional.mse_loss(left(torch.relu(shared(a))), value)
+        loss_left.backward()
+        loss_right = nn.functional.cross_entropy(right(torch.relu(shared(a))), kind)
+        loss_right.backward()
+        run.step(loss_left + loss_right)
+if run.is_leader:
+    torch.save(net.state_dict(), sys.argv[1])

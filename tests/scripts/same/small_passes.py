@@ -1,0 +1,32 @@
+"""Accumulation of gradients left to Swell: at most three samples go through the model together."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(14)
+data = TensorDataset(torch.randn(70, 3, 6, 6), torch.randint(0, 2, (70,)))
+net = nn.Sequential(
+    nn.Conv2d(3, 6, 3),
+    nn.InstanceNorm2d(6),
+    nn.ReLU(),
+    nn.AdaptiveAvgPool2d(1),
+    nn.Flatten(),
+    nn.Linear(6, 2),
+)
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+run = train.elastic(net, opt, DataLoader(data, batch_size=12, shuffle=True), epochs=14, max_local_batch=3)
+for _ in run.epochs():
+    for images, labels in run.batches():
+        loss = nn.functional.cross_entropy(net(images), labels)
+        loss.backward()
+        run.step(loss)
+        if run.has_stepped:
+            opt.zero_grad()
+if run.is_leader:
+    torch.save(net.state_dict(), sys.argv[1])

@@ -1,0 +1,47 @@
+"""Two tasks on one trunk, each with a backward pass of its own, and a penalty with a third."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+
+class TwoTasks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(5, 12), nn.ReLU())
+        self.kind = nn.Linear(12, 3)
+        self.size = nn.Linear(12, 1)
+
+    def forward(self, x):
+        h = self.trunk(x)
+        return self.kind(h), self.size(h)
+
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(13)
+x = torch.randn(75, 5)
+kind, size = x[:, :3].argmax(1), x.norm(dim=1, keepdim=True)
+model = TwoTasks()
+optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+loader = DataLoader(TensorDataset(x, kind, size), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=12)
+for _ in run.epochs():
+    for a, k, s in run.batches():
+        optimizer.zero_grad()
+        guessed_kind, guessed_size = model(a)
+        loss_kind = nn.functional.cross_entropy(guessed_kind, k)
+        loss_size = nn.functional.l1_loss(guessed_size, s)
+        loss_kind.backward(retain_graph=True)
+        (0.5 * loss_size).backward()
+        penalty = 1e-3 * sum(p.abs().sum() for p in model.parameters())
+        penalty.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 2.0)
+        run.step(loss_kind + 0.5 * loss_size + penalty)
+    with torch.no_grad():
+        run.report(error=nn.functional.l1_loss(model(x)[1], size).item())
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,40 @@
+"""Transfer learning: the backbone is frozen at first, and fine-tuned from the third epoch on."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(3)
+x = torch.randn(60, 10)
+y = (x[:, :5].sum(1) > x[:, 5:].sum(1)).long()
+backbone = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 8), nn.Tanh())
+head = nn.Linear(8, 2)
+model = nn.Sequential(backbone, head)
+for parameter in backbone.parameters():
+    parameter.requires_grad = False
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+
+run = train.elastic(model, optimizer, loader, epochs=16)
+for epoch in run.epochs():
+    if epoch == 2:
+        for parameter in backbone.parameters():
+            parameter.requires_grad = True
+    if epoch == 9:  # the first layer is good enough
+        for parameter in backbone[0].parameters():
+            parameter.requires_grad = False
+    for features, labels in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(features), labels)
+        loss.backward()
+        run.step(loss)
+    with torch.no_grad():
+        run.report(accuracy=(model(x).argmax(1) == y).double().mean())
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

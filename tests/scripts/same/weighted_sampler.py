@@ -1,0 +1,32 @@
+"""Rare classes are drawn more often by a WeightedRandomSampler."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(90, 6)
+y = (torch.rand(90) < 0.15).long()
+class_counts = torch.bincount(y)
+sample_weights = (1.0 / class_counts)[y]
+sampler = WeightedRandomSampler(sample_weights, num_samples=len(sample_weights), replacement=True)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, sampler=sampler)
+model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+run = train.elastic(model, optimizer, loader, epochs=10)
+for _ in run.epochs():
+    for inputs, labels in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+        run.step(loss)
+    with torch.no_grad():
+        hits = (model(x).argmax(1) == y)[y == 1].double().mean()
+    run.report(recall=hits)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

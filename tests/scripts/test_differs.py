@@ -1,0 +1,48 @@
+"""The trial run finds what makes a script depend on its sizes, with its line, and nothing in others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.scripts.gang import BATCH, marked_line
+from tests.scripts.test_scripts import SAME
+from tests.train.fake_agent import FakeAgent
+
+from swell.wire import messages
+from swell.wire.findings import ScriptFinding
+
+DIFFERS = sorted((Path(__file__).parent / "differs").glob("*.py"))
+
+
+def findings_that_hold(script: Path, folder: Path) -> list[ScriptFinding]:
+    agent = FakeAgent(folder, mode="profile", global_batch=BATCH, total_steps=None, compares=True)
+    try:
+        agent.start(0, script, str(folder / "final.pt"))
+        agent.exit_status(0)
+        findings = [found for _, told in agent.all_said(messages.Profiled)[:1] for found in told.findings] + [
+            told.finding for _, told in agent.all_said(messages.NotCompared)
+        ]
+    finally:
+        agent.close()
+    assert not any(found.name == "not-compared" for found in findings), findings
+    return [found for found in findings if found.holds]
+
+
+@pytest.mark.parametrize("script", DIFFERS, ids=lambda script: script.stem)
+def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path: Path) -> None:
+    number, name = marked_line(script, "differs")
+    found = findings_that_hold(script, tmp_path / "gang")
+    wanted = [finding for finding in found if name == "script-state" or finding.name != "script-state"]
+    assert [(finding.name, finding.place) for finding in wanted] == [(name, f"{script}:{number}")]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, id=script.stem, marks=[] if number % 3 == 0 else pytest.mark.soak)
+        for number, script in enumerate(SAME)
+    ],
+)
+def test_nothing_is_held_against_a_script_that_is_right(script: Path, tmp_path: Path) -> None:
+    assert findings_that_hold(script, tmp_path / "gang") == []

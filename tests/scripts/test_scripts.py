@@ -1,0 +1,57 @@
+"""Scripts in the idioms of the wild: what they learn and report is the same at all sizes, and in any life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.scripts.gang import Outcome, outcome_at, outcome_of_a_life
+
+HERE = Path(__file__).parent
+SAME = sorted((HERE / "same").glob("*.py"))
+
+#: Few enough for each run of the tests; the soak tests take all.
+THIRD = [
+    pytest.param(script, id=script.stem, marks=[] if number % 3 == 0 else pytest.mark.soak)
+    for number, script in enumerate(SAME)
+]
+
+of_each_script = pytest.mark.parametrize("script", SAME, ids=lambda script: script.stem)
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Outcome]:
+    """What a script learns on one worker that nothing happens to."""
+
+    @cache
+    def outcome(script: Path) -> Outcome:
+        return outcome_at(script, tmp_path_factory.mktemp(script.stem) / "alone", 1)
+
+    return outcome
+
+
+@pytest.mark.parametrize("script", THIRD)
+def test_a_script_learns_the_same_in_any_life(
+    script: Path, alone: Callable[[Path], Outcome], tmp_path: Path
+) -> None:
+    assert not outcome_of_a_life(script, tmp_path / "gang", 1).differences(alone(script))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [2, 3])
+@of_each_script
+def test_a_script_learns_the_same_in_further_lives(
+    script: Path, seed: int, alone: Callable[[Path], Outcome], tmp_path: Path
+) -> None:
+    assert not outcome_of_a_life(script, tmp_path / "gang", seed).differences(alone(script))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("num_workers", [2, 3, 4])
+@of_each_script
+def test_a_script_learns_the_same_at_each_size(
+    script: Path, num_workers: int, alone: Callable[[Path], Outcome], tmp_path: Path
+) -> None:
+    assert not outcome_at(script, tmp_path / "gang", num_workers).differences(alone(script))

@@ -1,0 +1,423 @@
+"""Training scripts that count something of their own: by name, the loop that each has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HEAD = """
+import copy
+import json
+import math
+import random
+import sys
+import time
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(7)
+x = torch.randn(45, 5)
+y = torch.sin(x.sum(1, keepdim=True))
+model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
+
+
+def fit_batch(run, a, b, factor=1.0):
+    optimizer.zero_grad()
+    loss = factor * F.mse_loss(model(a), b)
+    loss.backward()
+    return run.step(loss)
+
+
+def set_rate(number):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.02 / (1 + number)
+
+"""
+
+TAIL = """
+if run.is_leader:
+    weights = [number for part in model.parameters() for number in part.detach().flatten().tolist()]
+    with open(sys.argv[1], "w") as file:
+        json.dump({"steps": run.steps, "weights": weights}, file)
+"""
+
+#: State that is given, or is taken over.
+KEPT = {
+    "rate by run.state": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+run.state["count"] = 0
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(run.state["count"])
+        run.state["count"] += 1
+        fit_batch(run, a, b)
+""",
+    "weight by run.state": """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    run.state.setdefault("beta", 0.1)
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            fit_batch(run, a, b, run.state["beta"])
+            run.state["beta"] = min(1.0, run.state["beta"] + 0.05)
+    return run
+
+run = fit()
+""",
+    "rate by epochs without progress": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+state = run.state
+history = state.setdefault("history", [])
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+    history.append(float(F.mse_loss(model(x), y)))
+    if len(history) > 1 and history[-1] > 0.8 * history[-2]:
+        state["cuts"] = state.get("cuts", 0) + 1
+    set_rate(state.get("cuts", 0))
+""",
+    "a teacher in run.state": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+teacher = run.state.setdefault("teacher", copy.deepcopy(model))
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b + 0.5 * teacher(a).detach())
+        with torch.no_grad():
+            for own, other in zip(teacher.parameters(), model.parameters()):
+                own.data.mul_(0.9).add_(other.data, alpha=0.1)
+""",
+    "a generator in run.state": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+numbers = run.state.setdefault("numbers", np.random.default_rng(3))
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b, 1 + numbers.random())
+""",
+    "rate by a global": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+count = 0
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(count)
+        count += 1
+        fit_batch(run, a, b)
+""",
+    "rate by a global of a function": """
+count = 0
+
+def next_rate():
+    global count
+    count += 1
+    set_rate(count)
+
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            next_rate()
+            fit_batch(run, a, b)
+    return run
+
+run = fit()
+""",
+    "rate by an attribute": """
+class Trainer:
+    def __init__(self):
+        self.count = 0
+        self.recent = []
+
+    def fit(self):
+        run = train.elastic(model, optimizer, loader, epochs=5)
+        for epoch in run.epochs():
+            for a, b in run.batches():
+                set_rate(self.count + sum(self.recent))
+                fit_batch(run, a, b)
+                self.count += 1
+                self.recent = [*self.recent, self.count][-3:]
+        return run
+
+run = Trainer().fit()
+""",
+    "rate by an attribute of the model": """
+model.temperature = 1.0
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b, model.temperature)
+        model.temperature *= 0.9
+""",
+    "a teacher in a global": """
+teacher = copy.deepcopy(model)
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b + 0.5 * teacher(a).detach())
+        with torch.no_grad():
+            for own, other in zip(teacher.parameters(), model.parameters()):
+                own.data.mul_(0.9).add_(other.data, alpha=0.1)
+""",
+    "shadow weights in a dict of a local": """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    shadow = {name: part.detach().clone() for name, part in model.named_parameters()}
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            fit_batch(run, a, b, 1 + float(shadow["0.bias"].abs().sum()))
+            for name, part in model.named_parameters():
+                shadow[name] = 0.9 * shadow[name] + 0.1 * part.detach()
+    return run
+
+run = fit()
+""",
+    "a local list that is replaced": """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    recent = []
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            recent = [*recent, len(recent) + 1.0][-30:]
+            fit_batch(run, a, b, 1 / len(recent))
+    return run
+
+run = fit()
+""",
+    "a running baseline in a global tensor": """
+baseline = torch.zeros(())
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        mean = fit_batch(run, a, b, 1 / (1 + baseline))
+        baseline = 0.9 * baseline + 0.1 * mean
+""",
+    "generators of the script's own": """
+numbers, others = random.Random(3), np.random.RandomState(3)
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b, 1 + numbers.random() + others.rand())
+""",
+    "a scheduler that the script steps": """
+scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.95)
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+        if run.has_stepped:
+            scheduler.step()
+""",
+}
+
+#: What is not saved: the line that sets it holds this text.
+LOST = {
+    "a local counter": (
+        "count += 1",
+        """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    count = 0
+    total = 0.0
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            set_rate(count)
+            total += float(fit_batch(run, a, b))
+            count += 1
+    return run
+
+run = fit()
+""",
+    ),
+    "a loss weight in a local": (
+        "beta = min(",
+        """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    beta = 0.1
+    started = time.time()
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            loss = fit_batch(run, a, b, beta)
+            beta = min(1.0, beta + 0.05)
+        started = time.time()
+    return run
+
+run = fit()
+""",
+    ),
+    "a count of epochs in a local": (
+        "number += 1",
+        """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    number = 0
+    for epoch in run.epochs():
+        set_rate(number)
+        for a, b in run.batches():
+            fit_batch(run, a, b)
+        number += 1
+    return run
+
+run = fit()
+""",
+    ),
+    "enumerate": (
+        "enumerate(run.batches())",
+        """
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for i, (a, b) in enumerate(run.batches()):
+        set_rate(epoch + i)
+        fit_batch(run, a, b)
+""",
+    ),
+    "a closure": (
+        "count += 1",
+        """
+def counter():
+    count = 0
+    def following():
+        nonlocal count
+        count += 1
+        return count
+    return following
+
+following = counter()
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(following())
+        fit_batch(run, a, b)
+""",
+    ),
+}
+
+#: Nothing to find.
+RIGHT = {
+    "plain": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+""",
+    "in a function, with totals": """
+def main():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    best, history = math.inf, []
+    for epoch in run.epochs():
+        total, num, correct = 0.0, 0, 0
+        for i, (a, b) in enumerate(run.batches()):
+            loss = fit_batch(run, a, b)
+            total += float(loss) * len(a)
+            num += len(a)
+            if i % 2 == 0:
+                print(f"{epoch} {i} {total / num}")
+        history.append(total / num)
+        if history[-1] < best:
+            best = history[-1]
+    return run
+
+run = main()
+""",
+    "times": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+begun, num = time.perf_counter(), 0
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+        num += len(a)
+        print(num / (time.perf_counter() - begun))
+        begun = time.perf_counter()
+""",
+    "a progress bar": """
+class Bar:
+    def __init__(self, batches):
+        self.batches, self.num, self.text = batches, 0, ""
+    def __iter__(self):
+        for batch in self.batches:
+            yield batch
+            self.num += 1
+            print(self.num, self.text)
+
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    bar = Bar(run.batches())
+    for a, b in bar:
+        bar.text = str(float(fit_batch(run, a, b)))
+""",
+    "rate by run.steps": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        set_rate(run.steps)
+        fit_batch(run, a, b)
+""",
+    "weight by run.progress": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b, 0.1 + run.progress)
+""",
+    "a scheduler and an average": """
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+average = torch.optim.swa_utils.AveragedModel(model)
+run = train.elastic(model, optimizer, loader, epochs=5, scheduler=scheduler, state={"average": average})
+for epoch in run.epochs():
+    model.train()
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+        if run.has_stepped:
+            average.update_parameters(model)
+    model.eval()
+""",
+    "dropout and augmentation": """
+model.insert(2, nn.Dropout(0.3))
+run = train.elastic(model, optimizer, loader, epochs=5)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a + 0.1 * torch.randn_like(a), b, 1 + random.random())
+""",
+    "plateau": """
+scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+run = train.elastic(model, optimizer, loader, epochs=5, state={"plateau": scheduler})
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b)
+    with torch.no_grad():
+        scheduler.step(float(F.mse_loss(model(x), y)))
+""",
+    "callbacks": """
+class Log:
+    def __init__(self):
+        self.lines, self.num = [], 0
+    def note(self, loss):
+        self.num += 1
+        self.lines.append(f"{self.num} {loss}")
+
+class Trainer:
+    def __init__(self, callbacks):
+        self.callbacks, self.global_step = callbacks, 0
+    def fit(self, run):
+        for epoch in run.epochs():
+            for a, b in run.batches():
+                loss = fit_batch(run, a, b)
+                self.global_step += 1
+                for callback in self.callbacks:
+                    callback.note(float(loss))
+
+run = train.elastic(model, optimizer, loader, epochs=5)
+Trainer([Log()]).fit(run)
+""",
+}
+
+
+def write_script(folder: Path, body: str) -> Path:
+    path = folder / "script.py"
+    path.write_text(HEAD + body + TAIL)
+    return path

@@ -1,0 +1,145 @@
+"""Which locals decide when a loop is left, and go on from one round to the next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swell.train.runtime.loop_exits import growing_counters, loop_exits
+
+Loop = Iterator[None]
+
+
+def patience(losses: list[float]) -> Loop:
+    best, wait = math.inf, 0
+    for loss in losses:
+        yield
+        if loss < best:
+            best, wait = loss, 0
+        else:
+            wait += 1
+            if wait > 3:
+                break  # here
+
+
+def patience_counted_down(losses: list[float]) -> Loop:
+    best, left = None, 3
+    for _ in range(9):
+        for _ in losses:
+            yield
+        left = left - 1 if best is not None and losses[0] > best else 3
+        best = losses[0] if best is None else min(best, losses[0])
+        if left == 0:  # here
+            print("early")
+            return
+
+
+def target_of_the_best(losses: list[float]) -> Loop:
+    best = 0.0
+    while True:
+        yield
+        best = max(best, losses[-1])
+        if best > 0.9:  # here
+            break
+
+
+def counter_that_only_grows(losses: list[float]) -> Loop:
+    steps = 0
+    while losses:
+        yield
+        steps += 1
+        if steps >= 10:
+            break
+
+
+def sum_of_each_epoch(losses: list[float]) -> Loop:
+    for _ in range(9):
+        total = 0.0
+        for loss in losses:
+            yield
+            total += loss
+        if total < 0.1:
+            break
+
+
+def flag_of_the_inner_loop(losses: list[float]) -> Loop:
+    is_over = False
+    for _ in range(9):
+        for loss in losses:
+            yield
+            if loss > 100:
+                is_over = True
+                break
+        if is_over:
+            break
+
+
+def best_that_is_only_kept(losses: list[float]) -> Loop:
+    best = math.inf
+    for loss in losses:
+        yield
+        if loss < best:
+            best = loss
+            print("saved")
+        for number in range(9):
+            if number > best:
+                break
+
+
+@pytest.mark.parametrize(
+    ("loop", "names"),
+    [
+        (patience, ("best", "wait")),
+        (patience_counted_down, ("left",)),
+        (target_of_the_best, ("best",)),
+    ],
+)
+def test_what_decides_when_the_loop_ends_is_found(
+    loop: Callable[[list[float]], Loop], names: tuple[str, ...]
+) -> None:
+    frame = next_frame(loop)
+    (found,) = loop_exits([frame])
+    file, line = found.place.rsplit(":", 1)
+    near = Path(file).read_text().splitlines()[int(line) - 1 : int(line) + 1]
+    assert (found.names, found.function) == (names, loop.__name__)
+    assert any("# here" in text for text in near)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [counter_that_only_grows, sum_of_each_epoch, flag_of_the_inner_loop, best_that_is_only_kept],
+)
+def test_counters_sums_and_flags_are_none(loop: Callable[[list[float]], Loop]) -> None:
+    assert loop_exits([next_frame(loop)]) == []
+
+
+def counters_of_all_kinds(losses: list[float]) -> Loop:
+    steps = total = batches = stage = 0
+    for epoch in range(9):
+        stage = epoch // 4
+        batches = 0
+        for loss in losses:
+            yield
+            steps += 1
+            total = total + 12
+            batches += len(losses)
+            if loss > stage:
+                print(steps, total, batches)
+
+
+def test_counters_are_what_is_only_added_to() -> None:
+    found = growing_counters([next_frame(counters_of_all_kinds)])
+    assert found == {"counters_of_all_kinds().steps", "counters_of_all_kinds().total"}
+
+
+def next_frame(loop: Callable[[list[float]], Loop]):  # type: ignore[no-untyped-def]
+    rounds = loop([1.0, 2.0])
+    next(rounds)
+    kept.append(rounds)
+    return rounds.gi_frame  # type: ignore[attr-defined]
+
+
+kept: list[Loop] = []

@@ -1,0 +1,125 @@
+"""What a script counts goes on with the job: in run.state, or found in its variables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.train.fake_agent import FakeAgent, fork_script
+from tests.train.stateful_scripts import KEPT, LOST, RIGHT, write_script
+
+from swell.wire import messages
+from swell.wire.findings import ScriptFinding
+
+StartAgent = Callable[..., FakeAgent]
+STEPS = 40
+
+
+def plain(script: Path, folder: Path) -> list[float]:
+    """The weights that a process which is never disturbed comes to."""
+    process = fork_script(script, (str(folder / "plain.json"),), folder / "plain.log", {})
+    process.join(60)
+    assert process.exitcode == 0, (folder / "plain.log").read_text()
+    return weights_in(folder / "plain.json")
+
+
+def weights_in(path: Path) -> list[float]:
+    told = json.loads(path.read_text())
+    assert told["steps"] == STEPS
+    weights: list[float] = told["weights"]
+    return weights
+
+
+def ends_alike(agent: FakeAgent, script: Path, folder: Path, members: list[int]) -> None:
+    for member in members:
+        agent.wait(member, messages.Finished)
+        assert agent.exit_status(member) == 0, agent.logs()
+    assert weights_in(folder / "result.json") == pytest.approx(plain(script, folder), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("body", [*KEPT.values(), *RIGHT.values()], ids=[*KEPT, *RIGHT])
+def test_a_job_that_goes_on_twice_learns_the_same(body: str, start_agent: StartAgent, tmp_path: Path) -> None:
+    """By new processes, from the checkpoint; on one worker, for dropout differs between sizes."""
+    script, args = write_script(tmp_path, body), (str(tmp_path / "result.json"),)
+    agent = start_agent(total_steps=STEPS, pace_per_s=600.0, ends_when_told=True)
+    reached = 0
+    for worker in range(3):
+        agent.start_ready([worker], script, *args)
+        assert agent.join([worker], source=None) == reached
+        if worker < 2:
+            agent.wait_steps(worker, reached + 1)
+            agent.suspend()
+            reached = agent.wait(worker, messages.CheckpointSaved).steps
+            assert agent.exit_status(worker) == 143
+    ends_alike(agent, script, tmp_path, [2])
+
+
+@pytest.mark.parametrize("body", KEPT.values(), ids=[*KEPT])
+def test_a_job_that_grows_and_loses_workers_learns_the_same(
+    body: str, start_agent: StartAgent, tmp_path: Path
+) -> None:
+    script, args = write_script(tmp_path, body), (str(tmp_path / "result.json"),)
+    agent = start_agent(total_steps=STEPS, pace_per_s=150.0, ends_when_told=True)
+    agent.start_ready([0], script, *args)
+    agent.join([0], source=None)
+    agent.wait_steps(0, 2)
+    agent.start_ready([1, 2], script, *args)
+    agent.join([0, 1, 2], source=0)
+    agent.wait(0, messages.Progress, lambda told: told.num_workers == 3)
+    agent.kill(0)
+    steps = {worker: agent.wait(worker, messages.Broken).steps for worker in (1, 2)}
+    source = max(steps, key=steps.__getitem__)
+    agent.join([1, 2], source=source, has_news=False)
+    ends_alike(agent, script, tmp_path, [1, 2])
+
+
+def found_in(script: Path, start_agent: StartAgent, folder: Path) -> list[ScriptFinding]:
+    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(2, 6))
+    agent.start(0, script, str(folder / "result.json"))
+    told = agent.wait(0, messages.Profiled)
+    assert agent.exit_status(0) == 0, agent.logs()
+    return told.findings
+
+
+@pytest.mark.parametrize("body", [*KEPT.values(), *RIGHT.values()], ids=[*KEPT, *RIGHT])
+def test_a_trial_run_finds_nothing_in_a_right_script(
+    body: str, start_agent: StartAgent, tmp_path: Path
+) -> None:
+    assert found_in(write_script(tmp_path, body), start_agent, tmp_path) == []
+
+
+@pytest.mark.parametrize(("text", "body"), LOST.values(), ids=[*LOST])
+def test_a_trial_run_names_what_begins_again(
+    text: str, body: str, start_agent: StartAgent, tmp_path: Path
+) -> None:
+    script = write_script(tmp_path, body)
+    (finding,) = found_in(script, start_agent, tmp_path)
+    assert finding.name == "script-state" and finding.holds and "run.s" in finding.text
+    file, line = finding.place.rsplit(":", 1)
+    assert file == str(script)
+    if "nonlocal" not in body:  # there the loop is named
+        assert text in script.read_text().splitlines()[int(line) - 1]
+
+
+def test_where_resuming_would_take_too_long_locals_that_are_counted_up_are_named(
+    start_agent: StartAgent, tmp_path: Path
+) -> None:
+    slow = LOST["a local counter"][1].replace("set_rate(count)", "set_rate(count); time.sleep(0.4)")
+    script = write_script(tmp_path, slow)
+    agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(6,))
+    agent.start(0, script, str(tmp_path / "result.json"))
+    told = agent.wait(0, messages.Profiled, lambda message: not message.goes_on)
+    assert agent.exit_status(0) == 0, agent.logs()
+    (count,) = [finding for finding in told.findings if "`count`" in finding.text]
+    assert count.name == "unsaved-variable" and not count.holds
+    assert "would take more than" in agent.log(0).read_text()
+
+
+def test_what_follows_an_epoch_is_left_out_where_it_takes_long(
+    start_agent: StartAgent, tmp_path: Path
+) -> None:
+    slow = LOST["a local counter"][1].replace("    return run", "        time.sleep(1)\n    return run")
+    (finding,) = found_in(write_script(tmp_path, slow), start_agent, tmp_path)
+    assert "`count`" in finding.text and finding.holds

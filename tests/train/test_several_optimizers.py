@@ -1,0 +1,285 @@
+"""Several optimizers in one run: what is refused, what counts, and what is undone."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.train.fake_agent import FakeAgent
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+from swell.train.collective.gradients import LoopError
+from swell.train.data.sample_schedule import Share
+from swell.train.runtime.run import Run
+from swell.wire import messages
+
+
+class Problem:
+    """Two small nets, their optimizers and a loader."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(3)
+        self.g, self.d = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+        self.opt_g = torch.optim.Adam(self.g.parameters(), lr=0.01)
+        self.opt_d = torch.optim.Adam(self.d.parameters(), lr=0.01)
+        self.loader = DataLoader(TensorDataset(torch.randn(24, 2)), batch_size=6)
+
+    def begin(self, **options: object) -> Run:
+        models, optimizers = {"g": self.g, "d": self.d}, {"g": self.opt_g, "d": self.opt_d}
+        return train.elastic(models, optimizers, self.loader, steps=8, **options)  # type: ignore[arg-type]
+
+    def step_d(self, run: Run, x: torch.Tensor) -> torch.Tensor:
+        self.opt_d.zero_grad()
+        loss = self.d(self.g(x).detach()).mean() - self.d(x).mean()
+        loss.backward()
+        return run.step(loss, optimizer=self.opt_d)
+
+    def step_g(self, run: Run, x: torch.Tensor) -> torch.Tensor:
+        self.opt_g.zero_grad()
+        loss = -self.d(self.g(x)).mean()
+        loss.backward()
+        return run.step(loss, optimizer=self.opt_g)
+
+    def values(self) -> dict[str, torch.Tensor]:
+        parts = {**self.g.state_dict(prefix="g."), **self.d.state_dict(prefix="d.")}
+        return copy.deepcopy(parts)
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def train_all(problem: Problem, run: Run) -> None:
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            problem.step_d(run, x)
+            problem.step_g(run, x)
+
+
+def test_a_batch_is_one_step_which_counts_when_the_next_is_asked_for() -> None:
+    problem = Problem()
+    run, seen = problem.begin(), []
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            seen.append(run.steps)
+            problem.step_d(run, x)
+            assert run.has_stepped and run.steps == seen[-1]
+            problem.step_g(run, x)
+    assert seen == list(range(8)) and run.steps == 8
+
+
+def test_a_batch_counts_where_the_script_leaves_its_loop() -> None:
+    problem = Problem()
+    run = problem.begin()
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            problem.step_d(run, x)
+            break
+        break
+    run.finish()
+    assert run.steps == 1
+
+
+def test_what_a_plain_loop_learns_is_learnt() -> None:
+    plain, ours = Problem(), Problem()
+    train_all(ours, ours.begin())
+    for _ in range(2):
+        for (x,) in plain.loader:
+            plain.opt_d.zero_grad()
+            (plain.d(plain.g(x).detach()).mean() - plain.d(x).mean()).backward()
+            plain.opt_d.step()
+            plain.opt_g.zero_grad()
+            (-plain.d(plain.g(x)).mean()).backward()
+            plain.opt_g.step()
+    assert same(plain.values(), ours.values())
+
+
+def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone, broken = Problem(), Problem()
+    train_all(alone, alone.begin())
+    run = broken.begin()
+    reduce, num_reduced = run._host.reduce, 0
+
+    def lose_some(share: Share, loss: torch.Tensor, stop: bool) -> object:
+        nonlocal num_reduced
+        num_reduced += 1
+        return None if num_reduced in (2, 5, 12) else reduce(share, loss, stop)
+
+    monkeypatch.setattr(run._host, "reduce", lose_some)
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            before = run.steps
+            broken.step_d(run, x)
+            broken.step_g(run, x)
+            with torch.no_grad():
+                if not run.has_stepped:
+                    broken.g.weight.add_(1.0)  # what is done to a batch that is lost is lost
+            assert run.steps == before
+    assert same(alone.values(), broken.values())
+    for one, other in ((alone.opt_d, broken.opt_d), (alone.opt_g, broken.opt_g)):
+        kept = zip(one.state.values(), other.state.values(), strict=True)
+        assert all(torch.equal(own["exp_avg"], theirs["exp_avg"]) for own, theirs in kept)
+
+
+def test_all_optimizers_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+    whole, halved = Problem(), Problem()
+    train_all(whole, whole.begin())
+    run = halved.begin(checkpoint_dir=tmp_path)
+    for _ in run.epochs():
+        for number, (x,) in enumerate(run.batches()):
+            halved.step_d(run, x)
+            halved.step_g(run, x)
+            if number == 2:
+                break
+        break
+    run.finish()
+    run._host._checkpoints.save(run._task.state)  # type: ignore[attr-defined]
+    again = Problem()
+    run = again.begin(checkpoint_dir=tmp_path)
+    assert run.steps == 3
+    train_all(again, run)
+    assert same(whole.values(), again.values())
+    saved = train.load_checkpoint(tmp_path)
+    assert saved["optimizer"].keys() == {"g", "d"} and "g.weight" in saved["model"]
+
+
+def test_a_state_of_one_optimizer_is_not_that_of_several(tmp_path: Path) -> None:
+    problem = Problem()
+    run = train.elastic(problem.g, problem.opt_g, problem.loader, steps=1, checkpoint_dir=tmp_path)
+    run._host._checkpoints.save(run._task.state)  # type: ignore[attr-defined]
+    with pytest.raises(
+        RuntimeError, match=r"of one optimizer, and this script gave elastic.. the optimizers g"
+    ):
+        train.elastic(problem.g, {"g": problem.opt_g}, problem.loader, steps=1, checkpoint_dir=tmp_path)
+
+
+def test_a_step_must_name_one_of_the_optimizers() -> None:
+    problem = Problem()
+    run = problem.begin()
+    batches = run.batches()
+    (x,) = next(batches)
+    with pytest.raises(LoopError, match=r"got no optimizer; elastic.. has the optimizers g, d"):
+        run.step(problem.g(x).sum())
+    with pytest.raises(LoopError, match="got a SGD that it does not know"):
+        run.step(problem.g(x).sum(), optimizer=torch.optim.SGD(problem.g.parameters(), lr=0.1))
+
+
+def test_a_batch_without_a_step_is_refused() -> None:
+    run = Problem().begin()
+    batches = run.batches()
+    next(batches)
+    with pytest.raises(LoopError, match="a batch went by without"):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"deterministic": True}, "several optimizers and deterministic=True"),
+        ({"max_local_batch": 2}, "several optimizers and max_local_batch=2"),
+        ({"rate_rule": "linear"}, "several optimizers and rate_rule='linear'"),
+        ({"scheduler": {"e": None}}, "a scheduler for 'e'"),
+    ],
+)
+def test_what_does_not_go_with_several_optimizers_is_told(options: dict[str, object], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Problem().begin(**options)
+
+
+def test_lbfgs_is_refused_by_name() -> None:
+    problem = Problem()
+    with pytest.raises(ValueError, match="LBFGS optimizer, which evaluates the loss several times"):
+        train.elastic(problem.g, torch.optim.LBFGS(problem.g.parameters()), problem.loader, steps=1)
+
+
+@pytest.mark.parametrize("is_models_own", [True, False])
+def test_an_optimizer_that_elastic_does_not_know_is_refused_by_name(is_models_own: bool) -> None:
+    problem = Problem()
+    model = nn.ModuleDict({"g": problem.g, "d": problem.d}) if is_models_own else problem.g
+    run = train.elastic(model, problem.opt_g, problem.loader, steps=8)
+    critics = problem.opt_d
+    with pytest.raises(LoopError, match=r"the optimizer `critics` .Adam. steps in the loop"):
+        for (x,) in run.batches():
+            problem.d(x).sum().backward()
+            critics.step()
+            problem.opt_g.zero_grad()
+            loss = problem.g(x).sum()
+            loss.backward()
+            run.step(loss)
+
+
+def test_an_optimizer_of_what_a_batch_makes_for_itself_is_left_alone() -> None:
+    problem = Problem()
+    run = train.elastic(problem.g, problem.opt_g, problem.loader, steps=8)
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            shift = nn.Parameter(torch.zeros_like(x))
+            attack = torch.optim.SGD([shift], lr=0.1)
+            for _ in range(2):
+                problem.g(x + shift).sum().backward()
+                attack.step()
+            problem.opt_g.zero_grad()
+            loss = problem.g(x + shift.detach()).square().mean()
+            loss.backward()
+            run.step(loss)
+    assert run.steps == 8
+
+
+def train_with_another(problem: Problem, is_given: bool, is_kept: bool) -> Run:
+    """The script makes an optimizer for the model in its third batch."""
+    run = train.elastic(problem.g, problem.opt_g, problem.loader, steps=8)
+    kept = []
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            if run.steps == 2:
+                other = torch.optim.SGD(problem.g.parameters(), lr=0.1)
+                kept += [other] if is_kept else []
+                if is_given:
+                    run.state["other"] = other
+                del other
+            problem.g.zero_grad()
+            loss = problem.g(x).square().mean()
+            loss.backward()
+            run.step(loss)
+    return run
+
+
+def test_an_optimizer_that_is_made_in_mid_run_is_refused_with_its_line() -> None:
+    with pytest.raises(
+        LoopError, match=r"SGD. was made after elastic\(\), at .*\.py:\d+, and run.step"
+    ) as caught:
+        train_with_another(Problem(), is_given=False, is_kept=True)
+    place = str(caught.value).split(" at ")[1].split(",")[0]
+    file, line = place.rsplit(":", 1)
+    assert "other = torch.optim.SGD" in Path(file).read_text().splitlines()[int(line) - 1]
+
+
+def test_an_optimizer_that_is_given_or_thrown_away_is_none_of_the_loops() -> None:
+    assert train_with_another(Problem(), is_given=True, is_kept=True).steps == 8
+    assert train_with_another(Problem(), is_given=False, is_kept=False).steps == 8
+
+
+@pytest.mark.parametrize("script", ["gan_two_optimizers", "actor_critic_backward_first"])
+def test_a_trial_run_compares_sizes_between_two_steps_of_one_batch(script: str, tmp_path: Path) -> None:
+    """What the comparison puts back does not break the graph that the second step goes through."""
+    fields: dict[str, Any] = {
+        "mode": "profile",
+        "local_batches": (6, 12),
+        "global_batch": 12,
+        "compares": True,
+    }
+    agent = FakeAgent(tmp_path / "agent", **fields)
+    try:
+        path = Path(__file__).parents[1] / "scripts" / "same" / f"{script}.py"
+        agent.start(0, path, str(tmp_path / "final.pt"))
+        agent.wait(0, messages.Profiled, lambda told: not told.goes_on)
+        assert not agent.all_said(messages.Failed), agent.logs()
+    finally:
+        agent.close()

@@ -1,0 +1,174 @@
+"""What a trial run finds out about idioms that depend on the number of workers, and about others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.train.fake_agent import FakeAgent
+
+from swell.wire import environ, messages
+from swell.wire.findings import ScriptFinding
+
+IDIOMS = Path(__file__).parent / "scripts" / "idioms.py"
+RIGHT = (
+    *("plain", "regression", "mean_by_hand", "weight_decay_and_scheduler", "moving_average", "two_losses"),
+    *("penalty", "logs_its_norm", "evaluates_in_the_loop", "fixed_length_tokens", "schedule_by_run_steps"),
+    *("frozen_part", "augments_samples", "half_precision", "deterministic_dropout", "clip_in_the_loop"),
+    *("declared_sum", "declared_weights"),
+)
+
+#: What the trial run finds by resuming, besides: see `test_script_state`.
+OF_RESUMING = ("script-state", "unsaved-variable")
+
+
+def findings(start_agent: Callable[..., FakeAgent], *args: str) -> list[ScriptFinding]:
+    agent = start_agent(mode="profile", global_batch=24, total_steps=None, compares=True)
+    agent.start(0, IDIOMS, *args)
+    found = agent.wait(0, messages.Profiled).findings
+    assert agent.exit_status(0) == 0
+    return found
+
+
+def line_of(mark: str) -> str:
+    lines = IDIOMS.read_text().splitlines()
+    [number] = [number for number, line in enumerate(lines, 1) if line.endswith(f"# here: {mark}")]
+    return f"{IDIOMS}:{number}"
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_of_a_right_script_nothing_is_found(
+    start_agent: Callable[..., FakeAgent], name: str, dtype: str
+) -> None:
+    assert findings(start_agent, name, dtype) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("dropout", "random-draws"),
+        ("noise_in_the_loop", "random-draws"),
+        ("batch_norm", "batch-statistics"),
+    ],
+)
+def test_a_known_difference_is_named_and_does_not_hold(
+    start_agent: Callable[..., FakeAgent], name: str, cause: str
+) -> None:
+    [found] = findings(start_agent, name)
+    assert (found.name, found.holds) == (cause, False)
+    assert str(IDIOMS) in found.place
+
+
+def test_several_optimizers_are_not_told_to_do_what_is_refused_with_them(
+    start_agent: Callable[..., FakeAgent],
+) -> None:
+    found = findings(start_agent, "two_optimizers_with_noise_and_norm")
+    assert found and not any("deterministic" in finding.text for finding in found)
+    told = " ".join(finding.text for finding in found)
+    assert "GroupNorm" in told or "dataset draws" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "mark"),
+    [
+        ("sum_loss", "sum-loss", "sum-loss"),
+        ("divided_by_the_batch", "sum-loss", "divided"),
+        ("clip_by_hand", "changed-gradient", ""),
+        ("class_weights", "weighted-mean", "class weights"),
+        ("padded_tokens", "weighted-mean", "padded"),
+        ("masked_mean", "weighted-mean", ""),
+        ("batch_buffer", "batch-buffer", ""),
+        ("running_baseline", "hidden-state", ""),
+        ("counted_weight", "hidden-state", ""),
+        ("second_loader", "second-loader", "second loader"),
+        ("contrastive", "batch-dependent", ""),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_what_differs_between_sizes_is_found_with_its_cause_and_line(
+    start_agent: Callable[..., FakeAgent], name: str, cause: str, mark: str, dtype: str
+) -> None:
+    [found] = [found for found in findings(start_agent, name, dtype) if found.name not in OF_RESUMING]
+    assert (found.name, found.holds) == (cause, True)
+    assert found.place == line_of(mark) if mark else found.place.startswith(str(IDIOMS))
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "known"),
+    [
+        ("sum_loss_with_dropout", "sum-loss", "random-draws"),
+        ("class_weights_with_norm", "weighted-mean", "batch-statistics"),
+        ("clip_by_hand_with_dropout", "changed-gradient", "random-draws"),
+    ],
+)
+def test_a_known_difference_hides_no_other(
+    start_agent: Callable[..., FakeAgent], name: str, cause: str, known: str
+) -> None:
+    found = {finding.name: finding.holds for finding in findings(start_agent, name)}
+    assert found == {known: False, cause: True}
+
+
+def test_a_division_that_is_left_of_accumulation_is_told_and_holds_no_job(
+    start_agent: Callable[..., FakeAgent],
+) -> None:
+    [found] = findings(start_agent, "divided_by_batches")
+    assert (found.name, found.holds) == ("left-divisor", False)
+    assert found.place == line_of("left of accumulation")
+    assert "accum_steps = 4" in found.text
+
+
+def test_a_division_by_the_parts_of_a_batch_is_none(start_agent: Callable[..., FakeAgent]) -> None:
+    assert findings(start_agent, "divided_by_batches", "parts") == []
+
+
+@pytest.mark.parametrize("words", [[], ["weighs"]])
+def test_what_counts_passes_holds_a_job_whose_gradients_depend_on_it(
+    start_agent: Callable[..., FakeAgent], words: list[str]
+) -> None:
+    [found] = findings(start_agent, "counted_passes", *words)
+    assert (found.name, found.holds) == ("each-pass", bool(words))
+    assert "`counted_passes().count`" in found.text
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("clip_by_hand_in_half_precision", "changed-gradient"),
+        ("class_weights_scaled_by_hand", "weighted-mean"),
+    ],
+)
+def test_a_gradient_changed_by_hand_is_the_cause_only_where_the_loss_is_none(
+    start_agent: Callable[..., FakeAgent], name: str, cause: str
+) -> None:
+    assert [found.name for found in findings(start_agent, name, "float32")] == [cause]
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "holds"),
+    [
+        ("wants_even_batches", "part-of-batch", True),
+        ("skips_small_batches", "part-of-batch", True),
+        ("leaves_early", "not-compared", False),
+    ],
+)
+def test_a_script_that_fails_in_a_comparison_is_to_be_run_again_without(
+    start_agent: Callable[..., FakeAgent], name: str, cause: str, holds: bool
+) -> None:
+    agent = start_agent(mode="profile", global_batch=24, total_steps=None, compares=True)
+    agent.start(0, IDIOMS, name)
+    found = agent.wait(0, messages.NotCompared).finding
+    assert (found.name, found.holds) == (cause, holds)
+    assert agent.exit_status(0) == environ.EXIT_STOPPED
+    assert not agent.all_said(messages.Failed)
+
+
+def test_measuring_goes_on_after_a_comparison(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent(
+        mode="profile", global_batch=24, total_steps=None, compares=True, local_batches=(24, 12)
+    )
+    agent.start(0, IDIOMS, "class_weights")
+    told = agent.wait(0, messages.Profiled, lambda message: not message.goes_on)
+    assert list(told.compute_s) == [24, 12]
+    assert [found.name for found in told.findings] == ["weighted-mean"]
