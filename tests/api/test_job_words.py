@@ -6,7 +6,8 @@ from tests.store.views import job_view
 
 from swell.api.job_words import facts, moments, promise_moments, promise_words, refusal_of_change
 from swell.api.page.job_rows import job_row
-from swell.cli.jobs import row
+from swell.cli.clock import WallTimes
+from swell.cli.jobs import facts_in_order, row
 from swell.model.job import Phase
 
 NOW_S = 1_800_000_100.0
@@ -39,6 +40,14 @@ def test_a_job_that_failed_before_its_deadline_has_missed_none() -> None:
     assert row(early, NOW_S)[-2].endswith(" failed")
     late = job_view(**ended, deadline_s=NOW_S - 300)
     assert job_row(late, NOW_S).standing == "missed" and row(late, NOW_S)[-2].endswith(" missed")
+
+
+def test_the_deadline_of_an_ended_job_is_no_longer_ahead() -> None:
+    times, deadline_s = WallTimes(NOW_S), NOW_S + 540
+    running = dict(facts_in_order(job_view(deadline_s=deadline_s), times))
+    assert running["deadline"] == f"{times.clock(deadline_s)} (in 9 min)"
+    ended = job_view(phase=Phase.FAILED, finished_s=NOW_S, kept=False, deadline_s=deadline_s)
+    assert dict(facts_in_order(ended, times))["deadline"] == f"{times.clock(deadline_s)}, failed"
 
 
 def test_a_range_of_batches_is_told_with_the_batch_of_its_learning_rate() -> None:

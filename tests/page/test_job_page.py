@@ -354,7 +354,7 @@ def test_of_former_leaders_nothing_is_told_again(tmp_path: Path) -> None:
             "was missed: it ended 60 s after",
         ),
         ({"phase": Phase.CANCELLED, "finished_s": NOW_S}, "It was cancelled."),
-        ({"phase": Phase.FAILED, "finished_s": NOW_S, "kept": False}, "was missed: it failed before."),
+        ({"phase": Phase.FAILED, "finished_s": NOW_S, "kept": False}, "was not kept: it failed"),
         (
             {"phase": Phase.REJECTED, "finished_s": NOW_S, "counter_offer_s": NOW_S + 60},
             "A deadline of now+1m51s could be promised then: retry it with that or a later one.",

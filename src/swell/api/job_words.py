@@ -86,9 +86,6 @@ def _ended(view: JobView) -> Iterator[str]:
         yield "It ended without a deadline to keep." if view.deadline_s is None else f"It was {view.phase}."
         return
     what = "promise" if view.is_promised else "deadline"
-    if view.phase is Phase.FAILED and view.finished_s <= view.deadline_s:
-        yield f"The {what} was missed: it failed before."
-        return
     apart = span(view.deadline_s - view.finished_s)
     if is_ended_before(view):
         yield f"The {what} was not kept: it {view.phase} {apart} before the deadline."

@@ -196,7 +196,7 @@ def show(
     if json:
         print_json(view)
         return
-    print_table(("", ""), [(name, text) for name, text in _facts(view, times) if text])
+    print_table(("", ""), [(name, text) for name, text in facts_in_order(view, times) if text])
     if view.resize_history:
         print()
         print_table(resizes.HEADINGS, [resizes.resize_row(resize, times) for resize in view.resize_history])
@@ -219,7 +219,8 @@ def _look(job: str, run: Path | None, policy: str | None, state: Path | None) ->
         return find_jobs(client, [job]), WallTimes(client.cluster().now_s)
 
 
-def _facts(view: JobView, times: Times) -> list[tuple[str, str]]:
+def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
+    """What `swell show` prints of a job, by name; an empty text is not printed."""
     changes = ", ".join(f"{workers} at {times.clock(at_s)}" for at_s, workers in view.sizes)
     return [
         ("job", view.id),
@@ -245,7 +246,8 @@ def _moments(view: JobView, times: Times) -> Iterator[tuple[str, str]]:
         "asked for": ", not decided on yet",
     }
     for name, at_s in (job_words.moments(view, times.now_s) | job_words.promise_moments(view)).items():
-        yield name, times.moment(at_s) + more.get(name, "")
+        is_settled = name == "deadline" and view.finished_s is not None
+        yield name, (times.clock if is_settled else times.moment)(at_s) + more.get(name, "")
 
 
 def _run_time(view: JobView) -> str:
