@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.train.runtime.loop_exits import growing_counters, loop_exits
+from swell.train.runtime.loop_exits import counts_of_next, growing_counters, loop_exits
 
 Loop = Iterator[None]
 
@@ -133,6 +133,27 @@ def counters_of_all_kinds(losses: list[float]) -> Loop:
 def test_counters_are_what_is_only_added_to() -> None:
     found = growing_counters([next_frame(counters_of_all_kinds)])
     assert found == {"counters_of_all_kinds().steps", "counters_of_all_kinds().total"}
+
+
+def nested_next(losses: list[float]) -> Loop:
+    batches = iter(losses)
+    for epoch in range(3, 9):
+        for number in range(9):
+            yield next(batches)  # type: ignore[misc]
+            print(epoch, number)
+
+
+def next_after_a_for(losses: list[float]) -> Loop:
+    for number in range(9):
+        for _ in losses:
+            yield
+        print(next(iter(losses)), number)
+
+
+def test_what_counts_batches_taken_with_next_is_found_in_all_loops_around() -> None:
+    assert counts_of_next(next_frame(nested_next)) == {"epoch": 3, "number": 0}
+    assert counts_of_next(next_frame(next_after_a_for)) == {}
+    assert counts_of_next(next_frame(patience)) == {}
 
 
 def next_frame(loop: Callable[[list[float]], Loop]):  # type: ignore[no-untyped-def]

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent, fork_script, until
 
+from swell.train.runtime.loop_exits import NEXT_AT_END
 from swell.wire import messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
+COUNTS_ITSELF = SCRIPTS.parents[1] / "scripts" / "differs" / "next_count.py"
 ENDS, CURVE = SCRIPTS / "ends.py", SCRIPTS / "curve.py"
 
 
@@ -38,6 +40,17 @@ def test_a_script_that_fails_is_not_stopped_before_it_has_said_why(agent: FakeAg
     assert "no such column" in agent.wait(0, messages.Failed).message
     assert "no such column" in agent.log(0).read_text()
     assert "SystemExit" not in agent.log(0).read_text()
+
+
+def test_next_after_the_last_step_is_told_what_to_count(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(global_batch=12, total_steps=7)
+    agent.start_ready([0], COUNTS_ITSELF, str(tmp_path / "final.pt"))
+    agent.join([0], source=None)
+    message = agent.wait(0, messages.Failed).message
+    assert message.startswith(NEXT_AT_END) and "StopIteration" in message
+    assert NEXT_AT_END in agent.log(0).read_text()
 
 
 @pytest.mark.parametrize(("ending", "status"), [("status", 3), ("text", 1)])

@@ -1,6 +1,7 @@
 """Locals that go on from round to round of a loop, found in its source.
 
-These are counters that only grow, and what decides when a function leaves its loop, as in early stopping.
+These are counters that only grow, what decides when a function leaves its loop, as in early stopping, and
+what a `for` counts that takes its batches with `next`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,14 @@ from types import FrameType
 from typing import NamedTuple
 
 from swell.train.link.code_paths import submitted
+
+#: What to write where `next` finds no batch.
+NEXT_EPOCH = "run.batches() gives the batches of one epoch; call it again for those of the next"
+NEXT_AT_END = (
+    "The job's steps are done, and the script asks for another batch with next(). A worker that joins, and a "
+    "job that goes on, begin a count of the script's own again: begin it at run.steps, as in "
+    "`for step in range(run.steps, total)`, or loop over run.batches()"
+)
 
 _LOOPS = (ast.For, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -31,6 +40,19 @@ def loop_exits(frames: Iterable[FrameType]) -> list[LoopExit]:
     """
     found = [_exit_of(frame) for frame in frames if frame.f_code.co_name != "<module>"]
     return [one for one in found if one is not None]
+
+
+def counts_of_next(frame: FrameType) -> dict[str, int]:
+    """What the loops count in which batches are taken with `next`; empty if they are taken otherwise."""
+    body = _function_of(frame)
+    loops = [] if body is None else _loops_around(body, frame.f_lineno)
+    if not loops or not any(_is_next(node, frame.f_lineno) for node in ast.walk(loops[-1])):
+        return {}
+    names = [
+        loop.target.id for loop in loops if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name)
+    ]
+    values = {name: frame.f_locals.get(name) for name in names}
+    return {name: value for name, value in values.items() if isinstance(value, int)}
 
 
 def growing_counters(frames: Iterable[FrameType]) -> set[str]:
@@ -67,13 +89,22 @@ def _names_in(expression: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
 
 
-def _function_of(frame: FrameType) -> ast.FunctionDef | None:
+def _is_next(node: ast.AST, line: int) -> bool:
+    if not isinstance(node, ast.Call) or not node.lineno <= line <= (node.end_lineno or 0):
+        return False
+    return isinstance(node.func, ast.Name) and node.func.id == "next"
+
+
+def _function_of(frame: FrameType) -> ast.FunctionDef | ast.Module | None:
+    """The source of what runs in this frame."""
     code = frame.f_code
     try:
         with open(code.co_filename, encoding="utf-8") as file:
             tree = ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return None
+    if code.co_name == "<module>":
+        return tree
     found = [
         node
         for node in ast.walk(tree)
@@ -84,7 +115,7 @@ def _function_of(frame: FrameType) -> ast.FunctionDef | None:
     return found[-1] if found else None
 
 
-def _loops_around(function: ast.FunctionDef, line: int) -> list[ast.For | ast.While]:
+def _loops_around(function: ast.FunctionDef | ast.Module, line: int) -> list[ast.For | ast.While]:
     """The outermost first."""
     return [
         node

@@ -20,7 +20,7 @@ from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.code_paths import snapshotted, submitted
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import LoopExit, growing_counters, loop_exits
+from swell.train.runtime.loop_exits import LoopExit, counts_of_next, growing_counters, loop_exits
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.trial_run import Profiling
 from swell.train.state import codec
@@ -49,6 +49,7 @@ class RehearsalResult:
     place: str = ""  #: FILE:LINE of the loop
     line: str = ""  #: what stands there
     counters: set[str] = field(default_factory=set)  #: of the locals, those that only grow
+    counts: dict[str, int] = field(default_factory=dict)  #: at its first batch, if it takes them with `next`
     exits: list[LoopExit] = field(default_factory=list)  #: of the loop
     error: str = ""  #: the script's own
 
@@ -103,6 +104,8 @@ class Rehearsal:
                 if frame.f_code.co_name == function and key in frame.f_locals:
                     set_local(frame, key, self._values.pop(name))
                     break
+        if state.updates == (NUM_STEPS if self._goes_on else 0) and frames:
+            self._story.counts = counts_of_next(frames[0])
         if state.updates == NUM_STEPS and not self._goes_on:
             self._story.saved = pickle.dumps(codec.decode(*state.encode()))
             self._story.locals = locals_of(frames, state.variables.changed_locals())

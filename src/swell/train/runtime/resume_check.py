@@ -102,7 +102,7 @@ class _ResumeCheck:
         if half is None:
             return []
         if half.model == whole.model:
-            return [*self._late_causes(whole, half), *map(_finding_of_exit, whole.exits)]
+            return [*self._late_causes(whole, half), *_of_loop(whole, half)]
         again = self._rehearse()
         if again is None or again.model != whole.model:
             sys.stderr.write("swell: this script does not learn the same twice, so resuming was not tried\n")
@@ -111,7 +111,7 @@ class _ResumeCheck:
             error = half.error.strip().splitlines()[-1]
             text = f"a job of this script that goes on after {NUM_STEPS} steps fails: {error}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return self._causes(whole, half)
+        return [*self._causes(whole, half), *_of_loop(whole, half)]
 
     def _whole(self) -> RehearsalResult | None:
         """Without an interruption; without the ends of epochs where these take long."""
@@ -136,11 +136,9 @@ class _ResumeCheck:
                 causes[name] = whole.locals[name]
         differs = _difference(whole, half)
         if causes:
-            found = [_finding_of(name, local, differs) for name, local in causes.items()]
-        else:
-            text = f"{differs}; {_guess(whole)}"
-            found = [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return [*found, *map(_finding_of_exit, whole.exits)]
+            return [_finding_of(name, local, differs) for name, local in causes.items()]
+        text = f"{differs}; {_guess(whole)}"
+        return [ScriptFinding(name="script-state", text=text, place=whole.place)]
 
     def _late_causes(self, whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
         """Counters in locals that would change the outcome if they were what they are when the job ends."""
@@ -282,6 +280,20 @@ def _of_later(name: str, value: int, goes_on: bool) -> str:
     return (
         f"where `{variable}` has come to {value}, {what}; a job that is saved and goes on comes to that later"
     )
+
+
+def _of_loop(whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
+    """What decides when the script leaves its loop, and begins again where it goes on."""
+    found = [_finding_of_exit(one) for one in whole.exits]
+    if whole.counts and whole.counts == half.counts:
+        names = ", ".join(f"`{name}`" for name in whole.counts)
+        text = (
+            f"{names} in the loop begins again in a worker that joins and when the job goes on, and the "
+            "script takes its batches with next(), which fails after the last step. Begin the count at "
+            "run.steps, as in `for step in range(run.steps, total)`, or loop over run.batches()"
+        )
+        found.append(ScriptFinding(name="script-state", text=text, place=whole.place))
+    return found
 
 
 def _finding_of_exit(found: LoopExit) -> ScriptFinding:

@@ -31,6 +31,7 @@ from swell.train.link.code_paths import (
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import DistributedCheck
+from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_frames import place_of_error
@@ -80,7 +81,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
             _finish_all()  # as one that leaves its loop: what was measured counts
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
-        text = _traceback_of(error)
+        text = _why_no_batch(error) + _traceback_of(error)
         if link is not None and comes_of_own_group(error.__traceback__):
             text += "".join(traceback.format_exception_only(OwnGroupError()))
         sys.stderr.write(text)
@@ -238,6 +239,12 @@ def _traceback_of(error: BaseException) -> str:
     if edited:
         text = f"what ran is in {snapshot_folder()}: edited since are {', '.join(edited)}\n{text}"
     return why_missing(error) + text
+
+
+def _why_no_batch(error: BaseException) -> str:
+    if not isinstance(error, StopIteration) or not started:
+        return ""
+    return f"{NEXT_AT_END if started[-1].should_stop() else NEXT_EPOCH}\n"
 
 
 def _user_part(frames: TracebackType | None) -> TracebackType | None:

@@ -1,0 +1,34 @@
+"""Batches taken with next(), in a loop that counts from the steps that are done."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(3)
+x = torch.randn(60, 6)
+loader = DataLoader(TensorDataset(x, torch.sin(x.sum(1, keepdim=True))), batch_size=12, shuffle=True)
+model = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
+run = train.elastic(model, optimizer, loader, epochs=8)
+
+batches = iter(run.batches())
+for step in range(run.steps, 40):
+    try:
+        xb, yb = next(batches)
+    except StopIteration:
+        batches = iter(run.batches())
+        xb, yb = next(batches)
+    loss = functional.mse_loss(model(xb), yb)
+    optimizer.zero_grad()
+    loss.backward()
+    run.step(loss)
+    if step % 5 == 0:
+        run.report(loss=loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])
