@@ -97,7 +97,7 @@ class Probe:
     is_fixed: bool = False  #: random numbers and batch statistics do not depend on the shard
     carried: Mapping[Key, Any] = field(default_factory=dict)  #: what the script's variables begin with
     num_passes: int = 1  #: of the only worker, where the job has no shards
-    is_short: bool = False  #: the first pass has one sample less
+    is_short: bool = False  #: passes have one sample less
     is_moved: bool = False  #: the parameters are others than the script began with
 
 
@@ -217,11 +217,16 @@ class SizeComparison:
         return self._shortened(Share(tuple(passes)))
 
     def _shortened(self, share: Share) -> Share:
-        part = share.passes[0]
-        if not self._probe.is_short or part.num_local < 2:
+        """The share with one sample less in each pass, where a pass has several."""
+        if not self._probe.is_short:
             return share
-        short = replace(part, indices=part.indices[:-1], num_local=part.num_local - 1)
-        return replace(share, passes=(short, *share.passes[1:]))
+        passes = [
+            replace(part, indices=part.indices[:-1], num_local=part.num_local - 1)
+            if part.num_local > 1
+            else part
+            for part in share.passes
+        ]
+        return replace(share, passes=tuple(passes))
 
     def _stream_share(self, step: int) -> Share:
         assert isinstance(self._course, StreamSchedule)  # noqa: S101 - the caller has asked
