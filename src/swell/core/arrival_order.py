@@ -20,7 +20,7 @@ class ArrivalOrder:
         self._keys: list[tuple[int, float, str]] = []  #: of each of `rows`
 
     def add(self, row: int, priority: int, submitted_s: float, job_id: str) -> None:
-        """A job in a new row, which is the last one."""
+        """A job in a row that is not here."""
         key = (-priority, submitted_s, job_id)
         at = bisect(self._keys, key)
         self._keys.insert(at, key)

@@ -140,6 +140,10 @@ class JobTable:
             self.codes.append(record.status.reason_code)
             if row >= self._ints.shape[1]:
                 self._grow(max(16, 2 * row))
+        elif options is not None and record.spec.priority != self._fixed("priority")[row]:
+            self._arrivals.remove(row, row)
+            self._arrivals.add(row, record.spec.priority, record.submitted_s, record.id)
+            self._index = None
         if options is not None:
             self._options.write(row, options)
             self._fixed_floats[:, row] = _fixed_floats(record, options)
