@@ -44,7 +44,7 @@ def records(draw: st.DrawFn) -> JobRecord:
         spec=spec(
             job_class=draw(st.sampled_from(JobClass)),
             deadline_s=draw(st.none() | st.floats(0.0, 100.0)),
-            priority=number % 3 - 1,
+            priority=draw(st.integers(-1, 1)),
         ),
         submitted_s=float(number % 7),
         tenant=draw(st.integers(0, 3)),

@@ -58,6 +58,7 @@ def jobs(draw: st.DrawFn) -> tuple[TraceJob, ...]:
                 is_soft=promise == "soft",
                 tenant=draw(pick("", "a", "b")),
                 cores_per_worker=draw(pick(None, 0.5, 2.0)),
+                priority=draw(pick(None, None, 3)),
             )
         )
     return tuple(drawn)
