@@ -28,12 +28,12 @@ def test_a_job_is_submitted_with_a_priority_and_again_with_the_one_that_it_has_g
 
 
 def test_a_priority_is_shown_where_there_is_one(control: FakeControl, here: Run) -> None:
-    control.put(FREE)
-    control.put(msgspec.structs.replace(FREE, id="lr-2", priority=7))
-    plain, prior = [line for line in here("jobs").stdout.splitlines() if line.startswith("lr-")]
+    control.put(msgspec.structs.replace(FREE, id="cnn-1"))
+    control.put(msgspec.structs.replace(FREE, id="cnn-2", priority=7))
+    plain, prior = [line for line in here("jobs").stdout.splitlines() if line.startswith("cnn-")]
     assert "priority" not in plain and "best_effort, priority 7 " in prior
-    assert "priority" not in here("show", "lr-1").stdout
-    assert "priority     7" in here("show", "lr-2").stdout
+    assert "priority" not in here("show", "cnn-1").stdout
+    assert ["priority", "7"] in [line.split() for line in here("show", "cnn-2").stdout.splitlines()]
 
 
 def test_the_open_jobs_of_a_group_get_a_priority_together(control: FakeControl, here: Run) -> None:
