@@ -107,7 +107,10 @@ def test_a_later_job_of_higher_priority_takes_the_devices_of_one_that_runs() -> 
         best_effort("low", LINEAR, 10, held=1, submitted=-9),
         best_effort("high", LINEAR, 1000, priority=1, start_cost=0.1),
     ]
-    assert ElasticFlow().decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
+    for policy in (ElasticFlow(), new_policy("fifo")):
+        answer = policy.decide(snapshot(jobs, 1))
+        assert answer.workers.tolist() == [0, 1]
+        assert "(1 job of higher priority); expected to start" in answer.reasons[0].text
 
 
 def test_soft_jobs_meet_their_deadlines_by_priority() -> None:
