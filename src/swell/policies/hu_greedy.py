@@ -58,6 +58,7 @@ class HuGreedy(Policy):
         num_left_before = num_left(snapshot, workers)
         serve_queue(snapshot, options, workers)  # scenario 1
         if snapshot.is_due:
+            # A job of lower priority gives first, and is the last to grow.
             longest_first = snapshot.in_order(range(snapshot.num_jobs), snapshot.priority, began_s)
             if (workers[options.num > 0] > 0).all():
                 _grow(snapshot, options, workers, longest_first[::-1])  # scenario 2
