@@ -291,6 +291,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"class": "soft"}, "class", "need a deadline"),
     ({"class": "best_effort", "deadline": "now+3m"}, "class", "remove the deadline"),
     ({"class": "urgent"}, "class", "strict, soft, best_effort"),
+    ({"priority": 1001}, "priority", "1001 is not between -1000 and 1000; choose a number that is"),
+    ({"priority": 0.5}, "priority", "got `float`"),
     ({"workers": "8:4"}, "workers", "write 4:8"),
     ({"workers": "0:4"}, "workers", "at least 1"),
     ({"workers": "many"}, "workers", "MIN:MAX"),

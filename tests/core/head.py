@@ -20,6 +20,7 @@ from swell.model.event import (
     CancelRequested,
     DeadlineChangeAsked,
     HoldRequested,
+    PriorityChanged,
     ResumeRequested,
 )
 from swell.model.job import JobSpec, Phase
@@ -62,6 +63,9 @@ class Head:
 
     def hold(self, job_id: str) -> None:
         self.world.say(HoldRequested(at_s=self.world.now_s, job_id=job_id))
+
+    def prioritize(self, job_id: str, priority: int) -> None:
+        self.world.say(PriorityChanged(at_s=self.world.now_s, job_id=job_id, priority=priority))
 
     def resume(self, job_id: str) -> None:
         self.world.say(ResumeRequested(at_s=self.world.now_s, job_id=job_id))

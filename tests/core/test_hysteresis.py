@@ -44,6 +44,7 @@ def snapshot_of(
         job_ids=tuple(f"j{row}" for row in range(num)),
         job_class=np.full(num, BEST_EFFORT, dtype=np.int64),
         submitted_s=np.arange(num, dtype=float),
+        priority=np.zeros(num, dtype=np.int64),
         deadline_s=np.full(num, math.inf),
         remaining_steps=np.full(num, remaining),
         done_steps=zeros,

@@ -73,6 +73,11 @@ class HostileWorld(RuleBasedStateMachine):
         self.head.hold(f"j{data.draw(st.integers(1, self.num_jobs))}")
 
     @precondition(lambda self: self.num_jobs)
+    @rule(data=st.data(), priority=st.integers(-1, 2))
+    def prioritize(self, data: st.DataObject, priority: int) -> None:
+        self.head.prioritize(f"j{data.draw(st.integers(1, self.num_jobs))}", priority)
+
+    @precondition(lambda self: self.num_jobs)
     @rule(data=st.data())
     def resume(self, data: st.DataObject) -> None:
         self.head.resume(f"j{data.draw(st.integers(1, self.num_jobs))}")

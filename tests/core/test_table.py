@@ -44,6 +44,7 @@ def records(draw: st.DrawFn) -> JobRecord:
         spec=spec(
             job_class=draw(st.sampled_from(JobClass)),
             deadline_s=draw(st.none() | st.floats(0.0, 100.0)),
+            priority=draw(st.integers(-1, 1)),
         ),
         submitted_s=float(number % 7),
         tenant=draw(st.integers(0, 3)),
@@ -84,7 +85,9 @@ def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float
     snapshot = table.snapshot(NOW_S, 8, costs, MARGINS, 5.0, 3, PolicyState())
     assert sorted(snapshot.job_ids) == sorted(twin) and len(table) == len(twin)
     assert snapshot.row_of == {job_id: row for row, job_id in enumerate(snapshot.job_ids)}
-    by_arrival = sorted(twin, key=lambda job_id: (twin[job_id].submitted_s, job_id))
+    by_arrival = sorted(
+        twin, key=lambda job_id: (-twin[job_id].spec.priority, twin[job_id].submitted_s, job_id)
+    )
     assert [snapshot.job_ids[row] for row in snapshot.arrival_order] == by_arrival
     for row, job_id in enumerate(snapshot.job_ids):
         assert table.row(job_id) == row
@@ -116,6 +119,7 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert snapshot.deadline_s[row] == _or(record.spec.deadline_s, math.inf)
     assert snapshot.changed_s[row] == _or(record.commanded.changed_s, -math.inf)
     assert snapshot.submitted_s[row] == record.submitted_s
+    assert snapshot.priority[row] == record.spec.priority
     assert (snapshot.tenant[row], snapshot.num_tenants) == (record.tenant, 3)
     assert snapshot.held_workers[row] == len(record.gang.held)
     assert snapshot.job_class[row] == CLASS_CODES[record.spec.job_class]

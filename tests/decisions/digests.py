@@ -19,7 +19,7 @@ from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
 #: Fields of requests that there were not when the runs were recorded: left out where they are empty.
-LATER = frozenset({"accept_differences", "after", "group", "tags"})
+LATER = frozenset({"accept_differences", "after", "group", "priority", "tags"})
 #: Floats are eight bytes there, and sets have an order.
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 

@@ -55,6 +55,7 @@ def again(
             "deadline": st.floats(NOW_S + 1, NOW_S + 1e6).map(int),
             "or_soft": st.just(True),
             "tenant": st.just("vision/3"),
+            "priority": st.integers(-1000, 1000),
             "group": st.just("g"),
             "tags": st.just(["lr=0.1", "baseline"]),
             "memory": st.just("4GiB"),

@@ -50,6 +50,7 @@ class Job:
     most: int = 1_000  #: workers that it has ever had
     changes: int = 0
     tenant: int = 0
+    priority: int = 0
     open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
     on_one: float | None = None  #: steps/s of one worker at its best batch; None: as `rates` or `open` say
     node: int = 0  #: where it is if it holds devices; -1: on several nodes
@@ -87,6 +88,7 @@ class MoreOfJob(TypedDict, total=False):
     most: int
     changes: int
     tenant: int
+    priority: int
     open: Mapping[int, tuple[int, float]] | None
     on_one: float | None
     node: int
@@ -163,6 +165,7 @@ def snapshot(
         job_ids=tuple(job.id for job in jobs),
         job_class=column([job.job_class for job in jobs], np.int64),
         submitted_s=column([now_s + job.submitted for job in jobs], float),
+        priority=column([job.priority for job in jobs], np.int64),
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),
@@ -300,6 +303,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 promised=job_class == STRICT and draw(st.booleans()),
                 changes=draw(pick(0, 3)),
                 tenant=draw(st.integers(0, 2)),
+                priority=draw(pick(0, 0, 0, 7, -1)),
                 margins=_some_margins(rates, draw(pick(None, None, 0.05, 0.4))),
                 open=None if gain is None else _larger_batches(rates, gain),
                 node=draw(pick(0, 0, 0, 1, -1)),

@@ -11,7 +11,7 @@ from tests.examples import pick, share_of_examples
 
 from swell.model.job import Phase
 from swell.model.quota import Quota
-from swell.policies.registry import POLICIES
+from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
@@ -58,6 +58,7 @@ def jobs(draw: st.DrawFn) -> tuple[TraceJob, ...]:
                 is_soft=promise == "soft",
                 tenant=draw(pick("", "a", "b")),
                 cores_per_worker=draw(pick(None, 0.5, 2.0)),
+                priority=draw(pick(None, None, 3)),
             )
         )
     return tuple(drawn)
@@ -65,7 +66,11 @@ def jobs(draw: st.DrawFn) -> tuple[TraceJob, ...]:
 
 @st.composite
 def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
-    """Borrowed nodes that leave while jobs have them, quotas, noise, failures of nodes and of changes."""
+    """Borrowed nodes that leave while jobs have them, quotas, noise, failures of nodes and of changes.
+
+    Args:
+        tenants: that may have a quota.
+    """
     ends_s = (100.0, 300.0, 3000.0, math.inf)
     lent = [
         IdleInterval(f"lent-{number}", 20.0 * number, 20.0 * number + draw(pick(*ends_s)), draw(pick(1, 2)))
@@ -99,7 +104,8 @@ def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome
 @given(st.data())
 def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObject) -> None:
     trace = data.draw(jobs())
-    met = data.draw(conditions(frozenset(one.tenant for one in trace if one.tenant)))
+    limited = frozenset(one.tenant for one in trace if one.tenant and keeps_quotas(POLICIES[policy]))
+    met = data.draw(conditions(limited))
     for job in run(policy, trace, met).jobs:
         is_waiting = job.phase is Phase.QUEUED and policy in ONE_BATCH
         assert job.phase.is_end or (is_waiting and job.why)

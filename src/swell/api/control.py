@@ -63,6 +63,12 @@ class Control(Protocol):
         Raises UnknownJob, Unwritable; WrongPhase if it has ended; InvalidJob if none has such a name.
         """
 
+    def change_priority(self, job_id: str, priority: int) -> JobView:
+        """Give an open job another priority; the job after that.
+
+        Raises UnknownJob, Unwritable; WrongPhase if it has ended.
+        """
+
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
         """Ask for another deadline of an open job; the job with what came of that.
 

@@ -190,6 +190,16 @@ class JobCalls:
         answered = self._transport.call("POST", f"{_path(job_id)}/accept-differences", content=wanted)
         return decoder(JobView).decode(answered)
 
+    def change_priority(self, job_id: str, priority: int) -> JobView:
+        """Give an open job another priority.
+
+        Raises:
+            UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+        wanted = encode({"priority": priority})
+        answered = self._transport.call("POST", f"{_path(job_id)}/priority", content=wanted)
+        return decoder(JobView).decode(answered)
+
     def stories(self, job_id: str) -> list[Story]:
         """What happened to the job and why, oldest first. Raises UnknownJob."""
         return self._transport.get(f"{_path(job_id)}/stories", list[Story])

@@ -213,6 +213,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
     """(name, text) of what the job is, what it has and what it uses; times and its progress apart."""
     told = [
         ("class", view.job_class + _standing(view)),
+        ("priority", str(view.priority or "")),
         ("tenant", view.tenant),
         ("user", view.user),
         ("group", view.group),

@@ -16,6 +16,7 @@ from swell.api import openapi
 from swell.api.access import Access, of_other_tenant
 from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.control import Control
+from swell.api.fields import bounded
 from swell.api.intake import Intake
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.operation import Operation, operation
@@ -25,10 +26,10 @@ from swell.api.pages import MAX_JOBS, parse_query
 from swell.api.prometheus import PROMETHEUS_TEXT, Exposition
 from swell.api.promise_request import PromiseRequest
 from swell.api.resubmission import Resubmission, continued, retried
-from swell.api.submission import Submission, origin_of, request_key
+from swell.api.submission import Submission, declared, origin_of, request_key
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, Unavailable
-from swell.model.job import JobSpec, Origin, Phase, key_of_user
+from swell.model.job import MOST_PRIORITY, JobSpec, Origin, Phase, key_of_user
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -43,6 +44,16 @@ class AcceptedNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Findings of a trial run that its job's owner accepts."""
 
     names: tuple[str, ...]
+
+
+class PriorityRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another priority of a job."""
+
+    priority: Annotated[int, declared()["priority"].meta]
+
+    def checked(self) -> int:
+        """Raises InvalidField."""
+        return bounded("priority", self.priority, -MOST_PRIORITY, MOST_PRIORITY)
 
 
 class JobRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,6 +262,11 @@ class Operations:
         workers any more. `held_by` names those that still do.
         """
         return self._control.accept_differences(job_id, body.names)
+
+    @operation("POST", "/v1/jobs/{job_id}/priority", Role.SUBMIT, failures=(404, 409, 422, 503))
+    def change_priority(self, job_id: JobId, body: PriorityRequest) -> JobView:
+        """Give an open job another priority among the jobs of its class."""
+        return self._control.change_priority(job_id, body.checked())
 
     @operation("POST", "/v1/jobs/{job_id}/promise", Role.SUBMIT, failures=(404, 409, 422, 503))
     def promise(self, job_id: JobId, body: PromiseRequest) -> JobView:

@@ -58,14 +58,14 @@ def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> Job
         raise WrongPhase(
             f"job {job_id!r} {state}: {verb} is for failed, cancelled and refused jobs; {remedy}"
         )
-    return _with_accepted(control.submission(job_id), view)
+    return _with_changes(control.submission(job_id), view)
 
 
-def _with_accepted(submission: JobSubmitted, view: JobView) -> JobSubmitted:
-    """The request with what its owner has accepted since of what its trial run found."""
+def _with_changes(submission: JobSubmitted, view: JobView) -> JobSubmitted:
+    """The request with what its owner has changed since: its priority, and findings that are accepted."""
     accepted = (found.name for found in view.findings if found.holds and found.name not in view.held_by)
     names = tuple(dict.fromkeys((*submission.spec.accept_differences, *accepted)))
-    spec = msgspec.structs.replace(submission.spec, accept_differences=names)
+    spec = msgspec.structs.replace(submission.spec, accept_differences=names, priority=view.priority)
     return msgspec.structs.replace(submission, spec=spec)
 
 

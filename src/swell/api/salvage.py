@@ -30,6 +30,7 @@ from swell.model.event import (
     JobSubmitted,
     Outcome,
     PredecessorsSucceeded,
+    PriorityChanged,
     ProfilingFailed,
     ResumeRequested,
     StepsReported,
@@ -61,6 +62,7 @@ WISHES = (
     HoldRequested,
     ResumeRequested,
     PredecessorsSucceeded,
+    PriorityChanged,
 )
 
 

@@ -21,6 +21,7 @@ from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
 from swell.model.coding import encode
 from swell.model.job import (
+    MOST_PRIORITY,
     AfterRefusal,
     CodeSource,
     DriftAction,
@@ -225,6 +226,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "`strict`: the deadline is promised or the job is refused. `soft`: finishing late still counts.",
         ),
     ] = msgspec.field(name="class", default=None)
+    priority: Annotated[
+        int,
+        _option(
+            "N",
+            "Among the jobs of its class, those with the highest priority get devices first. Default: 0.",
+            "A promise that was given is kept, whatever comes later. The jobs of all tenants are ordered by "
+            "it; quotas hold as before.",
+            bounds=(-MOST_PRIORITY, MOST_PRIORITY),
+        ),
+    ] = 0
     workers: Annotated[
         str | int | None,
         _option(
@@ -428,6 +439,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             after=fields.predecessors(self.after),
             group=fields.group(self.group),
             tags=fields.tags(self.tags),
+            priority=self._bounded("priority"),
         )
 
     def _end(self) -> EndCondition:

@@ -10,6 +10,7 @@ import typer
 
 from swell.api.submission import MOMENT, DeclaredField, declared
 from swell.cli.option_groups import OptionGroup
+from swell.model.job import MOST_PRIORITY
 
 #: Fields that say what runs: their options stand first.
 PROGRAM = ("script", "entry", "name")
@@ -63,6 +64,16 @@ OtherDeadline = Annotated[
     typer.Option(
         metavar="TIME",
         help=f"New deadline: now+3m or {MOMENT}. Default: as submitted; a relative one counts from now.",
+        show_default=False,
+    ),
+]
+RequiredPriority = Annotated[
+    int,
+    typer.Option(
+        "--priority",
+        metavar="N",
+        help=f"New priority, from {-MOST_PRIORITY} to {MOST_PRIORITY}: among the jobs of a class, those with "
+        "the highest get devices first.",
         show_default=False,
     ),
 ]

@@ -135,7 +135,7 @@ def row(view: JobView, now_s: float) -> tuple[str, ...]:
     """The job in a list, under `HEADINGS`."""
     return (
         view.id,
-        view.job_class,
+        _class(view),
         _phase(view),
         _size(view),
         done(view),
@@ -143,6 +143,11 @@ def row(view: JobView, now_s: float) -> tuple[str, ...]:
         _finish(view, now_s),
         view.kind or "-",
     )
+
+
+def _class(view: JobView) -> str:
+    """Class of the job; and its priority, if it has one."""
+    return f"{view.job_class}, priority {view.priority}" if view.priority else view.job_class
 
 
 def _size(view: JobView) -> str:

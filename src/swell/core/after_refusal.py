@@ -37,7 +37,7 @@ def _goes_on(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) ->
             _try_unpromised(state, record, why)
         else:
             return False
-    state.learn_sizes(record)  # its row has another class, or another deadline
+    state.relearn(record)  # its row has another class, or another deadline
     state.touch(record)
     return True
 

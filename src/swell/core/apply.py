@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+import msgspec
+
 from swell.core import leaving_nodes
 from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
@@ -49,6 +51,7 @@ from swell.model.event import (
     Opened,
     Outcome,
     PredecessorsSucceeded,
+    PriorityChanged,
     ProfilingFailed,
     QuotasSet,
     ResizeFailed,
@@ -286,7 +289,7 @@ def _(event: CancelRequested, state: HeadState, record: JobRecord) -> None:
 def _(event: HoldRequested, state: HeadState, record: JobRecord) -> None:
     was_promised = record.admission.is_promised
     record.hold()
-    state.learn_sizes(record)  # its row has another class
+    state.relearn(record)  # its row has another class
     withdrawn = "; the promise of its deadline is withdrawn, and asked for again when it is resumed"
     text = f"is to be held, as its owner asked{withdrawn if was_promised else ''}"
     state.explain(record, "holding", text)
@@ -320,7 +323,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
     admission = record.admission
     admission.asked = AskedDeadline(deadline_s=event.deadline_s, accept_until_s=event.accept_until_s)
     admission.refusal, admission.counter_offer_s = "", None
-    state.learn_sizes(record)  # its row has the class of those who ask for a promise
+    state.relearn(record)  # its row has the class of those who ask for a promise
     due = relative(event.deadline_s - record.calendar_offset_s - state.now_s)
     state.tell(record, "deadline_asked", f"its owner asks for another deadline, {due}")
 
@@ -433,7 +436,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
 def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
     record.is_distributed = True
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
-    state.learn_sizes(record)
+    state.relearn(record)
     state.tell(record, "distributed", "has shown that its script works with other workers: it may have more")
 
 
@@ -441,8 +444,15 @@ def _(event: ScriptDistributed, state: HeadState, record: JobRecord) -> None:
 def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
     record.accepted = tuple(dict.fromkeys(record.accepted + event.names))
     record.commanded.changed_s = None  # its size was no choice: it need not be kept for a while
-    state.learn_sizes(record)
+    state.relearn(record)
     state.tell(record, "accepted", f"its owner accepts {' and '.join(event.names)}{_still_held(record)}")
+
+
+@_apply_to.register
+def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
+    before, record.spec = record.spec.priority, msgspec.structs.replace(record.spec, priority=event.priority)
+    state.relearn(record)
+    state.tell(record, "priority", f"its owner changes its priority from {before} to {event.priority}")
 
 
 def _still_held(record: JobRecord) -> str:
@@ -470,7 +480,7 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
     nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
     news = [name for name in nodes if name not in record.ruled_out]
     record.ruled_out = {**record.ruled_out, **dict.fromkeys(nodes, event.message)}
-    state.learn_sizes(record)
+    state.relearn(record)
     if news:
         befall(state, record, "barred")
         state.tell(record, "ruled_out", f"does not run on {', '.join(news)}: {event.message}")

@@ -1,4 +1,4 @@
-"""Rows in the order in which their jobs came, kept as jobs come and go."""
+"""Rows by priority and in the order in which their jobs came, kept as jobs come and go."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from swell.arrays import IntArray
 
 
 class ArrivalOrder:
-    """Rows 0..J-1 by submission, ties by id. `rows` is replaced and never changed."""
+    """Rows 0..J-1, the highest priority first, then by submission, ties by id.
+
+    `rows` is replaced and never changed.
+    """
 
     def __init__(self) -> None:
         self.rows: IntArray = np.zeros(0, dtype=np.int64)
-        self._keys: list[tuple[float, str]] = []  #: of each of `rows`
+        self._keys: list[tuple[int, float, str]] = []  #: of each of `rows`
 
-    def add(self, row: int, submitted_s: float, job_id: str) -> None:
-        """A job in a new row, which is the last one."""
-        key = (submitted_s, job_id)
+    def add(self, row: int, priority: int, submitted_s: float, job_id: str) -> None:
+        """A job in a row that is not here."""
+        key = (-priority, submitted_s, job_id)
         at = bisect(self._keys, key)
         self._keys.insert(at, key)
         self._replace(np.concatenate([self.rows[:at], [row], self.rows[at:]]))

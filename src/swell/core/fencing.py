@@ -23,6 +23,7 @@ from swell.model.event import (
     NodeJoined,
     NodeWarned,
     PredecessorsSucceeded,
+    PriorityChanged,
     ProfilingFailed,
     ResizeFailed,
     ResumeRequested,
@@ -73,6 +74,8 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return record.is_distributed or not record.spec.grows_when_distributed
     if isinstance(event, DifferencesAccepted):
         return set(record.accepted).issuperset(event.names)
+    if isinstance(event, PriorityChanged):
+        return record.spec.priority == event.priority
     return isinstance(event, GangEvent) and _is_stale_report(record, event)
 
 

@@ -279,6 +279,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             tenant=spec.tenant,
             user=self.user,
             job_class=self.job_class,
+            priority=spec.priority,
             phase=self.phase,
             entry=spec.entry,
             args=spec.args,

@@ -34,6 +34,7 @@ class WrittenColumns(TypedDict):
     devices_per_worker: IntArray
     requested_workers: IntArray
     tenant: IntArray
+    priority: IntArray
     samples_per_step: IntArray
     held_workers: IntArray
     is_pinned: BoolArray
@@ -54,6 +55,7 @@ def as_written(rows: Rows) -> WrittenColumns:
         "devices_per_worker": ints["devices_per_worker"],
         "requested_workers": ints["requested_workers"],
         "tenant": ints["tenant"],
+        "priority": ints["priority"],
         "samples_per_step": ints["samples_per_step"],
         "held_workers": ints["held_workers"],
         "is_pinned": read_only(ints["is_pinned"] != 0),

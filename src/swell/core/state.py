@@ -257,8 +257,8 @@ class HeadState(KeptState, kw_only=True):
         self.belief.learn_between(record.id, seen)
         self._relearnt.add(record.id)
 
-    def learn_sizes(self, record: JobRecord) -> None:
-        """It may have other sizes from now on."""
+    def relearn(self, record: JobRecord) -> None:
+        """It may have other sizes, or another priority, from now on."""
         self._relearnt.add(record.id)
 
     def learn_noise(self, record: JobRecord, noise_scale: float) -> None:
@@ -387,7 +387,7 @@ class HeadState(KeptState, kw_only=True):
             self._widths = self.usable.widths
             self._relearn(filter(self.belief.depends_on_hosts, self.table.ids))
         for record in self.watchlist("barred"):
-            self.learn_sizes(record)
+            self.relearn(record)
             self.touch(record)
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()

@@ -38,6 +38,7 @@ FIXED_INTS = (
     "devices_per_worker",
     "requested_workers",
     "tenant",
+    "priority",
     "is_restart",
     "samples_per_step",
     "kind",
@@ -134,11 +135,15 @@ class JobTable:
         if row is None:
             row = self._row[record.id] = len(self.ids)
             self.ids.append(record.id)
-            self._arrivals.add(row, record.submitted_s, record.id)
+            self._arrivals.add(row, record.spec.priority, record.submitted_s, record.id)
             self._index = None
             self.codes.append(record.status.reason_code)
             if row >= self._ints.shape[1]:
                 self._grow(max(16, 2 * row))
+        elif options is not None and record.spec.priority != self._fixed("priority")[row]:
+            self._arrivals.remove(row, row)
+            self._arrivals.add(row, record.spec.priority, record.submitted_s, record.id)
+            self._index = None
         if options is not None:
             self._options.write(row, options)
             self._fixed_floats[:, row] = _fixed_floats(record, options)
@@ -337,6 +342,7 @@ def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
         spec.devices_per_worker,
         spec.requested_workers or spec.min_workers,
         record.tenant,
+        spec.priority,
         spec.elasticity is Elasticity.RESTART,
         spec.global_batch,
         kind,

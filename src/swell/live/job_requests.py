@@ -20,6 +20,7 @@ from swell.model.event import (
     DeadlineChangeAsked,
     DifferencesAccepted,
     HoldRequested,
+    PriorityChanged,
     ResumeRequested,
 )
 from swell.model.job import PLAIN, JobSpec, Origin
@@ -106,6 +107,19 @@ class JobRequests:
         self._journal.refuse_while_stalled()
         event = DifferencesAccepted(at_s=self._now_s(), job_id=job_id, names=tuple(names))
         result_of(self._inbox.request(event), f"job {job_id!r} may or may not be held any more")
+        return self._lookup.job(job_id)
+
+    def change_priority(self, job_id: str, priority: int) -> JobView:
+        """Give an open job another priority; the job after that.
+
+        Raises UnknownJob, Unavailable; WrongPhase: the job has ended.
+        """
+        view = self._lookup.job(job_id)
+        if view.phase.is_end:
+            raise has_ended_error(view, "has no other priority")
+        self._journal.refuse_while_stalled()
+        event = PriorityChanged(at_s=self._now_s(), job_id=job_id, priority=priority)
+        result_of(self._inbox.request(event), f"job {job_id!r} may or may not have another priority")
         return self._lookup.job(job_id)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:

@@ -13,6 +13,11 @@ def told_workers(num: int) -> str:
     return _told(num, "worker")
 
 
+def told_jobs(num: int) -> str:
+    """1 job, 2 jobs."""
+    return _told(num, "job")
+
+
 def told_other_jobs(num: int) -> str:
     """1 other job, 2 other jobs."""
     return _told(num, "other job")

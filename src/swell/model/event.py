@@ -102,6 +102,12 @@ class DifferencesAccepted(JobEvent, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
+class PriorityChanged(JobEvent, frozen=True, kw_only=True):
+    """The owner of the job gave it another priority."""
+
+    priority: int  #: as in a `JobSpec`
+
+
 class GangStarted(GangEvent, frozen=True, kw_only=True):
     """Every worker is in the group; training begins (or goes on, at `steps`)."""
 
@@ -306,6 +312,7 @@ AnyEvent = (
     | PredecessorsSucceeded
     | DeadlineChangeAsked
     | DifferencesAccepted
+    | PriorityChanged
     | GangStarted
     | GangResized
     | ResizeFailed

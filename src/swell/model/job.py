@@ -16,6 +16,9 @@ AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
 #: Name of the evaluation function of a job that names none.
 LOSS = "loss"
 
+#: The highest priority of a job; the lowest is as far below 0.
+MOST_PRIORITY = 1000
+
 
 def plain_members(kind: AnyEnum) -> AnyEnum:
     """Members become plain attributes of their class: Python 3.11 calls a function for each look at one."""
@@ -176,6 +179,7 @@ class JobSpec(
     after: tuple[str, ...] = ()  #: ids of jobs that must have succeeded before it starts; names in a request
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
+    priority: int = 0  #: of its class the jobs with the highest go first; see `Snapshot.arrival_order`
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
 

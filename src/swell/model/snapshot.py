@@ -47,7 +47,7 @@ class RowIndex(NamedTuple):
     """Where jobs are, by id and by time. Never changed."""
 
     row_of: Mapping[str, int]
-    by_arrival: IntArray  #: (J,) rows by submission, ties by id
+    by_arrival: IntArray  #: (J,) rows, the highest priority first, then by submission, by id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Snapshot:
     """Everything a policy may know at `now_s` of J jobs that have not ended.
 
     Arrays are read-only. Rates are *belief*: what the head thinks, never what is true. Rows are in
-    no particular order; a policy breaks ties by `submitted_s`, then by `job_ids`.
+    no particular order; a policy breaks ties by `arrival_order`.
     """
 
     now_s: float
@@ -65,6 +65,7 @@ class Snapshot:
     job_ids: tuple[str, ...]  #: (J,)
     job_class: IntArray  #: (J,) STRICT, SOFT or BEST_EFFORT
     submitted_s: FloatArray  #: (J,)
+    priority: IntArray  #: (J,) which jobs go first that are alike otherwise: those with the highest
     deadline_s: FloatArray  #: (J,) inf where there is none
     remaining_steps: FloatArray  #: (J,) believed, at now_s, > 0
     done_steps: FloatArray  #: (J,) believed, at now_s
@@ -178,18 +179,18 @@ class Snapshot:
 
     @property
     def arrival_order(self) -> IntArray:
-        """(J,) rows by submission, ties by id."""
+        """(J,) rows, the highest priority first, then by submission, by id."""
         return self._index.by_arrival
 
     @cached_property
     def arrival_rank(self) -> IntArray:
-        """(J,) position by submission, ties by id."""
+        """(J,) position in `arrival_order`."""
         ranks = np.empty(self.num_jobs, dtype=np.int64)
         ranks[self.arrival_order] = np.arange(self.num_jobs)
         return ranks
 
     def in_order(self, rows: Sequence[int] | IntArray, *keys: FloatArray | IntArray) -> IntArray:
-        """`rows`, the lowest of the first key (J,) first, ties by the next, by arrival, by id.
+        """`rows`, the lowest of the first key (J,) first, ties by the next, by `arrival_order`.
 
         No row is among them twice.
         """
@@ -208,19 +209,19 @@ class Snapshot:
         return ordered
 
     def by_deadline(self, rows: Sequence[int] | IntArray) -> IntArray:
-        """`rows`, the earliest deadline first, ties by arrival, by id."""
+        """`rows`, the earliest deadline first, ties by `arrival_order`."""
         if len(rows) < NUM_WORTH_FILTERING:
             return self.in_order(rows, self.deadline_s)
         return _in_same_order(self._deadline_order, np.asarray(rows, dtype=np.int64))
 
     @cached_property
     def _deadline_order(self) -> IntArray:
-        """(J,) rows by deadline, ties by submission, by id."""
+        """(J,) rows by deadline, ties by `arrival_order`."""
         return self.in_order(range(self.num_jobs), self.deadline_s)
 
     @cached_property
     def _index(self) -> RowIndex:
-        return self.index or index_of(self.job_ids, self.submitted_s)
+        return self.index or index_of(self.job_ids, self.priority, self.submitted_s)
 
 
 def _in_same_order(order: IntArray, rows: IntArray) -> IntArray:
@@ -239,8 +240,8 @@ _COLUMNS_OF_JOBS = tuple(
 )
 
 
-def index_of(job_ids: Sequence[str], submitted_s: FloatArray) -> RowIndex:
+def index_of(job_ids: Sequence[str], priority: IntArray, submitted_s: FloatArray) -> RowIndex:
     """Index of jobs by id and by arrival, for jobs in rows."""
     rows = range(len(job_ids))
-    by_arrival = sorted(rows, key=lambda row: (submitted_s[row], job_ids[row]))
+    by_arrival = sorted(rows, key=lambda row: (-priority[row], submitted_s[row], job_ids[row]))
     return RowIndex(dict(zip(job_ids, rows, strict=True)), np.array(by_arrival, dtype=np.int64))

@@ -52,6 +52,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tenant: str = ""
     user: str = ""  #: who submitted it; empty: the owner of the platform
     job_class: JobClass
+    priority: int = 0  #: of its class the jobs with the highest go first
     phase: Phase
     entry: str
     args: tuple[str, ...]

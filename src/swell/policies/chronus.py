@@ -13,7 +13,7 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.edf_feasibility import EdfForecast
 from swell.policies.levels import Levels
-from swell.policies.order import by_deadline, by_key
+from swell.policies.order import by_key
 from swell.policies.policy import Policy
 from swell.policies.refusing import with_refusals
 from swell.policies.requested import requested_levels
@@ -29,7 +29,7 @@ class Chronus(Policy):
     """Jobs with deadlines are admitted if they can be met at the sizes asked for; the rest fills the gaps.
 
     Who has devices keeps them to the end of the lease. Then admitted jobs come first, by deadline, next soft
-    ones, and best-effort ones with the shortest remaining time first.
+    ones, and best-effort ones with the shortest remaining time first; of these two, each by priority first.
 
     References: Gao et al., "Chronus: A Novel Deadline-aware Scheduler for Deep Learning Training Jobs", SoCC
         2021: leases, guaranteed deadlines for SLO jobs, best-effort jobs for the shortest completion time.
@@ -81,7 +81,7 @@ def _in_order(snapshot: Snapshot, levels: Levels, gate: EdfForecast, lease_s: fl
     is_other = np.ones(snapshot.num_jobs, dtype=bool)
     is_other[gate.kept] = is_other[list(gate.refusals)] = False
     is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
+    soft = by_key(snapshot, np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
     left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
     best_effort = by_key(snapshot, np.flatnonzero(is_other & is_best_effort), left_s)
     served = np.concatenate([gate.kept, soft, best_effort])

@@ -37,7 +37,7 @@ class EdfForecast:
         self.refusals = LazyRefusals()
 
     def admit(self) -> None:
-        """Promise or refuse each undecided job, the first to arrive first; each counts for the next."""
+        """Promise or refuse each undecided job, by priority and arrival; each counts for the next."""
         snapshot = self._snapshot
         newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided)).tolist()
         kept_ends_s = self._ends_s(self.kept) if newcomers else np.zeros(0)

@@ -22,7 +22,6 @@ from swell.policies.hu_pool import (
     offered,
     serve_queue,
 )
-from swell.policies.order import by_key
 from swell.policies.policy import Period, Policy
 from swell.policies.unpromised import chosen_without_promises
 
@@ -59,7 +58,8 @@ class HuGreedy(Policy):
         num_left_before = num_left(snapshot, workers)
         serve_queue(snapshot, options, workers)  # scenario 1
         if snapshot.is_due:
-            longest_first = by_key(snapshot, range(snapshot.num_jobs), began_s)
+            # A job of lower priority gives first, and is the last to grow.
+            longest_first = snapshot.in_order(range(snapshot.num_jobs), snapshot.priority, began_s)
             if (workers[options.num > 0] > 0).all():
                 _grow(snapshot, options, workers, longest_first[::-1])  # scenario 2
             elif num_left(snapshot, workers) == num_left_before:

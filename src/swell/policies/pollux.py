@@ -13,7 +13,6 @@ from swell.model.options import NO_OPTION, Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.order import by_arrival
 from swell.policies.policy import Policy
 from swell.policies.unpromised import without_promises
 from swell.solvers.knapsack import least_cost
@@ -67,7 +66,7 @@ class Pollux(Policy):
             snapshot,
             levels,
             level,
-            search.order,
+            snapshot.arrival_order,
             lambda row: (
                 f"{speedup[row, level[row] - 1]:.1f} times its speed on an equal share; this "
                 "division gives the most progress over all jobs"
@@ -82,7 +81,7 @@ class _Search(NamedTuple):
 
     snapshot: Snapshot
     levels: Levels
-    order: IntArray  #: (J,) rows by arrival
+    order: IntArray  #: (J,) rows, the lowest priority first, then by arrival: later takers win ties
     speedup: FloatArray  #: (J, L + 1)
     is_change: BoolArray  #: (J, L + 1)
 
@@ -91,7 +90,7 @@ class _Search(NamedTuple):
         """Args: `speedup` (J, L) is that of levels 1, 2, ..."""
         nothing = ((0, 0), (1, 0))
         is_change = np.pad(levels.workers, nothing) != snapshot.held_workers[:, None]
-        order = by_arrival(snapshot, range(snapshot.num_jobs))
+        order = snapshot.in_order(range(snapshot.num_jobs), snapshot.priority)
         return cls(snapshot, levels, order, np.pad(speedup, nothing), is_change)
 
     def best_at(self, at_s: float) -> IntArray:

@@ -39,8 +39,13 @@ def claims(snapshot: Snapshot, length_s: float) -> IntArray:
 
 
 def longest_first(snapshot: Snapshot, rows: IntArray, claim: IntArray) -> IntArray:
-    """`rows` by claim, and in each by when a job last started, stopped or came."""
-    ordered: IntArray = rows[np.lexsort((_since_s(snapshot)[rows], claim[rows]))]
+    """Jobs that keep their devices, then by priority, claim, and when each last started, stopped or came.
+
+    Args:
+        rows: in the order in which ties are resolved.
+    """
+    keys = (_since_s(snapshot), claim, -snapshot.priority, claim != Claim.KEEPS)
+    ordered: IntArray = rows[np.lexsort([key[rows] for key in keys])]
     return ordered
 
 

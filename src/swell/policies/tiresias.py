@@ -13,7 +13,7 @@ from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import Levels
-from swell.policies.order import by_arrival
+from swell.policies.order import by_arrival, by_key
 from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
@@ -109,9 +109,10 @@ class Tiresias(Policy):
         return snapshot.now_s + max(first_s, snapshot.min_hold_s, LEAST_WAIT_S)
 
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
-        """Rows by queue; in it those that run first, so that none is stopped for one of its own queue."""
+        """Rows by priority and queue; those that run first, so none is stopped for one of its own queue."""
         rows = by_arrival(snapshot, range(snapshot.num_jobs))
-        ordered: IntArray = rows[np.lexsort((snapshot.held_workers[rows] == 0, queue[rows]))]
+        is_waiting = snapshot.held_workers == 0
+        ordered: IntArray = rows[np.lexsort((is_waiting[rows], queue[rows], -snapshot.priority[rows]))]
         return ordered
 
 
@@ -130,4 +131,4 @@ class TiresiasPollux(Tiresias):
     promote_knob: PromoteKnob = 1e12  #: never
 
     def _in_order(self, snapshot: Snapshot, queue: IntArray) -> IntArray:
-        return snapshot.in_order(range(snapshot.num_jobs), queue)
+        return by_key(snapshot, range(snapshot.num_jobs), queue)

@@ -117,7 +117,9 @@ class _Account:
         if self.levels.num[row] == 0:
             return wording.fits_nowhere(self.snapshot)
         if self.level[row] == 0:
-            return wording.waits(self.why_waits, float(self._outlook.start_s[row]))
+            is_higher = (self.level > 0) & (self.snapshot.priority > self.snapshot.priority[row])
+            num_higher = int(np.count_nonzero(is_higher))
+            return wording.waits(self.why_waits, float(self._outlook.start_s[row]), num_higher)
         workers = int(self.levels.workers[row, self.level[row] - 1])
         return wording.gets(workers, self.why_has(row), float(self._end_s[row]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from swell.model.counted import told_devices, told_other_jobs, told_workers
+from swell.model.counted import told_devices, told_jobs, told_other_jobs, told_workers
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.solvers.queueing import NEVER_S
@@ -90,9 +90,14 @@ def gets(workers: int, why: str, ends_s: float) -> Reason:
     return Reason("sharing", f"has {told_workers(workers)}: {why}; {EXPECTED} {_in(ends_s)}")
 
 
-def waits(for_what: str, starts_s: float) -> Reason:
-    """A waiting job; `for_what` names the jobs or limits that it waits for."""
-    return Reason("waiting", f"waits: {for_what}; expected to start {_in(starts_s)}")
+def waits(for_what: str, starts_s: float, num_higher: int = 0) -> Reason:
+    """A waiting job; `for_what` names the jobs or limits that it waits for.
+
+    Args:
+        num_higher: running jobs whose priority is higher.
+    """
+    higher = f" ({told_jobs(num_higher)} of higher priority)" if num_higher else ""
+    return Reason("waiting", f"waits: {for_what}{higher}; expected to start {_in(starts_s)}")
 
 
 def promisable(snapshot: Snapshot) -> str:

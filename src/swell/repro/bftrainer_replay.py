@@ -379,6 +379,7 @@ def snapshot_of(
         job_ids=tuple(trainer.id for trainer in trainers),
         job_class=np.full(num, BEST_EFFORT),
         submitted_s=np.array([trainer.submit_s for trainer in trainers]),
+        priority=np.zeros_like(ones),
         deadline_s=np.full(num, math.inf),
         remaining_steps=left,
         done_steps=np.array([run.images for run in runs]),

@@ -207,6 +207,12 @@ def test_one_rule_does_not_shift_what_another_draws() -> None:
     assert [j.deadline_s for j in other.jobs] != [j.deadline_s for j in plain.jobs]
 
 
+def test_a_priority_goes_with_its_job() -> None:
+    (first, second) = fill(trace(job("a", priority=7), job("b")), PROFILES).jobs
+    assert (first.priority, first.as_trace_job().priority) == (7, 7)
+    assert (second.priority, second.as_trace_job().priority) == (0, None)
+
+
 def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
     many = trace(
         *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)

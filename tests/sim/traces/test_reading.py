@@ -200,6 +200,7 @@ def trace_jobs(draw: st.DrawFn) -> TraceJob:
         loss_curve=draw(st.none() | LOSSES),
         metric=draw(st.none() | CELLS),
         cores_per_worker=draw(st.none() | POSITIVE),
+        priority=draw(st.none() | st.integers(-1000, 1000)),
     )
 
 
@@ -241,6 +242,14 @@ def test_a_loss_curve_or_a_demand_that_cannot_be_is_named(cells: str, why: str, 
     trace = read(write(f"submit_s,id,loss_curve,cores_per_worker\n0,x,,\n1,a,{cells}\n"))
     assert [job.id for job in trace.jobs] == ["x"]
     assert [(entry.line, entry.why) for entry in trace.skipped] == [(3, why)]
+
+
+@pytest.mark.parametrize("cell", ["1001", "-1001", "0.5"])
+def test_a_priority_that_no_job_may_have_is_named(cell: str, write: Write) -> None:
+    trace = read(write(f"submit_s,id,priority\n0,x,-3\n1,a,{cell}\n"))
+    assert [(job.id, job.priority) for job in trace.jobs] == [("x", -3)]
+    why = f"priority is not a whole number from -1000 to 1000: '{cell}'"
+    assert [entry.why for entry in trace.skipped] == [why]
 
 
 def test_a_broken_object_costs_itself_only(write: Write) -> None:

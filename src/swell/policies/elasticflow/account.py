@@ -58,9 +58,19 @@ class ElasticFlowAccount:
             return wording.fits_nowhere(self.snapshot)
         if self.shares.level[row] == 0:
             start_s = float(self._outlook.start_s[row])
-            return wording.waits("promises and jobs that end sooner come first", start_s)
+            return wording.waits(
+                "promises and jobs that end sooner come first", start_s, self._num_higher(row)
+            )
         has, smallest = self._workers(row, self.shares.level), int(self.levels.workers[row, 0])
         return wording.shares(has, smallest, self._saved_s(row), float(self._outlook.end_s[row]))
+
+    def _num_higher(self, row: int) -> int:
+        """Running jobs of its class that have a higher priority."""
+        snapshot = self.snapshot
+        is_before = (snapshot.job_class == snapshot.job_class[row]) & (
+            snapshot.priority > snapshot.priority[row]
+        )
+        return int(np.count_nonzero(is_before & (self.shares.level > 0)))
 
     def _of_promise(self, row: int) -> Reason:
         has = self._workers(row, self.shares.level)

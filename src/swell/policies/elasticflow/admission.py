@@ -30,7 +30,7 @@ TOO_FEW_LEFT = "none of its allowed sizes would fit on what the loss of a node l
 def admit(
     snapshot: Snapshot, levels: Levels, objective: Objective | None = None, survive_nodes: int = 0
 ) -> tuple[PromisePlanner, Promises, LazyRefusals, RecentDemand]:
-    """Promise or refuse each undecided job, the first to arrive first; each promise counts for the next.
+    """Promise or refuse each undecided job, by priority and arrival; each promise counts for the next.
 
     Args:
         objective: which of those that fit are worth it; None: all are.
@@ -96,8 +96,12 @@ def _place(snapshot: Snapshot, newcomer: int, rows: IntArray, deadline_s: float,
     """How many of `rows`, which are in order of deadline, come before it with such a deadline."""
     deadlines_s = snapshot.deadline_s[rows]
     first, last = deadlines_s.searchsorted(deadline_s), deadlines_s.searchsorted(deadline_s, side="right")
-    ties = [(float(snapshot.submitted_s[row]), snapshot.job_ids[row]) for row in rows[first:last].tolist()]
-    return int(first) + sum(tie < (submitted_s, snapshot.job_ids[newcomer]) for tie in ties)
+    ids, own = snapshot.job_ids, (-int(snapshot.priority[newcomer]), submitted_s, snapshot.job_ids[newcomer])
+    ties = [
+        (-int(snapshot.priority[row]), float(snapshot.submitted_s[row]), ids[row])
+        for row in rows[first:last].tolist()
+    ]
+    return int(first) + sum(tie < own for tie in ties)
 
 
 # The counter-offer
@@ -123,7 +127,7 @@ def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
     now_s = snapshot.now_s
 
     def is_accepted(offer_s: int, is_in_gaps: bool = False) -> bool:
-        """Submitted again now, it stands behind older jobs of the same deadline."""
+        """Submitted again now, it stands behind older jobs of the same deadline and priority."""
         gate.reserve.retime(trial_gate.planner.takers, row, offer_s)
         place = _place(snapshot, row, kept.rows, now_s + offer_s, now_s)
         return trial_gate.weigh(kept, row, place, offer_s, is_in_gaps)[0] is not None

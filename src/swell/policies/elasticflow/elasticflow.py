@@ -20,7 +20,7 @@ from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.elasticflow.shares import Queue, Shares, share
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.levels import Levels, useful_levels
-from swell.policies.order import by_deadline, by_key
+from swell.policies.order import by_key
 from swell.policies.policy import Policy
 from swell.solvers.filling import no_plans
 from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
@@ -64,12 +64,12 @@ class ElasticFlow(Policy):
        to take as much as is useful. One whose plan stops it for less time than a start takes keeps what it
        has until then, if that is free.
     3. Soft jobs that can still be on time, if all goes as believed, get the share of their own plan, which is
-       kept like that of a promise as long as it holds.
+       kept like that of a promise as long as it holds. Plans are made by priority, then by deadline.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
-       which would otherwise be suspended only to be started again; then best-effort ones, the shortest
-       remaining time first.
+       which would otherwise be suspended only to be started again; then best-effort ones, by priority, the
+       shortest remaining time first.
     5. What is left goes where it is used best, one size at a time (Algorithm 2); what these leave, to soft
-       jobs that will be late, by deadline.
+       jobs that will be late, by priority, then by deadline.
     6. A change of steps 4 and 5 that no plan needs is made to a promised job only if its plan holds with that
        change paid for, and the change back, too.
 
@@ -145,7 +145,7 @@ def _queue(
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = by_deadline(snapshot, np.flatnonzero(is_other & ~is_best_effort))
+    soft = by_key(snapshot, np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
         profile.fill(planner.takers, plans, soft, AS_PLANNED)

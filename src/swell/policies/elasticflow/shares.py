@@ -23,9 +23,9 @@ class Queue:
     """Rows in the order in which they are served, each group by what matters in it."""
 
     promised: IntArray  #: by deadline
-    soft: IntArray  #: by deadline: those that can be on time
-    late: IntArray  #: soft ones that cannot, by deadline
-    best_effort: IntArray  #: shortest remaining time first
+    soft: IntArray  #: by priority, by deadline: those that can be on time
+    late: IntArray  #: soft ones that cannot, in the same order
+    best_effort: IntArray  #: by priority, shortest remaining time first
     plans: Plans  #: (J,) of the soft jobs that can be on time
 
     @property

@@ -6,6 +6,7 @@ import math
 import re
 from datetime import UTC, datetime
 
+from swell.model.job import MOST_PRIORITY
 from swell.sim.loss_text import parse_loss
 from swell.sim.traces.entry import Status
 from swell.sim.traces.errors import Malformed
@@ -74,6 +75,14 @@ def minutes(cell: str) -> float:
 def count(cell: str) -> int:
     """A whole number; a fraction is rounded up, for half a device is a device taken."""
     return math.ceil(number(cell))
+
+
+def priority(cell: str) -> int:
+    """A whole number that a job may have as its priority."""
+    value = number(cell)
+    if not value.is_integer() or abs(value) > MOST_PRIORITY:
+        raise Malformed(f"is not a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}: {_shown(cell)}")
+    return int(value)
 
 
 def flag(cell: str) -> bool:

@@ -31,6 +31,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=T
     loss_curve: str | None = None  #: see `loss_text`
     metric: str | None = None  #: name of what that curve is of; None: the loss
     cores_per_worker: float | None = None  #: that each worker uses if it gets them
+    priority: int | None = None  #: of its class the jobs with the highest go first
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):

@@ -125,6 +125,7 @@ class Filling:
             loss_curve=loss_curve,
             metric=job.metric,
             cores_per_worker=job.cores_per_worker,
+            priority=job.priority or 0,
         )
 
     def _loss_curve(self, job: TraceJob, num_steps: int) -> str | None:

@@ -39,6 +39,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     loss_curve: str | None = None  #: see `loss_text`
     metric: str | None = None  #: name of what that curve is of; None: the loss
     cores_per_worker: float | None = None  #: that each worker uses if it gets them; None: one
+    priority: int = 0
 
     def as_trace_job(self) -> TraceJob:
         """Without its fate and its elasticity, of which traces know nothing."""
@@ -59,6 +60,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             loss_curve=self.loss_curve,
             metric=self.metric,
             cores_per_worker=self.cores_per_worker,
+            priority=self.priority or None,
         )
 
 

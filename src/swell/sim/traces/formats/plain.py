@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from swell.sim.traces.cells import bound, count, flag, loss_curve, number, status, text
+from swell.sim.traces.cells import bound, count, flag, loss_curve, number, priority, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
@@ -53,6 +53,7 @@ COLUMNS: dict[str, TraceColumn] = {
     "loss_curve": column("loss_curve", parse=loss_curve),
     "metric": column("metric", parse=text),
     "cores_per_worker": column("cores_per_worker", parse=number),
+    "priority": column("priority", parse=priority),
 }
 
 

@@ -1,0 +1,78 @@
+"""The priority of a job, and another one while it waits or runs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import core_of, node, spec, strict
+from tests.core.head import FATES, Head
+from tests.examples import share_of_examples
+
+from swell.model.job import JobSpec, Phase
+from swell.policies.registry import new_policy
+from swell.sim.injected_faults import NO_FAULTS
+
+
+def head_of(policy: str, *jobs: JobSpec) -> Head:
+    """One device, and jobs `a`, `b`, ...: the first one runs."""
+    head = Head(lambda: core_of(new_policy(policy)), DrivenWorld(0, NO_FAULTS))
+    head.world.join(node("n0", 1))
+    for letter, job in zip("abc", jobs, strict=False):
+        head.submit(letter, job)
+        head.turn()
+        head.run_until(lambda: head.phase("a") is Phase.RUNNING)
+    return head
+
+
+def test_the_head_shows_the_priority_of_a_job() -> None:
+    head = head_of("fifo", spec(2000, priority=-4))
+    assert head.job("a").priority == -4
+
+
+@pytest.mark.parametrize("policy", ["elasticflow", "fifo", "srtf"])
+def test_a_waiting_job_gets_the_device_once_its_priority_is_higher(policy: str) -> None:
+    head = head_of(policy, spec(2000), spec(4000))
+    head.run_until(lambda: head.job("b").reason_code == "waiting")
+    head.prioritize("b", 1)
+    head.run_until(lambda: head.phase("b") is Phase.RUNNING)
+    assert (head.job("b").priority, head.phase("a")) == (1, Phase.QUEUED)
+    assert head.job("a").steps > 0, "it goes on from there"
+    head.prioritize("a", 2)
+    head.run_until(lambda: head.phase("a") is Phase.RUNNING)
+    assert head.phase("b") is Phase.QUEUED
+
+
+def test_a_promise_is_kept_whatever_priority_another_job_gets() -> None:
+    head = head_of("elasticflow", strict(400.0, 2000), spec(4000))
+    assert head.job("a").is_promised
+    head.prioritize("b", 1000)
+    head.run_until(lambda: "a" in head.ended)
+    assert head.ended["a"].kept
+
+
+def test_a_change_is_told_once() -> None:
+    head, told = head_of("fifo", spec(2000)), list[str]()
+    for _ in range(2):
+        head.prioritize("a", 5)
+        head.turn()
+        told += [story.text for _, story in head.core.stories() if story.code == "priority"]
+    assert told == ["its owner changes its priority from 0 to 5"]
+
+
+@settings(max_examples=share_of_examples(0.2), deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-1, 2)), max_size=5),
+    st.lists(st.sampled_from(FATES), min_size=5, max_size=5),
+)
+def test_a_priority_outlives_the_head(changes: list[tuple[str, int]], fates: list[str]) -> None:
+    head = head_of("elasticflow", spec(3000), spec(3000), spec(3000))
+    now = dict.fromkeys("abc", 0)
+    for (job_id, priority), fate in zip(changes, fates, strict=False):
+        head.prioritize(job_id, priority)
+        now[job_id] = priority
+        head.undergo(fate)
+        head.turn()
+    head.turn()
+    assert {view.id: view.priority for view in head.core.views()} == now

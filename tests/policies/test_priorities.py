@@ -1,0 +1,152 @@
+"""Priorities: which jobs go first, of those that are alike otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import pick, share_of_examples
+from tests.policies.fluid import follow
+from tests.policies.snapshots import (
+    CURVES,
+    NOW_S,
+    Job,
+    best_effort,
+    promised,
+    snapshot,
+    snapshots,
+    soft,
+    some_jobs,
+    strict,
+)
+from tests.policies.test_laws import every_policy, same
+
+from swell.model.snapshot import BEST_EFFORT, STRICT, Snapshot
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.policy import Policy
+from swell.policies.registry import new_policy
+
+fewer = settings(max_examples=share_of_examples(0.25))
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+#: Of these the jobs with the highest priority hold devices, as far as leases allow and no deadline counts.
+SERVING = ("chronus", "edf", "elasticflow", "fifo", "gandiva", "srtf", "themis", "tiresias")
+serving = pytest.mark.parametrize("name", SERVING)
+
+
+def with_priority(view: Snapshot, priority: int) -> Snapshot:
+    return replace(view, priority=np.full(view.num_jobs, priority))
+
+
+@every_policy
+@fewer
+@given(view=snapshots(opens_batches=True), priority=pick(-1000, -1, 1, 1000))
+def test_one_priority_for_all_is_none(policy: Policy, view: Snapshot, priority: int) -> None:
+    assert same(policy.decide(with_priority(view, priority)), policy.decide(with_priority(view, 0)))
+
+
+@every_policy
+@fewer
+@given(
+    others=some_jobs(4),
+    rates=st.sampled_from(CURVES),
+    num_devices=st.integers(0, 12),
+    higher=pick("a", "z"),
+    least=pick(-1, 0, 3),
+)
+def test_of_two_jobs_that_are_alike_the_one_with_the_higher_priority_starts_no_later(
+    policy: Policy,
+    others: list[Job],
+    rates: dict[int, float],
+    num_devices: int,
+    higher: str,
+    least: int,
+) -> None:
+    twins = [
+        best_effort(one, rates, 20, start_cost=0.1, priority=least + (one == higher)) for one in ("a", "z")
+    ]
+    answer = policy.decide(snapshot([*others, *twins], num_devices))
+    workers = dict(zip(("a", "z"), answer.workers.tolist()[-2:], strict=True))
+    (lower,) = workers.keys() - {higher}
+    assert workers[higher] > 0 or workers[lower] == 0
+    ends_s = dict(zip(("a", "z"), answer.finish_s.tolist()[-2:], strict=True))
+    assert workers[higher] > 0 or ends_s[higher] <= ends_s[lower]
+
+
+@serving
+@given(jobs=some_jobs(7), num_devices=st.integers(1, 8))
+def test_no_job_waits_for_one_of_lower_priority(name: str, jobs: Sequence[Job], num_devices: int) -> None:
+    """Of best-effort jobs on one device each."""
+    jobs = [
+        replace(
+            job, job_class=BEST_EFFORT, deadline=np.inf, promised=False, rates={1: 1.0}, held=job.held > 0
+        )
+        for job in jobs
+    ]
+    jobs = [replace(job, devices_per_worker=1, margins=None, open=None) for job in jobs]
+    view = snapshot(jobs, num_devices)
+    runs = new_policy(name).decide(view).workers > 0
+    assert min(view.priority[runs], default=0) >= max(view.priority[~runs], default=-1000)
+
+
+@settings(max_examples=share_of_examples(0.5))
+@given(jobs=some_jobs(6), num_devices=pick(2, 4, 8), lost=pick(0.0, 1.0))
+def test_promises_hold_whatever_priorities_come_later(jobs: list[Job], num_devices: int, lost: float) -> None:
+    fresh = [replace(job, held=0, promised=False, submitted=-job.submitted) for job in jobs]
+    run = follow(ElasticFlow(), fresh, num_devices, margin_share=0.0, min_hold_s=0.0, lost_steps=lost)
+    deadlines_s = {job.id: job.deadline for job in fresh if job.job_class == STRICT}
+    for job_id in run.promised:
+        assert run.finished[job_id] <= deadlines_s[job_id] + 1e-6
+
+
+def test_a_later_job_of_higher_priority_takes_the_devices_of_one_that_runs() -> None:
+    jobs = [
+        best_effort("low", LINEAR, 10, held=1, submitted=-9),
+        best_effort("high", LINEAR, 1000, priority=1, start_cost=0.1),
+    ]
+    for policy in (ElasticFlow(), new_policy("fifo")):
+        answer = policy.decide(snapshot(jobs, 1))
+        assert answer.workers.tolist() == [0, 1]
+        assert "(1 job of higher priority); expected to start" in answer.reasons[0].text
+
+
+def test_soft_jobs_meet_their_deadlines_by_priority() -> None:
+    jobs = [
+        soft("first", {1: 1.0}, 10, deadline=12),
+        soft("urgent", {1: 1.0}, 10, deadline=15, priority=5),
+    ]
+    assert ElasticFlow().decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
+    assert new_policy("edf").decide(snapshot(jobs, 1)).workers.tolist() == [1, 0]
+
+
+def test_of_deadlines_asked_for_together_the_higher_priority_is_promised_first() -> None:
+    jobs = [
+        strict("early", {1: 1.0}, 10, deadline=15, submitted=-2),
+        strict("urgent", {1: 1.0}, 10, deadline=15, submitted=-1, priority=1),
+    ]
+    answer = ElasticFlow().decide(snapshot(jobs, 1))
+    assert list(answer.refusals) == [0]
+    offer_s = answer.refusals[0].earliest_deadline_s
+    assert offer_s is not None and offer_s > NOW_S + 20
+
+
+def test_a_promise_stands_against_any_priority() -> None:
+    jobs = [
+        promised("kept", {1: 1.0}, 10, deadline=15, held=1),
+        strict("urgent", {1: 1.0}, 10, deadline=15, priority=1000),
+        best_effort("free", {1: 1.0}, 10, priority=1000),
+    ]
+    answer = ElasticFlow().decide(snapshot(jobs, 1))
+    assert (answer.workers.tolist(), list(answer.refusals)) == ([1, 0, 0], [1])
+
+
+def test_the_one_that_has_trained_longest_gives_half_unless_its_priority_is_higher() -> None:
+    jobs = [
+        best_effort("long", LINEAR, 1000, held=2, changed=-900.0, priority=1),
+        best_effort("short", LINEAR, 1000, held=2, changed=-600.0),
+        best_effort("waits", LINEAR, 1000),
+    ]
+    assert new_policy("hu_greedy").decide(snapshot(jobs, 4)).workers.tolist() == [2, 1, 1]
