@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from swell import train
+from swell.train.collective.gradients import LoopError
 from swell.train.runtime.loop_exits import counts_of_next, growing_counters, loop_exits
 
 Loop = Iterator[None]
@@ -46,13 +51,51 @@ def target_of_the_best(losses: list[float]) -> Loop:
             break
 
 
-def counter_that_only_grows(losses: list[float]) -> Loop:
+def count_of_a_loop_without_end(losses: list[float]) -> Loop:
     steps = 0
-    while losses:
+    while True:
+        for _ in losses:
+            yield
+            steps += 1
+            if steps == 10:
+                break
+        if steps == 10:  # here
+            break
+
+
+def count_of_a_while(losses: list[float]) -> Loop:
+    steps = rounds = 0
+    while steps < 10 and rounds < 10:  # here
+        for _ in losses:
+            yield
+            steps += 1
+        rounds += 1
+
+
+def count_in_a_loop_over_epochs(losses: list[float]) -> Loop:
+    steps = 0
+    for _ in Job().epochs():
         yield
         steps += 1
         if steps >= 10:
             break
+
+
+def count_in_a_while_that_asks(losses: list[float]) -> Loop:
+    steps = 0
+    while not Job().should_stop():
+        yield
+        steps += 1
+        if steps >= 10:
+            break
+
+
+class Job:
+    def epochs(self) -> range:
+        return range(9)
+
+    def should_stop(self) -> bool:
+        return False
 
 
 def sum_of_each_epoch(losses: list[float]) -> Loop:
@@ -95,6 +138,8 @@ def best_that_is_only_kept(losses: list[float]) -> Loop:
         (patience, ("best", "wait")),
         (patience_counted_down, ("left",)),
         (target_of_the_best, ("best",)),
+        (count_of_a_loop_without_end, ("steps",)),
+        (count_of_a_while, ("steps",)),
     ],
 )
 def test_what_decides_when_the_loop_ends_is_found(
@@ -110,7 +155,13 @@ def test_what_decides_when_the_loop_ends_is_found(
 
 @pytest.mark.parametrize(
     "loop",
-    [counter_that_only_grows, sum_of_each_epoch, flag_of_the_inner_loop, best_that_is_only_kept],
+    [
+        count_in_a_loop_over_epochs,
+        count_in_a_while_that_asks,
+        sum_of_each_epoch,
+        flag_of_the_inner_loop,
+        best_that_is_only_kept,
+    ],
 )
 def test_counters_sums_and_flags_are_none(loop: Callable[[list[float]], Loop]) -> None:
     assert loop_exits([next_frame(loop)]) == []
@@ -154,6 +205,19 @@ def test_what_counts_batches_taken_with_next_is_found_in_all_loops_around() -> N
     assert counts_of_next(next_frame(nested_next)) == {"epoch": 3, "number": 0}
     assert counts_of_next(next_frame(next_after_a_for)) == {}
     assert counts_of_next(next_frame(patience)) == {}
+
+
+def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:
+    model = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(TensorDataset(torch.randn(4, 1)), batch_size=2)
+    run = train.elastic(model, optimizer, loader, steps=3)
+    with pytest.raises(LoopError, match="the script asks for batches again"):
+        while True:
+            for (x,) in run.batches():
+                loss = model(x).square().mean()
+                loss.backward()
+                run.step(loss)
 
 
 def next_frame(loop: Callable[[list[float]], Loop]):  # type: ignore[no-untyped-def]

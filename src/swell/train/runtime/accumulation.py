@@ -21,5 +21,6 @@ def advice(accum: int, batch: int) -> str:
         f"loader batch_size={accum * batch} (a Swell job: `--global-batch {accum * batch}`) and elastic() "
         f"max_local_batch={batch}; call loss.backward() and run.step(loss) for each batch, do not divide "
         f"the loss by {accum}, and take out the counter of batches (the last call of a step updates the "
-        "model, for the mean over all its samples)"
+        "model, for the mean over all its samples). If the script reads batches ahead of their steps "
+        "instead, as a prefetcher does, loop over run.batches() itself: num_workers= of the loader reads ahead"
     )

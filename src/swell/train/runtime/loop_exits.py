@@ -21,6 +21,14 @@ NEXT_AT_END = (
     "`for step in range(run.steps, total)`, or loop over run.batches()"
 )
 
+#: Times that a script may ask for batches after the last step; a loop over epochs may do so.
+MOST_ASKED = 1000
+NO_END = (
+    "The job's steps are done, and the script asks for batches again and again. A count of the script's own "
+    "may have begun again: write `for epoch in run.epochs():` in place of `while`, or leave the loop when "
+    "run.should_stop() is true"
+)
+
 _LOOPS = (ast.For, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -36,9 +44,12 @@ class LoopExit(NamedTuple):
 def loop_exits(frames: Iterable[FrameType]) -> list[LoopExit]:
     """The ends of the loops in which these functions stand.
 
-    Left out are counters that only grow, whose effect can be tried, and flags.
+    Left out are flags, and counters that only grow, whose effect can be tried. A counter of batches is not
+    left out where a `while` runs until it has come far enough: begun again, it never does.
     """
-    found = [_exit_of(frame) for frame in frames if frame.f_code.co_name != "<module>"]
+    frames = list(frames)
+    has_end = any(_goes_through_epochs(loop) for frame in frames for loop in _loops_of(frame))
+    found = [_exit_of(frame, has_end) for frame in frames if frame.f_code.co_name != "<module>"]
     return [one for one in found if one is not None]
 
 
@@ -59,17 +70,15 @@ def growing_counters(frames: Iterable[FrameType]) -> set[str]:
     """Locals that these functions only add to in their loops, by names as `fit().counter`."""
     found = set()
     for frame in frames:
-        function = _function_of(frame)
-        loops = [] if function is None else _loops_around(function, frame.f_lineno)
+        loops = _loops_of(frame)
         for name, stores in _stores(loops[0]).items() if loops else ():
             if all(_reads(store.statement, name) for store in stores):
                 found.add(f"{frame.f_code.co_name}().{name}")
     return found
 
 
-def _exit_of(frame: FrameType) -> LoopExit | None:
-    function = _function_of(frame)
-    loops = [] if function is None else _loops_around(function, frame.f_lineno)
+def _exit_of(frame: FrameType, has_end: bool) -> LoopExit | None:
+    loops = _loops_of(frame)
     if not loops:
         return None
     carried = {
@@ -77,12 +86,36 @@ def _exit_of(frame: FrameType) -> LoopExit | None:
         for name, stores in _stores(loops[0]).items()
         if _is_carried(name, stores) and _is_number(frame.f_locals.get(name))
     }
-    guards = {guard.lineno: _names_in(guard.test) & carried for loop in loops for guard in _guards(loop.body)}
+    tests = [guard.test for loop in loops for guard in _guards(loop.body)]
+    if not has_end and isinstance(loops[0], ast.While) and not _has_call(loops[0].test):
+        tests.append(loops[0].test)
+        carried |= _counters_of_batches(loops)
+    guards = {test.lineno: _names_in(test) & carried for test in tests}
     names = sorted(set().union(*guards.values()))
     if not names:
         return None
     line = max(line for line, used in guards.items() if used)
     return LoopExit(tuple(names), frame.f_code.co_name, f"{submitted(frame.f_code.co_filename)}:{line}")
+
+
+def _counters_of_batches(loops: list[ast.For | ast.While]) -> set[str]:
+    """What grows in the innermost of these loops, and changes nowhere else in them."""
+    inner = _stores(loops[-1])
+    return {
+        name
+        for name, stores in _stores(loops[0]).items()
+        if len(stores) == len(inner.get(name, ())) and all(_reads(store.statement, name) for store in stores)
+    }
+
+
+def _goes_through_epochs(loop: ast.For | ast.While) -> bool:
+    """Whether it is `for epoch in run.epochs()`, which ends with the job."""
+    nodes = ast.walk(loop.iter) if isinstance(loop, ast.For) else ()
+    return any(isinstance(node, ast.Attribute) and node.attr == "epochs" for node in nodes)
+
+
+def _has_call(expression: ast.AST) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(expression))
 
 
 def _names_in(expression: ast.AST) -> set[str]:
@@ -113,6 +146,11 @@ def _function_of(frame: FrameType) -> ast.FunctionDef | ast.Module | None:
         and node.lineno <= frame.f_lineno <= (node.end_lineno or 0)
     ]
     return found[-1] if found else None
+
+
+def _loops_of(frame: FrameType) -> list[ast.For | ast.While]:
+    function = _function_of(frame)
+    return [] if function is None else _loops_around(function, frame.f_lineno)
 
 
 def _loops_around(function: ast.FunctionDef | ast.Module, line: int) -> list[ast.For | ast.While]:

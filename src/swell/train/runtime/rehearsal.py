@@ -8,10 +8,12 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from types import FrameType
 from typing import Any, NoReturn
 
 import torch
+from torch import nn
 
 from swell.tally import Reduction
 from swell.train.collective.gradients import StepTotals, StepVote
@@ -114,8 +116,7 @@ class Rehearsal:
                 place = f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}"
                 self._story.place, self._story.line = place, line_at(place)
         if state.updates >= 2 * NUM_STEPS:
-            model = {key: value for key, value in state.model.state_dict().items() if _is_number(value)}
-            self._story.model = pickle.dumps(model)
+            self._story.model = saved(state.model)
             self._tell()
 
     def leave_batches(self, is_over: bool) -> None:
@@ -186,6 +187,16 @@ def line_at(place: str) -> str:
             return text.read().splitlines()[int(number) - 1].strip()
     except (OSError, IndexError, ValueError):
         return ""
+
+
+def saved(model: nn.Module) -> bytes:
+    """The same bytes for the same numbers, wherever they are in memory."""
+    numbers = {key: value for key, value in model.state_dict().items() if _is_number(value)}
+    file = BytesIO()
+    torch.save(
+        {key: value.clone(memory_format=torch.contiguous_format) for key, value in numbers.items()}, file
+    )
+    return file.getvalue()
 
 
 def _is_number(value: object) -> bool:

@@ -24,6 +24,7 @@ from swell.train.runtime.accumulation import MOST_BATCHES, NO_STEP, advice
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
+from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.scaling import PartNorms
 from swell.train.state.script_state import ScriptState
@@ -63,6 +64,7 @@ class Run:
         self._has_stepped = False
         self._is_within = False  # the loop over batches
         self._num_shown = 0  # how often the script got the batch that is out: again until it steps
+        self._num_asked = 0  # how often it asked for batches after the last step
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
         self._has_drawn = False  # the script, from them, before it stepped
         self._is_use_checked = False  # whether the script's loop uses its batches
@@ -183,6 +185,7 @@ class Run:
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
+        self._task.state.variables.begin_epochs(sys._getframe(1))
         while not self.should_stop():
             updates, epoch = self.updates, self.epoch
             yield epoch
@@ -196,6 +199,10 @@ class Run:
     def batches(self) -> Iterator[Any]:
         """This worker's part of each batch of the epoch, in one pass or several, on `device` if a GPU."""
         epoch = self.epoch
+        if self.should_stop():
+            self._num_asked += 1
+            if self._num_asked > MOST_ASKED:
+                raise LoopError(NO_END)
         try:
             while not self.should_stop() and self.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
@@ -216,7 +223,7 @@ class Run:
             state.rewind(frame)
         state.variables.reach_boundary(frame)
         self._host.reach_boundary()
-        state.variables.leave_boundary()
+        state.leave_boundary()
 
     def step(
         self,

@@ -1,4 +1,4 @@
-"""State that a script keeps in variables, found by comparing them with what they were before the first batch.
+"""State that a script keeps in variables, found by comparing them with what they were before the first epoch.
 
 Looked at are the globals of the script's modules, the attributes of its classes and objects, and the locals
 of the functions that hold the loop. Those that have changed by the time the state is saved or sent belong to
@@ -110,7 +110,8 @@ class ScriptVariables:
         self.is_wanted = False
         self._frame: FrameType | None = None  # of the loop, while that waits for a batch
         self._search: Search | None = None
-        self._begun: dict[str, Any] = {}  # marks of the variables before the first batch
+        self._begun: dict[str, Any] = {}  # marks of the variables before the first epoch
+        self._scopes: tuple[str, ...] = ()  # modules and functions that were looked at then
         self._changed: dict[str, Variable] = {}  # since then
         self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
         self._small: set[str] = set()  # of these, those that are copied in each step
@@ -118,7 +119,23 @@ class ScriptVariables:
         self._kept: dict[str, Packed] = {}  # as of the step's beginning
         self._num_boundaries, self._look_at = 0, 1
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the script has not asked for a batch yet, and may still set what was restored."""
+        return self.is_wanted and self._search is None
+
     # ------------------------------------------------------------------ boundaries
+    def begin_epochs(self, frame: FrameType | None) -> None:
+        """The script enters its loop over epochs: what it sets from now on is of the first epoch.
+
+        A worker that joins in that epoch sets it with another model.
+        """
+        if not self.is_waiting:
+            return
+        search = Search(frame, self._parts())
+        self._begun = {name: mark(one.value) for name, one in self._find(search, frame).items()}
+        self._scopes = search.scopes(frame)
+
     def reach_boundary(self, frame: FrameType | None) -> None:
         """The script asks for a batch, in the function of `frame`."""
         if not self.is_wanted:
@@ -126,8 +143,9 @@ class ScriptVariables:
         self._frame = frame
         if self._search is None:
             self._search = Search(frame, self._parts())
-            found = self._find(self._search)
-            self._begun = {name: mark(one.value) for name, one in found.items()}
+            found = self._find(self._search, frame)
+            news = {name: one for name, one in found.items() if not name.startswith(self._scopes)}
+            self._begun |= {name: mark(one.value) for name, one in news.items()}
             putable = {name: one for name, one in found.items() if one.can_be_put}
             self._watch({name: one for name, one in putable.items() if one.is_small or is_object(one.value)})
         self._num_boundaries += 1
@@ -211,7 +229,7 @@ class ScriptVariables:
 
     def changed_locals(self) -> dict[str, Any]:
         """Locals that cannot be put back and are not what they were before the first batch."""
-        found = {} if self._search is None else self._find(self._search)
+        found = {} if self._search is None else self._find(self._search, self._frame)
         return {
             name: variable.value
             for name, variable in found.items()
@@ -221,18 +239,18 @@ class ScriptVariables:
     def _look(self) -> None:
         if self._search is None or self._frame is None:
             return
-        for name, found in self._find(self._search).items():
+        for name, found in self._find(self._search, self._frame).items():
             is_news = name in self._changed or mark(found.value) != self._begun.get(name)
             if is_news and found.can_be_put and not is_time(found.value):
                 self._changed[name] = found
 
-    def _find(self, search: Search) -> dict[str, Variable]:
+    def _find(self, search: Search, frame: FrameType | None) -> dict[str, Variable]:
         search.leave_out(self._held())
-        return search.find(self._frame)
+        return search.find(frame)
 
     def _put(self, values: Mapping[str, Packed]) -> None:
         search = self._search
-        found = self._changed if search is None else {**self._changed, **self._find(search)}
+        found = self._changed if search is None else {**self._changed, **self._find(search, self._frame)}
         for name, packed in values.items():
             variable = found.get(name) or (None if search is None else search.missing(name, packed))
             if variable is not None:
@@ -257,6 +275,11 @@ class Search:
         """They are saved anyway."""
         news = [thing for thing in things if thing is not None and id(thing) not in self._known]
         self._known |= {id(part) for thing in news for part in _parts_of(thing)}
+
+    def scopes(self, frame: FrameType | None) -> tuple[str, ...]:
+        """How the names begin of what can be found from there."""
+        functions = {user.f_code.co_name for user in user_frames(frame)} - {"<module>"}
+        return (*(f"{name}." for name in self._modules), *(f"{name}()." for name in functions))
 
     def find(self, frame: FrameType | None) -> dict[str, Variable]:
         """The variables by their names."""

@@ -75,6 +75,7 @@ class TrainState:
         self.is_valid = False  #: it is the job's, and not what this script began with
         self._held: list[dict[str, Any]] | None = None  # hyperparameters, see `hold`
         self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
+        self._restored: list[dict[str, Any]] | None = None  # before the script's first batch
         self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
         self._num_begun = 0  # steps, by this process
         self._keeps_rates = False  # the script changes them between a batch and its step
@@ -247,6 +248,13 @@ class TrainState:
     def is_held(self) -> bool:
         return self._held is not None
 
+    def leave_boundary(self) -> None:
+        """The script gets a batch, or the epoch is over: what was restored before its first one holds."""
+        self.variables.leave_boundary()
+        for group, restored in zip(self._groups(), self._restored or (), strict=False):
+            group.update(restored)
+        self._restored = None
+
     def script_values(self, frame: FrameType | None = None) -> codec.Tree:
         """Copies of what the script keeps, by the parts of `tree`."""
         return {
@@ -341,6 +349,7 @@ class TrainState:
         elif isinstance(self.course, SampleSchedule):  # of an earlier version, whose batch never changed
             self.course.go_to(self.steps)
         self.losses.restore(tree["loss"], self.steps)
+        self._restored = self._hyperparameters() if self.variables.is_waiting else None
         self.is_valid, self.is_torn = True, False
 
     def _trained_places(self) -> list[list[int]]:

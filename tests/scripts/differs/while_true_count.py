@@ -1,0 +1,42 @@
+"""A loop without end that is left when a local has counted to the last step."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(120, 6)
+y = torch.sin(x[:, :1]) + 0.5 * x[:, 1:2]
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+
+
+def main():
+    global run
+    run = train.elastic(model, optimizer, loader, steps=80)
+    step, max_steps = 0, 80
+    while True:
+        for a, b in run.batches():
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(a), b)
+            loss.backward()
+            run.step(loss)
+            step += 1
+            if step == max_steps:
+                break
+        if step == max_steps:  # differs: script-state
+            break
+    print("done", step)
+
+
+main()
+
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])
