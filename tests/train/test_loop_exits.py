@@ -76,7 +76,7 @@ def count_in_a_loop_over_epochs(losses: list[float]) -> Loop:
     steps = 0
     for _ in Job().epochs():
         yield
-        steps += 1
+        steps += 1  # noqa: SIM113 - as scripts do
         if steps >= 10:
             break
 

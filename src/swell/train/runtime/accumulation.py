@@ -22,5 +22,5 @@ def advice(accum: int, batch: int) -> str:
         f"max_local_batch={batch}; call loss.backward() and run.step(loss) for each batch, do not divide "
         f"the loss by {accum}, and take out the counter of batches (the last call of a step updates the "
         "model, for the mean over all its samples). If the script reads batches ahead of their steps "
-        "instead, as a prefetcher does, loop over run.batches() itself: num_workers= of the loader reads ahead"
+        "instead, as a prefetcher does, loop over run.batches(); num_workers= of the loader reads ahead"
     )

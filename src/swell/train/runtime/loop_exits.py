@@ -1,7 +1,7 @@
 """Locals that go on from round to round of a loop, found in its source.
 
-These are counters that only grow, what decides when a function leaves its loop, as in early stopping, and
-what a `for` counts that takes its batches with `next`.
+These are counters that only grow, what decides when a function leaves its loop, as in early stopping, the
+best result so far by which a model is kept, and what a `for` counts that takes its batches with `next`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ NO_END = (
 )
 
 _LOOPS = (ast.For, ast.While)
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+#: Parts of the names of functions that keep a model, or change how it goes on.
+_KEEPING = ("save", "deepcopy", "state_dict", "step")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -39,6 +42,27 @@ class LoopExit(NamedTuple):
     names: tuple[str, ...]  #: locals on which they depend and that go on from round to round
     function: str
     place: str  #: FILE:LINE of the last one
+
+
+class BestSoFar(NamedTuple):
+    """A local with the best result so far, by which a function keeps a model or changes a learning rate."""
+
+    name: str
+    function: str
+    place: str  #: FILE:LINE of the condition
+
+
+def bests_so_far(frames: Iterable[FrameType]) -> list[BestSoFar]:
+    """The best results that these functions compare with in their loops and have in locals."""
+    found = []
+    for frame in frames:
+        function = _function_of(frame) if frame.f_code.co_name != "<module>" else None
+        loops = [] if function is None else _loops_around(function, frame.f_lineno)
+        for line, name in _bests_in(loops[0]) if loops else ():
+            if _is_number(frame.f_locals.get(name)):
+                place = f"{submitted(frame.f_code.co_filename)}:{line}"
+                found.append(BestSoFar(name, frame.f_code.co_name, place))
+    return found
 
 
 def loop_exits(frames: Iterable[FrameType]) -> list[LoopExit]:
@@ -116,6 +140,56 @@ def _goes_through_epochs(loop: ast.For | ast.While) -> bool:
 
 def _has_call(expression: ast.AST) -> bool:
     return any(isinstance(node, ast.Call) for node in ast.walk(expression))
+
+
+def _bests_in(loop: ast.For | ast.While) -> Iterator[tuple[int, str]]:
+    """Lines of conditions that compare with a best so far, and its name."""
+    stores = _stores(loop)
+    for node in _own_nodes(loop.body):
+        if not isinstance(node, ast.If) or not _keeps([*node.body, *node.orelse]):
+            continue
+        flags = [store.statement.value for name in _names_in(node.test) for store in stores.get(name, ())]
+        for test in [node.test, *(flag for flag in flags if isinstance(flag, ast.Compare))]:
+            yield from ((node.lineno, name) for name in _compared(test) if _becomes(test, name, stores))
+
+
+def _compared(test: ast.expr) -> set[str]:
+    """Names that are smaller or larger than something else."""
+    orders = [node for node in ast.walk(test) if isinstance(node, ast.Compare) and len(node.ops) == 1]
+    sides = [side for node in orders if isinstance(node.ops[0], _ORDERS) for side in _sides(node)]
+    return {side.id for side in sides if isinstance(side, ast.Name)}
+
+
+def _sides(compare: ast.Compare) -> tuple[ast.expr, ast.expr]:
+    return compare.left, compare.comparators[0]
+
+
+def _becomes(test: ast.expr, name: str, stores: dict[str, list[_Store]]) -> bool:
+    """Whether this local, which goes on from round to round, is set to what it was compared with."""
+    if name not in stores or not _is_carried(name, stores[name]):
+        return False
+    others = [
+        ast.dump(side)
+        for node in ast.walk(test)
+        if isinstance(node, ast.Compare) and name in _names_in(node)
+        for side in _sides(node)
+        if name not in _names_in(side) and not isinstance(side, ast.Constant)
+    ]
+    values = [ast.dump(store.statement.value) for store in stores[name]]
+    return any(other in value for other in others for value in values)
+
+
+def _keeps(body: Iterable[ast.AST]) -> bool:
+    """Whether these statements keep a model, or change a rate."""
+    for node in _own_nodes(body):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if any(part in name for part in _KEEPING):
+                return True
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Mult | ast.Div):
+            return True
+    return False
 
 
 def _names_in(expression: ast.AST) -> set[str]:

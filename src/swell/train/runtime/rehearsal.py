@@ -8,12 +8,10 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
 from types import FrameType
 from typing import Any, NoReturn
 
 import torch
-from torch import nn
 
 from swell.tally import Reduction
 from swell.train.collective.gradients import StepTotals, StepVote
@@ -22,15 +20,23 @@ from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.code_paths import snapshotted, submitted
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import LoopExit, counts_of_next, growing_counters, loop_exits
+from swell.train.runtime.loop_exits import (
+    BestSoFar,
+    LoopExit,
+    bests_so_far,
+    counts_of_next,
+    growing_counters,
+    loop_exits,
+)
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.trial_run import Profiling
 from swell.train.state import codec
 from swell.train.state.script_variables import line_of_store
 from swell.wire import messages
 
-#: Steps before the state is saved, and after that.
-NUM_STEPS = 3
+#: Steps of a whole run, and after how many of them its state is saved: within the first epoch, and half way.
+NUM_STEPS = 6
+EARLY, HALF_WAY = 1, 3
 
 
 @dataclass(frozen=True)
@@ -41,18 +47,27 @@ class Local:
     place: str  #: FILE:LINE where it is set
 
 
+@dataclass(frozen=True)
+class SavedPoint:
+    """Where a run may go on in another process."""
+
+    num_steps: int  #: that were made
+    state: bytes
+    locals: dict[str, Local]  #: by names as `fit().counter`
+
+
 @dataclass
 class RehearsalResult:
     """What a forked process tells."""
 
-    saved: bytes = b""  #: the state after `NUM_STEPS`
-    locals: dict[str, Local] = field(default_factory=dict)  #: then, by names as `fit().counter`
-    model: bytes = b""  #: parameters and buffers after twice as many; empty: the script did not get so far
+    saved: dict[int, SavedPoint] = field(default_factory=dict)  #: by steps
+    model: bytes = b""  #: parameters and buffers after `NUM_STEPS`; empty: the script did not get so far
     place: str = ""  #: FILE:LINE of the loop
     line: str = ""  #: what stands there
-    counters: set[str] = field(default_factory=set)  #: of the locals, those that only grow
+    counters: set[str] = field(default_factory=set)  #: locals that only grow
     counts: dict[str, int] = field(default_factory=dict)  #: at its first batch, if it takes them with `next`
     exits: list[LoopExit] = field(default_factory=list)  #: of the loop
+    bests: list[BestSoFar] = field(default_factory=list)  #: that are compared in the loop
     error: str = ""  #: the script's own
 
 
@@ -64,12 +79,12 @@ class Rehearsal:
     edition = -1
 
     def __init__(
-        self, trial: Profiling, task: Task, handle: int, goes_on: bool, values: Mapping[str, Any]
+        self, trial: Profiling, task: Task, handle: int, num_done: int, values: Mapping[str, Any]
     ) -> None:
         """
         Args:
             handle: of the file to write the story to.
-            goes_on: from a saved state.
+            num_done: steps of the saved state that it goes on from; 0 for a whole run.
             values: of locals, to be set before the first batch.
         """
         self.device, self.seed, self.max_local_batch = trial.device, trial.seed, trial.max_local_batch
@@ -77,7 +92,7 @@ class Rehearsal:
         self._terms = trial.terms
         self._task = task
         self._handle = handle
-        self._goes_on = goes_on
+        self._num_done = num_done
         self._values = dict(values)
         self._story = RehearsalResult()
 
@@ -106,18 +121,25 @@ class Rehearsal:
                 if frame.f_code.co_name == function and key in frame.f_locals:
                     set_local(frame, key, self._values.pop(name))
                     break
-        if state.updates == (NUM_STEPS if self._goes_on else 0) and frames:
+        if state.updates == self._num_done and frames:
             self._story.counts = counts_of_next(frames[0])
-        if state.updates == NUM_STEPS and not self._goes_on:
-            self._story.saved = pickle.dumps(codec.decode(*state.encode()))
-            self._story.locals = locals_of(frames, state.variables.changed_locals())
-            self._story.counters, self._story.exits = growing_counters(frames), loop_exits(frames)
-            if frames:
-                place = f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}"
-                self._story.place, self._story.line = place, line_at(place)
-        if state.updates >= 2 * NUM_STEPS:
-            self._story.model = saved(state.model)
+        if not self._num_done and state.updates in (EARLY, HALF_WAY):
+            self._save(frames)
+        if state.updates >= NUM_STEPS:
+            self._story.model = pickle.dumps(numbers_in(state.model.state_dict()))
             self._tell()
+
+    def _save(self, frames: list[FrameType]) -> None:
+        state, story = self._task.state, self._story
+        left = locals_of(frames, state.variables.changed_locals())
+        encoded = pickle.dumps(codec.decode(*state.encode()))
+        story.saved[state.updates] = SavedPoint(state.updates, encoded, left)
+        story.counters, story.exits = growing_counters(frames), loop_exits(frames)
+        if state.updates == EARLY:
+            story.bests = bests_so_far(frames)  # at the end of an epoch a number may become a tensor
+        if frames:
+            story.place = f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}"
+            story.line = line_at(story.place)
 
     def leave_batches(self, is_over: bool) -> None:
         """What follows is part of it."""
@@ -189,14 +211,13 @@ def line_at(place: str) -> str:
         return ""
 
 
-def saved(model: nn.Module) -> bytes:
-    """The same bytes for the same numbers, wherever they are in memory."""
-    numbers = {key: value for key, value in model.state_dict().items() if _is_number(value)}
-    file = BytesIO()
-    torch.save(
-        {key: value.clone(memory_format=torch.contiguous_format) for key, value in numbers.items()}, file
-    )
-    return file.getvalue()
+def numbers_in(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[torch.dtype, bytes]]:
+    """What stands in these tensors, apart from where: pickles of tensors have addresses in them."""
+    return {
+        name: (value.dtype, value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        for name, value in tensors.items()
+        if _is_number(value)
+    }
 
 
 def _is_number(value: object) -> bool:

@@ -20,7 +20,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from io import BytesIO
 from typing import Any
 
 import torch
@@ -28,8 +27,18 @@ import torch
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import LoopExit
-from swell.train.runtime.rehearsal import NUM_STEPS, Local, Rehearsal, RehearsalResult, line_at, locals_of
+from swell.train.runtime.loop_exits import BestSoFar, LoopExit
+from swell.train.runtime.rehearsal import (
+    EARLY,
+    HALF_WAY,
+    NUM_STEPS,
+    Local,
+    Rehearsal,
+    RehearsalResult,
+    SavedPoint,
+    line_at,
+    locals_of,
+)
 from swell.train.runtime.rehearsal_folder import make_folder, remove_folder, stay_in
 from swell.train.runtime.run import Run
 from swell.train.runtime.trial_run import Profiling
@@ -97,24 +106,38 @@ class _ResumeCheck:
 
     def findings(self) -> list[ScriptFinding]:
         whole = self._whole()
-        if whole is None or not whole.model:
-            return []  # it leaves its loop, or fails: the trial run itself tells
-        half = self._rehearse(whole)
+        if whole.error:
+            return []  # the trial run itself tells
+        if not whole.model or not {EARLY, HALF_WAY} <= whole.saved.keys():
+            return _of_loop(whole, None)  # it leaves its loop, or makes several steps at once
+        half = self._rehearse(whole.saved[HALF_WAY])
         if half is None:
             return []
         if half.model == whole.model:
-            return [*self._late_causes(whole, half), *_of_loop(whole, half)]
+            early = self._early_causes(whole)
+            return [*(early or self._late_causes(whole, half)), *_of_loop(whole, half)]
         again = self._rehearse()
         if again is None or again.model != whole.model:
             sys.stderr.write("swell: this script does not learn the same twice, so resuming was not tried\n")
             return []
         if half.error:
             error = half.error.strip().splitlines()[-1]
-            text = f"a job of this script that goes on after {NUM_STEPS} steps fails: {error}"
+            text = f"a job of this script that goes on after {HALF_WAY} steps fails: {error}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return [*self._causes(whole, half), *_of_loop(whole, half)]
+        return [*self._causes(whole, half, whole.saved[HALF_WAY]), *_of_loop(whole, half)]
 
-    def _whole(self) -> RehearsalResult | None:
+    def _early_causes(self, whole: RehearsalResult) -> list[ScriptFinding]:
+        """What a script that goes on within its first epoch sets up again, such as a warm-up."""
+        point = whole.saved[EARLY]
+        try:
+            early = self._rehearse(point)
+        except _OutOfTime:
+            return []
+        if early is None or early.error or early.model == whole.model:
+            return []
+        return self._causes(whole, early, point)
+
+    def _whole(self) -> RehearsalResult:
         """Without an interruption; without the ends of epochs where these take long."""
         story = self._rehearse(limit_s=FIRST_S)
         if story is None and self._has_epoch_ends:
@@ -124,18 +147,20 @@ class _ResumeCheck:
             raise _OutOfTime
         return story
 
-    def _causes(self, whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
-        """The locals that change the outcome, each tried for itself."""
-        by_number = sorted(whole.locals, key=lambda name: not isinstance(whole.locals[name].value, int))
+    def _causes(
+        self, whole: RehearsalResult, rest: RehearsalResult, point: SavedPoint
+    ) -> list[ScriptFinding]:
+        """The locals that change the outcome of what goes on there, each tried for itself."""
+        by_number = sorted(point.locals, key=lambda name: not isinstance(point.locals[name].value, int))
         causes = {}
         for name in by_number[:MAX_TRIED]:
             try:
-                story = self._rehearse(whole, {name: whole.locals[name].value})
+                story = self._rehearse(point, {name: point.locals[name].value})
             except _OutOfTime:
                 break
-            if story is not None and story.model and story.model != half.model:
-                causes[name] = whole.locals[name]
-        differs = _difference(whole, half)
+            if story is not None and story.model and story.model != rest.model:
+                causes[name] = point.locals[name]
+        differs = _difference(whole, rest, point)
         if causes:
             return [_finding_of(name, local, differs) for name, local in causes.items()]
         text = f"{differs}; {_guess(whole)}"
@@ -144,12 +169,13 @@ class _ResumeCheck:
     def _late_causes(self, whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
         """Counters in locals that would change the outcome if they were what they are when the job ends."""
         found: list[ScriptFinding] = []
-        counters = [name for name in whole.locals if name in whole.counters]
+        point = whole.saved[HALF_WAY]
+        counters = [name for name in point.locals if name in whole.counters]
         for name in counters[:MAX_TRIED]:
-            local = whole.locals[name]
+            local = point.locals[name]
             for value in self._later(local.value):
                 try:
-                    story = self._rehearse(whole, {name: value})
+                    story = self._rehearse(point, {name: value})
                 except _OutOfTime:
                     return found
                 if story is not None and not story.error and story.model != half.model:
@@ -162,15 +188,15 @@ class _ResumeCheck:
         terms, total = self._host.terms, self._host.terms.total_steps
         if total is None or not isinstance(count, int) or isinstance(count, bool) or count <= 0:
             return []
-        if count >= NUM_STEPS:  # else it counts epochs
-            return [round((part * total - NUM_STEPS - 1) * count / NUM_STEPS) for part in (1.0, 0.5)]
+        if count >= HALF_WAY:  # else it counts epochs
+            return [round((part * total - HALF_WAY - 1) * count / HALF_WAY) for part in (1.0, 0.5)]
         per_epoch = terms.course.steps_per_epoch
-        return [] if per_epoch is None else [max(1, total // per_epoch - NUM_STEPS)]
+        return [] if per_epoch is None else [max(1, total // per_epoch - HALF_WAY)]
 
     # ------------------------------------------------------------------ processes
     def _rehearse(
         self,
-        begin: RehearsalResult | None = None,
+        begin: SavedPoint | None = None,
         values: Mapping[str, Any] | None = None,
         limit_s: float = BUDGET_S,
     ) -> RehearsalResult | None:
@@ -192,7 +218,7 @@ class _ResumeCheck:
         return pickle.loads(told) if told else None  # noqa: S301 - of a child of this process
 
     def _become(
-        self, handle: int, begin: RehearsalResult | None, values: Mapping[str, Any], limit_s: float
+        self, handle: int, begin: SavedPoint | None, values: Mapping[str, Any], limit_s: float
     ) -> None:
         """This process is a child: it tells the agent nothing, and ends by itself."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -203,10 +229,10 @@ class _ResumeCheck:
         os.dup2(silence, 2)
         torch.set_num_threads(1)  # the threads that there were are the parent's
         task = self._short()
-        host = Rehearsal(self._host, task, handle, begin is not None, values)
+        host = Rehearsal(self._host, task, handle, begin.num_steps if begin else 0, values)
         self._host.terms.link.send = host.hear  # type: ignore[method-assign]
         if begin is not None:
-            task.state.restore(pickle.loads(begin.saved))  # noqa: S301 - as above
+            task.state.restore(pickle.loads(begin.state))  # noqa: S301 - as above
         self._run.rehearse(host, task)
 
     def _short(self) -> Task:
@@ -217,7 +243,7 @@ class _ResumeCheck:
             return self._task
         short = replace(course, place=Place())
         if course.sampler is None:  # else it says how long an epoch is, and perhaps what a batch is
-            most = (NUM_STEPS - 1) * size if self._has_epoch_ends else course.num_samples
+            most = (HALF_WAY - 1) * size if self._has_epoch_ends else course.num_samples
             num_samples, num_shards = min(course.num_samples, most), terms.num_shards or None
             short = replace(short, num_samples=num_samples, global_batch=size, num_shards=num_shards)
         short.total_steps = self._task.total_steps
@@ -244,18 +270,30 @@ def _await(pid: int, limit_s: float) -> None:
         time.sleep(POLL_S)
 
 
-def _difference(whole: RehearsalResult, half: RehearsalResult) -> str:
+def _difference(whole: RehearsalResult, rest: RehearsalResult, point: SavedPoint) -> str:
     much = "parameters and buffers"
-    if half.model:
-        one, other = torch.load(BytesIO(whole.model)), torch.load(BytesIO(half.model))
-        apart = [(one[key].double() - other[key].double()).abs().max().item() for key in one]
+    if rest.model:
+        one, other = _tensors(whole.model), _tensors(rest.model)
+        apart = [(one[name] - other[name]).abs().max().item() for name in one]
         much = f"parameters or buffers differ by up to {max(apart, default=0.0):.2g}"
     else:
         much = "the script leaves its loop earlier"
     return (
-        f"a run that is saved after {NUM_STEPS} steps and goes on in a new process is another one after "
-        f"{2 * NUM_STEPS}: {much}"
+        f"a run that is saved after {_steps(point.num_steps)} and goes on in a new process is another one "
+        f"after {NUM_STEPS}: {much}"
     )
+
+
+def _tensors(model: bytes) -> dict[str, torch.Tensor]:
+    """The parameters and buffers that a child has told."""
+    told = pickle.loads(model)  # noqa: S301 - of a child of this process
+    return {
+        name: torch.frombuffer(bytearray(data), dtype=kind).double() for name, (kind, data) in told.items()
+    }
+
+
+def _steps(count: int) -> str:
+    return "its first step" if count == 1 else f"{count} steps"
 
 
 def _hint(name: str) -> str:
@@ -283,10 +321,12 @@ def _of_later(name: str, value: int, goes_on: bool) -> str:
     )
 
 
-def _of_loop(whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
-    """What decides when the script leaves its loop, and begins again where it goes on."""
+def _of_loop(whole: RehearsalResult, half: RehearsalResult | None) -> list[ScriptFinding]:
+    """What decides when the script leaves its loop or what it keeps, and begins again where it goes on."""
     found = [_finding_of_exit(one) for one in whole.exits]
-    if whole.counts and whole.counts == half.counts:
+    named = {(one.function, name) for one in whole.exits for name in one.names}
+    found += [_finding_of_best(one) for one in whole.bests if (one.function, one.name) not in named]
+    if whole.counts and half is not None and whole.counts == half.counts:
         names = ", ".join(f"`{name}`" for name in whole.counts)
         text = (
             f"{names} in the loop begins again in a worker that joins and when the job goes on, and the "
@@ -307,10 +347,20 @@ def _finding_of_exit(found: LoopExit) -> ScriptFinding:
     return ScriptFinding(name="script-state", text=text, place=found.place)
 
 
+def _finding_of_best(found: BestSoFar) -> ScriptFinding:
+    text = (
+        f"`{found.name}` in {found.function}() decides which model is kept or how training goes on, and "
+        "begins again in a worker that joins and when the job goes on. Keep it in "
+        f"run.state[{found.name!r}], with run.state.setdefault({found.name!r}, ...) before the loop"
+    )
+    return ScriptFinding(name="script-state", text=text, place=found.place)
+
+
 def _guess(whole: RehearsalResult) -> str:
     if "enumerate(" in whole.line:
         return f"`{whole.line}` counts from 0 again: {USE}"
     return (
         "something that the script counts or keeps is neither in run.state nor in a variable that can be put "
-        f"back, as in an iterator or a closure. Keep it in run.state, or {USE}"
+        "back, as in an iterator, a closure or a scheduler that it makes in its loop. Make it before the "
+        f"loop and keep it in run.state, or {USE}"
     )

@@ -30,7 +30,7 @@ from swell.train.link.code_paths import (
 )
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
-from swell.train.runtime.distributed_check import DistributedCheck
+from swell.train.runtime.distributed_check import PLACE, DistributedCheck
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
@@ -84,6 +84,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         text = _why_no_batch(error) + _traceback_of(error)
         if link is not None and comes_of_own_group(error.__traceback__):
             text += "".join(traceback.format_exception_only(OwnGroupError()))
+        if link is not None:
+            text += _why_no_rank(error)
         sys.stderr.write(text)
         status = 1 if link is None else _tell(link, error, text)
     if status == 0:
@@ -245,6 +247,17 @@ def _why_no_batch(error: BaseException) -> str:
     if not isinstance(error, StopIteration) or not started:
         return ""
     return f"{NEXT_AT_END if started[-1].should_stop() else NEXT_EPOCH}\n"
+
+
+def _why_no_rank(error: BaseException) -> str:
+    """What to do in a script for torchrun that asks for its rank before it is a worker of a gang."""
+    if not isinstance(error, KeyError) or started or not PLACE.intersection(error.args):
+        return ""
+    name = error.args[0]
+    return (
+        f"{name} is set once elastic() has returned, and changes when the job is resized: take run.rank and "
+        f"run.num_workers there, and ask before it only under `if {name!r} in os.environ:`\n"
+    )
 
 
 def _user_part(frames: TracebackType | None) -> TracebackType | None:

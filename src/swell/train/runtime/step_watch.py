@@ -11,6 +11,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.amp.autocast_mode import autocast
 from torch.nn import functional
 from torch.utils.data import dataloader
@@ -102,6 +103,8 @@ def _ignores(given: Mapping[str, Any]) -> bool:
     target = given.get("target")
     if "ignore_index" not in given or not isinstance(target, torch.Tensor) or target.is_floating_point():
         return False
+    if is_functorch_wrapped_tensor(target):
+        return False  # within vmap its values cannot be read
     return bool((target == given["ignore_index"]).any())
 
 

@@ -1,0 +1,31 @@
+"""Free adversarial training: one perturbation goes on from batch to batch."""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train as swell_train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(13)
+model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
+run = swell_train.elastic(
+    model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
+)
+delta = torch.zeros(12, 6)  # differs: hidden-state
+delta.requires_grad = True
+for _epoch in run.epochs():
+    for a, b in run.batches():
+        loss = F.cross_entropy(model(a + delta[: a.size(0)]), b)
+        optimizer.zero_grad()
+        loss.backward()
+        delta.data = (delta + 0.05 * delta.grad.sign()).clamp(-0.1, 0.1)
+        run.step(loss)
+        delta.grad.zero_()
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

@@ -1,0 +1,62 @@
+"""Phases of training and validation in one loop; the best weights come back, their accuracy is state."""
+
+import copy
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train as swell_train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(3)
+x = torch.randn(96, 6)
+y = (x[:, 0] + 0.8 * torch.randn(96) > 0).long()
+sets = {"train": TensorDataset(x[:72], y[:72]), "val": TensorDataset(x[72:], y[72:])}
+dataloaders = {p: DataLoader(sets[p], batch_size=12, shuffle=True) for p in ["train", "val"]}
+dataset_sizes = {p: len(sets[p]) for p in sets}
+
+
+def train_model(model, criterion, optimizer, scheduler, num_epochs=25):
+    since = time.time()
+    best_model_wts = copy.deepcopy(model.state_dict())
+    run = swell_train.elastic(model, optimizer, dataloaders["train"], epochs=num_epochs, scheduler=scheduler)
+    run.state.setdefault("best_acc", 0.0)
+    for _epoch in run.epochs():
+        for phase in ["train", "val"]:
+            if phase == "train":
+                model.train()
+            else:
+                model.eval()
+            running_loss = 0.0
+            running_corrects = 0
+            for inputs, labels in run.batches() if phase == "train" else dataloaders[phase]:
+                optimizer.zero_grad()
+                with torch.set_grad_enabled(phase == "train"):
+                    outputs = model(inputs)
+                    _, preds = torch.max(outputs, 1)
+                    loss = criterion(outputs, labels)
+                    if phase == "train":
+                        loss.backward()
+                        run.step(loss)
+                running_loss += loss.item() * inputs.size(0)
+                running_corrects += torch.sum(preds == labels.data)
+            epoch_loss = running_loss / dataset_sizes[phase]
+            epoch_acc = running_corrects.double() / dataset_sizes[phase]
+            print(f"{phase} Loss: {epoch_loss:.4f} Acc: {epoch_acc:.4f}")
+            if phase == "val" and epoch_acc > run.state["best_acc"]:
+                run.state["best_acc"] = epoch_acc
+                best_model_wts = copy.deepcopy(model.state_dict())
+    print(f"Best val Acc: {run.state['best_acc']:4f} {time.time() - since}")
+    model.load_state_dict(best_model_wts)
+    return model, run
+
+
+model_ft = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 2))
+opt = torch.optim.SGD(model_ft.parameters(), lr=0.3, momentum=0.9)
+sch = torch.optim.lr_scheduler.StepLR(opt, step_size=7 * 6, gamma=0.1)
+model_ft, run = train_model(model_ft, nn.CrossEntropyLoss(), opt, sch, 25)
+if run.is_leader:
+    torch.save(model_ft.state_dict(), sys.argv[1])

@@ -1,0 +1,36 @@
+"""Weights are pruned by magnitude after some epochs; masks are buffers, made permanent at the end."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn.utils import prune
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train as swell_train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(13)
+model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 3))
+for i in (0, 2):
+    prune.identity(model[i], "weight")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
+run = swell_train.elastic(
+    model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
+)
+for epoch in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)
+    if epoch in (1, 4):
+        prune.global_unstructured(
+            [(model[0], "weight"), (model[2], "weight")], pruning_method=prune.L1Unstructured, amount=0.2
+        )
+    run.report(sparsity=float((model[0].weight == 0).double().mean()))
+for i in (0, 2):
+    prune.remove(model[i], "weight")
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])
