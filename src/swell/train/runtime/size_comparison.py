@@ -108,6 +108,8 @@ under_way: list[SizeComparison] = []
 MOVED = 1.01
 #: Variables that are tried one by one.
 MAX_TRIED = 8
+#: Steps that follow each other with what the one before has left, at most.
+MAX_CARRIED = 4
 #: Probes before each of which the state is kept: the first, which is not compared, and the second.
 NUM_FIRST = 2
 
@@ -279,6 +281,8 @@ class SizeComparison:
         carried = {} if is_fixed else of_second(first.left, second.left)
         again = yield Probe(is_fixed=is_fixed, carried=carried)
         compared = yield from self._explain(self._compared(whole, (first, second), again), carried)
+        if not compared.is_unsteady and not compared.of_parts:
+            compared = yield from self._carry_on(compared, carried, second)
         if not self._has_passes or is_fixed or isinstance(self._course, StreamSchedule):
             return compared
         return (yield from self._look_at_passes(compared, Probe(num_passes=2), Probe()))
@@ -334,6 +338,30 @@ class SizeComparison:
             if replace(compared, again=tried).is_unsteady:
                 causes.append(key)
         return replace(steady, of_parts=self._places_of(causes or [*carried][:1]))
+
+    def _carry_on(
+        self, compared: ComparedSizes, carried: Mapping[Key, Any], second: ProbeResult
+    ) -> Generator[Probe, ProbeResult, ComparedSizes]:
+        """Find what matters only once a script has kept enough of it, as a pool of earlier samples.
+
+        Steps follow each other with what the whole batch has left, and with what a part of it has.
+        """
+        if all(is_plain_data(key, value) for key, value in carried.items()):
+            return compared
+        one, other = compared.whole, second
+        for _ in range(MAX_CARRIED):
+            own, strange = ({key: result.left[key[0]][key[1]] for key in carried} for result in (one, other))
+            one = yield Probe(carried=own)
+            other = yield Probe(carried=strange)
+            if not replace(compared, whole=one, again=other).is_unsteady:
+                continue
+            causes = []
+            for key in list(carried)[:MAX_TRIED]:
+                tried = yield Probe(carried={**own, key: strange[key]})
+                if replace(compared, whole=one, again=tried).is_unsteady:
+                    causes.append(key)
+            return replace(compared, of_parts=self._places_of(causes or [*carried][:1]))
+        return compared
 
     def _places_of(self, keys: Iterable[Key]) -> dict[str, str]:
         """Names as the script has them, and where it sets them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
@@ -59,8 +60,9 @@ def spelled(key: Key) -> str:
 
 def place_of_store(frames: Iterable[FrameType], key: Key) -> str:
     """Return FILE:LINE where a function of the script, or one that is made in it, last sets it; or empty."""
-    name = key[1].rpartition(".")[2]
+    owner, _, name = key[1].rpartition(".")
+    is_attribute = bool(owner) and owner not in sys.modules and not owner.endswith("()")
     for frame in frames:
-        if (line := line_of_store(frame.f_code, name)) is not None:
+        if (line := line_of_store(frame.f_code, name, is_attribute)) is not None:
             return f"{submitted(frame.f_code.co_filename)}:{line}"
     return ""

@@ -379,14 +379,15 @@ def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
     return frozenset(names)
 
 
-def line_of_store(code: CodeType, name: str) -> int | None:
+def line_of_store(code: CodeType, name: str, is_attribute: bool = False) -> int | None:
     """The last line in which a function sets a variable or an attribute; else one that is made in it does."""
+    kind = "STORE_ATTR" if is_attribute else "STORE_"
     lines = [
         step.positions.lineno
         for step in dis.get_instructions(code)
-        if step.opname.startswith("STORE_") and step.positions is not None and _stores(step.argval, name)
+        if step.opname.startswith(kind) and step.positions is not None and _stores(step.argval, name)
     ]
-    inner = (line_of_store(part, name) for part in code.co_consts if isinstance(part, CodeType))
+    inner = (line_of_store(part, name, is_attribute) for part in code.co_consts if isinstance(part, CodeType))
     known = [line for line in lines if line is not None]
     return max(known) if known else next((line for line in inner if line is not None), None)
 
