@@ -202,9 +202,11 @@ def next_after_a_for(losses: list[float]) -> Loop:
 
 
 def test_what_counts_batches_taken_with_next_is_found_in_all_loops_around() -> None:
-    assert counts_of_next(next_frame(nested_next)) == {"epoch": 3, "number": 0}
-    assert counts_of_next(next_frame(next_after_a_for)) == {}
-    assert counts_of_next(next_frame(patience)) == {}
+    found = counts_of_next(next_frame(nested_next))
+    assert found is not None
+    assert (found.names, found.function) == (("epoch", "number"), "nested_next")
+    assert counts_of_next(next_frame(next_after_a_for)) is None
+    assert counts_of_next(next_frame(patience)) is None
 
 
 def test_a_loop_that_asks_for_batches_for_ever_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Batches taken with next(), in a loop that counts from the steps that are done."""
+"""Batches taken with next(), in a loop that asks for the steps that are done."""
 
 import sys
 
@@ -18,7 +18,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
 run = train.elastic(model, optimizer, loader, epochs=8)
 
 batches = iter(run.batches())
-for step in range(run.steps, 40):
+while run.steps < 40:
     try:
         xb, yb = next(batches)
     except StopIteration:
@@ -28,7 +28,7 @@ for step in range(run.steps, 40):
     optimizer.zero_grad()
     loss.backward()
     run.step(loss)
-    if step % 5 == 0:
-        run.report(loss=loss)
+    if run.has_stepped and run.steps % 5 == 0:
+        run.report(rate=optimizer.param_groups[0]["lr"])
 if run.is_leader:
     torch.save(model.state_dict(), sys.argv[1])

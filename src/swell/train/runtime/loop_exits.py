@@ -17,8 +17,8 @@ from swell.train.link.code_paths import submitted
 NEXT_EPOCH = "run.batches() gives the batches of one epoch; call it again for those of the next"
 NEXT_AT_END = (
     "The job's steps are done, and the script asks for another batch with next(). A worker that joins, and a "
-    "job that goes on, begin a count of the script's own again: begin it at run.steps, as in "
-    "`for step in range(run.steps, total)`, or loop over run.batches()"
+    "job that goes on, begin a count of the script's own again: write `while run.steps < total:`, or loop "
+    "over run.batches()"
 )
 
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
@@ -37,11 +37,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 class LoopExit(NamedTuple):
-    """Conditions under which a function leaves its loop over batches or epochs."""
+    """Conditions under which a function leaves its loop over batches or epochs, or what its `for` counts."""
 
     names: tuple[str, ...]  #: locals on which they depend and that go on from round to round
     function: str
-    place: str  #: FILE:LINE of the last one
+    place: str  #: FILE:LINE of the last condition, or of `next`
 
 
 class BestSoFar(NamedTuple):
@@ -77,17 +77,25 @@ def loop_exits(frames: Iterable[FrameType]) -> list[LoopExit]:
     return [one for one in found if one is not None]
 
 
-def counts_of_next(frame: FrameType) -> dict[str, int]:
-    """What the loops count in which batches are taken with `next`; empty if they are taken otherwise."""
-    body = _function_of(frame)
-    loops = [] if body is None else _loops_around(body, frame.f_lineno)
+def counts_of_next(frame: FrameType) -> LoopExit | None:
+    """What the loops of a function count that takes its batches with `next`; None if it takes them otherwise.
+
+    A batch that comes again is counted twice.
+    """
+    loops = _loops_of(frame)
+    if any(map(_goes_through_epochs, loops)):
+        return None  # what ends too early is taken up again
     if not loops or not any(_is_next(node, frame.f_lineno) for node in ast.walk(loops[-1])):
-        return {}
+        return None
     names = [
-        loop.target.id for loop in loops if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name)
+        loop.target.id
+        for loop in loops
+        if isinstance(loop, ast.For)
+        and isinstance(loop.target, ast.Name)
+        and isinstance(frame.f_locals.get(loop.target.id), int)
     ]
-    values = {name: frame.f_locals.get(name) for name in names}
-    return {name: value for name, value in values.items() if isinstance(value, int)}
+    place = f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return LoopExit(tuple(names), frame.f_code.co_name, place) if names else None
 
 
 def growing_counters(frames: Iterable[FrameType]) -> set[str]:

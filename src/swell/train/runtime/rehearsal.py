@@ -65,7 +65,7 @@ class RehearsalResult:
     place: str = ""  #: FILE:LINE of the loop
     line: str = ""  #: what stands there
     counters: set[str] = field(default_factory=set)  #: locals that only grow
-    counts: dict[str, int] = field(default_factory=dict)  #: at its first batch, if it takes them with `next`
+    counts: LoopExit | None = None  #: of the loop, if it takes its batches with `next`
     exits: list[LoopExit] = field(default_factory=list)  #: of the loop
     bests: list[BestSoFar] = field(default_factory=list)  #: that are compared in the loop
     error: str = ""  #: the script's own
@@ -121,8 +121,6 @@ class Rehearsal:
                 if frame.f_code.co_name == function and key in frame.f_locals:
                     set_local(frame, key, self._values.pop(name))
                     break
-        if state.updates == self._num_done and frames:
-            self._story.counts = counts_of_next(frames[0])
         if not self._num_done and state.updates in (EARLY, HALF_WAY):
             self._save(frames)
         if state.updates >= NUM_STEPS:
@@ -134,6 +132,7 @@ class Rehearsal:
         left = locals_of(frames, state.variables.changed_locals())
         encoded = pickle.dumps(codec.decode(*state.encode()))
         story.saved[state.updates] = SavedPoint(state.updates, encoded, left)
+        story.counts = next(filter(None, map(counts_of_next, frames)), None)
         story.counters, story.exits = growing_counters(frames), loop_exits(frames)
         if state.updates == EARLY:
             story.bests = bests_so_far(frames)  # at the end of an epoch a number may become a tensor

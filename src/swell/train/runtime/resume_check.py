@@ -109,13 +109,13 @@ class _ResumeCheck:
         if whole.error:
             return []  # the trial run itself tells
         if not whole.model or not {EARLY, HALF_WAY} <= whole.saved.keys():
-            return _of_loop(whole, None)  # it leaves its loop, or makes several steps at once
+            return _of_loop(whole)  # it leaves its loop, or makes several steps at once
         half = self._rehearse(whole.saved[HALF_WAY])
         if half is None:
             return []
         if half.model == whole.model:
             early = self._early_causes(whole)
-            return [*(early or self._late_causes(whole, half)), *_of_loop(whole, half)]
+            return [*(early or self._late_causes(whole, half)), *_of_loop(whole)]
         again = self._rehearse()
         if again is None or again.model != whole.model:
             sys.stderr.write("swell: this script does not learn the same twice, so resuming was not tried\n")
@@ -124,7 +124,7 @@ class _ResumeCheck:
             error = half.error.strip().splitlines()[-1]
             text = f"a job of this script that goes on after {HALF_WAY} steps fails: {error}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return [*self._causes(whole, half, whole.saved[HALF_WAY]), *_of_loop(whole, half)]
+        return [*self._causes(whole, half, whole.saved[HALF_WAY]), *_of_loop(whole)]
 
     def _early_causes(self, whole: RehearsalResult) -> list[ScriptFinding]:
         """What a script that goes on within its first epoch sets up again, such as a warm-up."""
@@ -321,19 +321,19 @@ def _of_later(name: str, value: int, goes_on: bool) -> str:
     )
 
 
-def _of_loop(whole: RehearsalResult, half: RehearsalResult | None) -> list[ScriptFinding]:
+def _of_loop(whole: RehearsalResult) -> list[ScriptFinding]:
     """What decides when the script leaves its loop or what it keeps, and begins again where it goes on."""
     found = [_finding_of_exit(one) for one in whole.exits]
     named = {(one.function, name) for one in whole.exits for name in one.names}
     found += [_finding_of_best(one) for one in whole.bests if (one.function, one.name) not in named]
-    if whole.counts and half is not None and whole.counts == half.counts:
-        names = ", ".join(f"`{name}`" for name in whole.counts)
+    if whole.counts is not None:
+        names = ", ".join(f"`{name}`" for name in whole.counts.names)
         text = (
-            f"{names} in the loop begins again in a worker that joins and when the job goes on, and the "
-            "script takes its batches with next(), which fails after the last step. Begin the count at "
-            "run.steps, as in `for step in range(run.steps, total)`, or loop over run.batches()"
+            f"{names} in the loop counts the batches that the script takes with next(), also one that comes "
+            "again when a worker is lost, and begins again in a worker that joins and when the job goes on. "
+            "Write `while run.steps < total:` with run.steps as the number, or loop over run.batches()"
         )
-        found.append(ScriptFinding(name="script-state", text=text, place=whole.place))
+        found.append(ScriptFinding(name="script-state", text=text, place=whole.counts.place))
     return found
 
 
