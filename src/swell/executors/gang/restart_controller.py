@@ -447,7 +447,8 @@ class RestartController:
             self._stop_at_step()
 
     def _hear_again(self, number: int, worker: KeptWorker | None) -> None:
-        for message in () if worker is None else worker.talk:
+        talk = () if worker is None else worker.talk
+        for message in sorted(talk, key=lambda message: not isinstance(message, ScriptFound)):
             if isinstance(message, Stepped):
                 self._note_steps(message)
             elif isinstance(message, Distributed):
