@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]  # each process imports a library for seconds
 SCRIPTS = Path(__file__).parent / "scripts"
 RUN = """
 import os, runpy, sys
@@ -52,7 +53,7 @@ def run(script: Path, folder: Path, num_workers: int, *args: str) -> dict[str, t
         )
         for rank in range(num_workers)
     ]
-    outputs = [worker.communicate(timeout=100)[0] for worker in workers]
+    outputs = [worker.communicate(timeout=200)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * num_workers, "\n".join(outputs)
     final: dict[str, torch.Tensor] = torch.load(folder / "final.pt", weights_only=True)
     return final
