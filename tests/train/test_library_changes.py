@@ -20,6 +20,7 @@ from swell.train.libraries.division import Division
 from swell.train.libraries.import_hooks import after_import
 from swell.train.libraries.lightning_batches import change_connector, change_data
 from swell.train.libraries.trainer_batches import change_trainer
+from swell.train.runtime.script_frames import place_in_script
 from swell.wire.findings import WHOLE, ScriptFinding
 
 DATA = TensorDataset(torch.arange(10))
@@ -30,7 +31,7 @@ class Told:
 
     def __init__(self, num_workers: int = 2, num_local: int = 2, own_division: str = "") -> None:
         self.findings: list[ScriptFinding] = []
-        self.division = Division(0, num_workers, num_local, self._tell, lambda: own_division)
+        self.division = Division(0, num_workers, num_local, self._tell, lambda: own_division, place_in_script)
 
     def _tell(self, findings: list[ScriptFinding]) -> None:
         self.findings = findings
@@ -121,7 +122,7 @@ def accelerate_of(kind: str, told: Told, monkeypatch: pytest.MonkeyPatch, **conf
         return loader, options
 
     shard = type("DataLoaderShard", (), {"__iter__": lambda self: iter(())})
-    monkeypatch.setitem(sys.modules, "accelerate.data_loader", SimpleNamespace(DataLoaderShard=shard))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "accelerate.data_loader", SimpleNamespace(DataLoaderShard=shard))
     module: Any = ModuleType("accelerate.accelerator")
     module.Accelerator, module.prepare_data_loader = Accelerator, prepare_data_loader
     change_accelerate(module, told.division)

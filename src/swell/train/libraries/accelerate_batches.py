@@ -20,7 +20,6 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from swell.train.libraries.divided_batches import DividedBatchSampler, divided, true_rows, why_whole
 from swell.train.libraries.division import Division
-from swell.train.runtime.script_frames import is_of_script, place_of
 
 LIBRARY = "Accelerate"
 #: Values of `DistributedType` under which each process has all of the model, and gradients are averaged.
@@ -176,7 +175,7 @@ def _gathering(gather: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_filling(gathered: Any, num_samples: int, num_workers: int) -> Any:
-    """Of a value for each worker, such as its loss, nothing is taken away."""
+    """Rows of gathered values without filling; one value for each worker, such as its loss, is kept."""
     if isinstance(gathered, dict):
         parts = {name: _without_filling(part, num_samples, num_workers) for name, part in gathered.items()}
         return type(gathered)(parts)
@@ -193,9 +192,7 @@ def _watched(num_processes: Callable[[Any], int], division: Division) -> Callabl
     @wraps(num_processes)
     def watched(self: Any) -> int:
         if getattr(self, "swell_is_divided", False) and not self.swell_is_asked_to_split:
-            frame = sys._getframe(1)
-            if is_of_script(frame):
-                division.note_reader(place_of(frame))
+            division.note_reader(sys._getframe(1))
         return num_processes(self)
 
     return watched

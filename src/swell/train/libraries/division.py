@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 from swell.wire.findings import WHOLE, ScriptFinding
 
@@ -14,6 +15,7 @@ class Division:
     Args:
         tell: is given all findings by now, whenever there is a new one; only rank 0's reach the job's owner.
         own_division: FILE:LINE at which the script itself read the number of workers; empty: it did not.
+        place_in_script: FILE:LINE of a call that the script itself makes; empty: a library makes it.
     """
 
     def __init__(
@@ -23,10 +25,11 @@ class Division:
         num_local: int,
         tell: Callable[[list[ScriptFinding]], None],
         own_division: Callable[[], str],
+        place_in_script: Callable[[FrameType], str],
     ) -> None:
         self.rank, self.num_workers, self.num_local = rank, num_workers, num_local
         self._tell = tell
-        self._own_division = own_division
+        self._own_division, self._place_in_script = own_division, place_in_script
         self._findings: dict[str, ScriptFinding] = {}
         self._is_told = False
 
@@ -65,8 +68,11 @@ class Division:
                 f"swell: each batch of {batch_size} samples is divided among {self.num_workers} workers\n"
             )
 
-    def note_reader(self, place: str) -> None:
-        """The script has read at `place` how many processes its library has."""
+    def note_reader(self, reader: FrameType) -> None:
+        """How many processes the library has was read by this call, of the script's or of a library's."""
+        place = self._place_in_script(reader)
+        if not place:
+            return
         text = (
             "the script reads num_processes. Its batches are divided among the workers, and its scheduler "
             "steps once a step: what it multiplies with num_processes, or divides by it, is wrong. Take "

@@ -34,13 +34,18 @@ def is_feeding(frame: FrameType | None) -> bool:
 def place_of(frame: FrameType | None) -> str:
     """Return `FILE:LINE` of the script's innermost call, as it was submitted; empty if there is none."""
     while frame is not None:
-        if is_of_script(frame):
+        if _is_of_script(frame):
             return f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
-def is_of_script(frame: FrameType) -> bool:
+def place_in_script(frame: FrameType) -> str:
+    """Return `FILE:LINE` of a call that the script itself makes; empty if a library makes it."""
+    return place_of(frame) if _is_of_script(frame) else ""
+
+
+def _is_of_script(frame: FrameType) -> bool:
     """Whether a call was made by the script itself, and not by a library."""
     return not frame.f_code.co_filename.startswith((*_LIBRARIES, "<"))
 
@@ -50,7 +55,7 @@ def place_of_error(error: BaseException) -> str:
     places = [
         f"{submitted(frame.f_code.co_filename)}:{line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if is_of_script(frame)
+        if _is_of_script(frame)
     ]
     return places[-1] if places else ""
 

@@ -28,6 +28,7 @@ from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
+from swell.train.runtime.script_frames import place_in_script
 from swell.train.runtime.stop_ballot import AgentBallot, FileBallot, StopBallot
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
@@ -59,7 +60,9 @@ def watch() -> DistributedCheck:
     if environ.WHOLE_BATCHES not in names:
         num_local = int(names.get(environ.LOCAL_WORLD_SIZE, num_workers))
         tell = reporter.tell_findings if reporter else lambda findings: None
-        divide_batches(Division(rank, num_workers, num_local, tell, lambda: check.read_size_at))
+        divide_batches(
+            Division(rank, num_workers, num_local, tell, lambda: check.read_size_at, place_in_script)
+        )
     watched = StepCounter(ballot, reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
