@@ -22,7 +22,8 @@ from swell.train.libraries.division import Division
 
 rank, num_workers = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 torch.set_num_threads(1)
-divide_batches(Division(rank, num_workers, num_workers, lambda found: sys.exit(str(found)), str, lambda at: ""))
+division = Division(rank, num_workers, num_workers, lambda found: sys.exit(str(found)), str, lambda at: "")
+divide_batches(division)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
