@@ -36,9 +36,23 @@ from swell.model.event import (
 from swell.model.job import Elasticity, EndCondition
 from swell.tally import Tally, tally_of
 from swell.wire.environ import STOP_AT_STEP
-from swell.wire.messages import Distributed, FromAgent, FromWorker, Reported, Stepped, StopVote, StopVotes
+from swell.wire.environ import WHOLE_BATCHES as WHOLE_BATCHES_NAME
+from swell.wire.findings import WHOLE, ScriptFinding
+from swell.wire.messages import (
+    Distributed,
+    FromAgent,
+    FromWorker,
+    Reported,
+    ScriptFound,
+    Stepped,
+    StopVote,
+    StopVotes,
+)
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
+
+
+WHOLE_BATCHES = ScriptFinding(name=WHOLE, text="each worker takes a whole batch", place="train.py:3")
 
 
 def launch(*numbers: int) -> LaunchGang:
@@ -48,9 +62,10 @@ def launch(*numbers: int) -> LaunchGang:
 class Processes:
     """Carries out what the gang says; a test decides when processes end."""
 
-    def __init__(self) -> None:
+    def __init__(self, accept_differences: tuple[str, ...] = ()) -> None:
         self.stopped: set[int] = set()
-        self.gang = RestartController(make_stage(None), RestartGang(), self.stopped.__contains__)
+        self.job = make_stage(None, accept_differences=accept_differences)
+        self.gang = RestartController(self.job, RestartGang(), self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.signals: list[tuple[int, int]] = []
         self.talk: dict[int, list[FromAgent | FromWorker]] = {}
@@ -93,7 +108,7 @@ class Processes:
             self.alive.pop(number)
             end = KeptExit(status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
-        self.gang = RestartController(make_stage(None), record, self.stopped.__contains__)
+        self.gang = RestartController(self.job, record, self.stopped.__contains__)
         self.do(self.gang.take_over(kept, (), self.now_s))
 
     def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:
@@ -102,7 +117,7 @@ class Processes:
         if is_heard:
             self.do(self.gang.said(worker, vote, self.now_s))
 
-    def say(self, worker: int, message: Stepped | Distributed | Reported) -> None:
+    def say(self, worker: int, message: Stepped | Distributed | Reported | ScriptFound) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
 
     def end(self, worker: int, status: int) -> None:
@@ -185,6 +200,44 @@ def test_that_a_script_works_with_others_is_told_and_that_it_does_not_is_warned_
     told, ended = processes.events[-2:]
     assert isinstance(told, ScriptDistributed) and told.job_id == "job-1"
     assert isinstance(ended, JobWarned) and (ended.about, ended.message) == ("size", "")
+
+
+def test_a_script_whose_batches_are_not_divided_stays_small_and_its_owner_hears_why() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    found = ScriptFound(findings=[WHOLE_BATCHES])
+    processes.say(0, found)
+    warned = processes.events[-1]
+    assert isinstance(warned, JobWarned) and warned.about == "size"
+    assert warned.message == (
+        "the job stays at 1 worker: each worker takes a whole batch (train.py:3); or submit it with "
+        "`--accept-differences whole-batches`"
+    )
+    processes.say(0, Distributed(is_so=True))
+    assert processes.events[-1] is warned
+    processes.talk[0] = [Distributed(is_so=True), found]
+    processes.replace_controller()
+    assert not [event for event in processes.events if isinstance(event, ScriptDistributed)]
+
+
+def test_a_known_difference_of_a_library_is_a_warning_and_holds_nothing() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    known = msgspec.structs.replace(WHOLE_BATCHES, name="num-processes", holds=False)
+    processes.say(0, ScriptFound(findings=[known]))
+    warned = processes.events[-1]
+    assert isinstance(warned, JobWarned) and warned.about == "num-processes"
+    processes.say(0, Distributed(is_so=True))
+    assert any(isinstance(event, ScriptDistributed) for event in processes.events)
+
+
+def test_workers_are_told_that_whole_batches_are_accepted() -> None:
+    processes = Processes(accept_differences=(WHOLE,))
+    processes.command(launch(0))
+    assert processes.alive[0][WHOLE_BATCHES_NAME] == "1"
+    processes.say(0, ScriptFound(findings=[WHOLE_BATCHES]))
+    processes.say(0, Distributed(is_so=True))
+    assert any(isinstance(event, ScriptDistributed) for event in processes.events)
 
 
 def test_a_stop_asks_for_no_step() -> None:

@@ -19,7 +19,17 @@ from swell.wire import environ, messages
 
 FOREIGN = Path(__file__).parent / "scripts" / "foreign.py"
 PLAIN = Path(__file__).parent / "scripts" / "plain.py"
+LIBRARY_DRIVEN = Path(__file__).parent / "scripts" / "library_driven.py"
 IDLES = Path(__file__).parent / "scripts" / "idles.py"
+LIBRARY = """
+import torch.distributed
+
+def form():
+    torch.distributed.init_process_group("gloo")
+
+def step(optimizer):
+    optimizer.step()
+"""
 FOR_EVER = "100000000"
 
 
@@ -147,6 +157,22 @@ def test_one_that_forms_a_group_says_so_once(start_agent: Callable[..., FakeAgen
     start(agent, 2, "sgd", "0", "20")
     assert agent.exit_status(0) == agent.exit_status(1) == 0, agent.logs()
     assert agent.all_said(messages.Distributed) == [(0, messages.Distributed(is_so=True))]
+
+
+def test_a_group_that_a_library_forms_is_told_of_at_the_first_step(
+    start_agent: Callable[..., FakeAgent],
+) -> None:
+    agent = start_agent()
+    allowed = agent.folder / "allowed"
+    os.mkfifo(allowed)
+    (agent.folder / "accelerate.py").write_text(LIBRARY)
+    start(agent, 1, str(agent.folder), script=LIBRARY_DRIVEN)
+    with allowed.open("w") as step:
+        until(lambda: "formed" in agent.log(0).read_text())
+        assert not agent.all_said(messages.Distributed), "what it does with its batches is not known yet"
+        step.write("go on\n")
+    assert agent.wait(0, messages.Distributed).is_so
+    assert agent.exit_status(0) == 0, agent.logs()
 
 
 @pytest.mark.parametrize("steps", ["3", "0"])

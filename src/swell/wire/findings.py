@@ -1,12 +1,18 @@
-"""What a trial run found out about a script's results, for the job's owner."""
+"""What was found out about a script's results, for the job's owner."""
 
 from __future__ import annotations
 
 import msgspec
 
+#: A finding: each worker of a script that a library drives takes a whole batch of what the script names.
+WHOLE = "whole-batches"
+
 
 class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A way in which a script's result depends on its sizes or on being resumed, as the trial run found."""
+    """A way in which a script's result depends on its sizes or on being resumed.
+
+    The trial run finds it, and in a job whose elasticity is `restart` the script's own workers.
+    """
 
     name: str  #: short and stable, for `--accept-differences NAME`, e.g. "script-state"
     text: str  #: what differs, and the change that mends it

@@ -161,6 +161,12 @@ class Distributed(Message, frozen=True, kw_only=True):
     is_so: bool
 
 
+class ScriptFound(Message, frozen=True, kw_only=True):
+    """What rank 0 has found by now of how a library's script shares its batches."""
+
+    findings: list[ScriptFinding]
+
+
 class Broken(Message, frozen=True, kw_only=True):
     """A collective failed in this generation. This worker has finished `steps` steps, and waits."""
 
@@ -301,6 +307,7 @@ FromWorker = (
     | Stepped
     | StopVote
     | Distributed
+    | ScriptFound
     | Broken
     | CheckpointSaved
     | SaveFailed

@@ -37,7 +37,17 @@ from swell.model.event import (
 )
 from swell.model.job import LOSS
 from swell.wire import environ
-from swell.wire.messages import Alive, Distributed, FromWorker, Reported, Stepped, StopVote, StopVotes
+from swell.wire.findings import WHOLE, ScriptFinding
+from swell.wire.messages import (
+    Alive,
+    Distributed,
+    FromWorker,
+    Reported,
+    ScriptFound,
+    Stepped,
+    StopVote,
+    StopVotes,
+)
 
 #: Topic of a warning.
 SIZE = "size"
@@ -67,6 +77,7 @@ class RestartController:
         self._divergence = Divergence(stops_on_nan=False)
         self._job = job
         self._timeouts = timeouts or Timeouts()
+        self._holding: ScriptFinding | None = None  #: why the job stays at its smallest size
         self._members: dict[int, Member] = {}  # in rank order: spawned so
         self._asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
         self._terminate_at_s = float("inf")
@@ -125,6 +136,8 @@ class RestartController:
                 self._note_values(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
+            elif isinstance(message, ScriptFound):
+                self._note_findings(message)
             elif isinstance(message, StopVote):
                 self._note_vote(worker, message)
         return self._drain()
@@ -205,11 +218,25 @@ class RestartController:
 
     def _note_distributed(self, message: Distributed) -> None:
         spec = self._job.spec
+        if message.is_so and self._holding:
+            return
         if message.is_so:
             self._replies.report(ScriptDistributed(job_id=self._job.job_id, at_s=self._replies.now_s))
             self._replies.warn("", SIZE)
         elif spec.max_workers is None or spec.max_workers > spec.min_workers:
             self._replies.warn(_stays_small(spec.min_workers), SIZE)
+
+    def _note_findings(self, message: ScriptFound) -> None:
+        """Rank 0 tells them before it tells that the script is distributed, at its first step."""
+        spec = self._job.spec
+        found = [finding for finding in message.findings if finding.name not in spec.accept_differences]
+        self._holding = next((finding for finding in found if finding.holds), None)
+        may_grow = spec.max_workers is None or spec.max_workers > spec.min_workers
+        for finding in found:
+            holds = finding.holds and may_grow
+            text = _held(finding, spec.min_workers) if holds else _told(finding)
+            if may_grow or spec.min_workers > 1:
+                self._replies.warn(text, SIZE if holds else finding.name)
 
     def _note_vote(self, worker: int, vote: StopVote) -> None:
         """See `swell.train.runtime.stop_ballot`."""
@@ -358,6 +385,7 @@ class RestartController:
             environ.GROUP_RANK: str(place.group_rank),
             environ.RESTART_COUNT: str(self.gang.num_starts),
             environ.RUN_ID: self._job.job_id,
+            **({environ.WHOLE_BATCHES: "1"} if WHOLE in self._job.spec.accept_differences else {}),
         }
 
     def _tell_started(self) -> None:
@@ -419,11 +447,14 @@ class RestartController:
             self._stop_at_step()
 
     def _hear_again(self, number: int, worker: KeptWorker | None) -> None:
-        for message in () if worker is None else worker.talk:
+        talk = () if worker is None else worker.talk
+        for message in sorted(talk, key=lambda message: not isinstance(message, ScriptFound)):
             if isinstance(message, Stepped):
                 self._note_steps(message)
             elif isinstance(message, Distributed):
                 self._note_distributed(message)
+            elif isinstance(message, ScriptFound):
+                self._note_findings(message)
             elif isinstance(message, Reported):
                 self._note_values(message)
             elif (
@@ -441,6 +472,17 @@ class RestartController:
         effects = list(self._effects)
         self._effects.clear()
         return effects
+
+
+def _told(finding: ScriptFinding) -> str:
+    return f"{finding.text} ({finding.place})" if finding.place else finding.text
+
+
+def _held(finding: ScriptFinding, num: int) -> str:
+    return (
+        f"the job stays at {told_workers(num)}: {_told(finding)}; or submit it with "
+        f"`--accept-differences {finding.name}`"
+    )
 
 
 def _stays_small(num: int) -> str:

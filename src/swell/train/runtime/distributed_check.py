@@ -13,6 +13,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from swell.train.runtime.script_frames import place_of
 from swell.wire import environ
 
 #: They form a process group of what torchrun's environment says, some only if it names several workers.
@@ -52,6 +53,8 @@ class DistributedCheck:
         self._tell = tell
         self._told: bool | None = None
         self._knows_its_place = False
+        self._is_formed = False
+        self.read_size_at = ""  #: FILE:LINE at which the script itself first read WORLD_SIZE
         for module in (dist, distributed_c10d):
             module.init_process_group = self._noticing(module.init_process_group)  # type: ignore[attr-defined]
         _watch_environ(self._read)
@@ -61,7 +64,7 @@ class DistributedCheck:
         if self._told:
             return
         if dist.is_initialized() or _is_driven_by_library():
-            self._note(True)
+            self._note(True)  # by its first step a library has shown how it shares batches
         elif self._told is None:
             self._check()
             self._note(False)
@@ -75,14 +78,17 @@ class DistributedCheck:
             self._check()
 
     def _check(self) -> None:
-        if self._num_workers > 1 and not self._knows_its_place and not dist.is_initialized():
+        knows_others = self._knows_its_place or self._is_formed or dist.is_initialized()
+        if self._num_workers > 1 and not knows_others:
             raise SystemExit(IDENTICAL.format(num=self._num_workers))
 
     def _noticing(self, form: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(form)
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
             formed = form(*args, **kwargs)
-            self._note(True)
+            self._is_formed = True
+            if not _is_driven_by_library():
+                self._note(True)
             return formed
 
         return init_process_group
@@ -90,7 +96,8 @@ class DistributedCheck:
     def _read(self, name: str, reader: FrameType) -> None:
         if name in PLACE and not self._knows_its_place and _is_of_script(reader):
             self._knows_its_place = True
-        if name == environ.WORLD_SIZE and not self._told and _is_of_script(reader):
+        if name == environ.WORLD_SIZE and not self.read_size_at and _is_of_script(reader):
+            self.read_size_at = place_of(reader)
             self._note(True)
 
     def _note(self, is_so: bool) -> None:

@@ -22,12 +22,16 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from swell.train.collective.interfaces import choose_interface, own_address
+from swell.train.libraries.changes import divide_batches
+from swell.train.libraries.division import Division
 from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
+from swell.train.runtime.script_frames import place_in_script
 from swell.train.runtime.stop_ballot import AgentBallot, FileBallot, StopBallot
 from swell.wire import environ, messages
+from swell.wire.findings import ScriptFinding
 from swell.wire.metric_names import MetricNames
 from swell.wire.reports import send_reports_to
 
@@ -53,6 +57,12 @@ def watch() -> DistributedCheck:
         send_reports_to(reporter.report)
         atexit.register(reporter.tell_values)
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
+    if environ.WHOLE_BATCHES not in names:
+        num_local = int(names.get(environ.LOCAL_WORLD_SIZE, num_workers))
+        tell = reporter.tell_findings if reporter else lambda findings: None
+        divide_batches(
+            Division(rank, num_workers, num_local, tell, lambda: check.read_size_at, place_in_script)
+        )
     watched = StepCounter(ballot, reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
@@ -185,3 +195,6 @@ class Reporter:
 
     def tell_distributed(self, is_so: bool) -> None:
         self._line.send(messages.Distributed(is_so=is_so))
+
+    def tell_findings(self, findings: list[ScriptFinding]) -> None:
+        self._line.send(messages.ScriptFound(findings=findings))

@@ -1,0 +1,1 @@
+"""Scripts of Accelerate, transformers and Lightning: their batches are divided among the workers."""

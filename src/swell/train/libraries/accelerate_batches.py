@@ -1,0 +1,221 @@
+"""Accelerate: what `Accelerator.prepare` makes of a loader divides its batches, at one worker, too.
+
+Deviates from `split_batches=True`: a batch need not be a multiple of the workers, a short last batch is not
+filled up, and the order of samples does not depend on the number of workers.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+
+from swell.train.libraries.divided_batches import DividedBatchSampler, divided, true_rows, why_whole
+from swell.train.libraries.division import Division
+
+LIBRARY = "Accelerate"
+#: Values of `DistributedType` under which each process has all of the model, and gradients are averaged.
+REPLICATED = frozenset({"NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_XPU", "MULTI_MLU", "MULTI_HPU"})
+#: In the folder of a checkpoint: how many epochs each loader has given.
+EPOCHS_FILE = "swell_epochs.json"
+
+
+def change_accelerate(module: ModuleType, division: Division) -> None:
+    """Called once with `accelerate.accelerator`. Raises AttributeError if this version is another one."""
+    accelerator, prepare = module.Accelerator, module.prepare_data_loader
+    shard = sys.modules["accelerate.data_loader"].DataLoaderShard
+    init, backward, gather = accelerator.__init__, accelerator.backward, accelerator.gather_for_metrics
+    hooks = (accelerator.register_save_state_pre_hook, accelerator.register_load_state_pre_hook)
+    iterate, num_processes = shard.__iter__, accelerator.num_processes.fget
+    module.prepare_data_loader = _preparing(prepare, division)  # type: ignore[attr-defined]
+    accelerator.__init__ = _making(init, division, hooks)
+    accelerator.backward = _weighing(backward)
+    accelerator.gather_for_metrics = _gathering(gather)
+    accelerator.num_processes = property(_watched(num_processes, division))
+    shard.__iter__ = _iterating(iterate)
+
+
+def divided_batches_of(loader: Any) -> DividedBatchSampler | None:
+    """The batches of a prepared loader, also of one that skips the first of them."""
+    batches = None if loader is None else getattr(loader, "batch_sampler", None)
+    while batches is not None and not isinstance(batches, DividedBatchSampler):
+        batches = getattr(batches, "batch_sampler", None)
+    return batches
+
+
+def _making(init: Callable[..., None], division: Division, hooks: Any) -> Callable[..., None]:
+    @wraps(init)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        self.swell_weight = None  #: of the current batch, where a Trainer knows it
+        self.swell_is_divided = not division.is_of_script() and not _why_not_replicated(self, division)
+        self.swell_is_asked_to_split = self.dataloader_config.split_batches
+        if self.swell_is_divided:
+            self.dataloader_config.split_batches = True  # its schedulers step once a step
+            hooks[0](self, _epochs_to(self))
+            hooks[1](self, _epochs_from(self))
+
+    return made
+
+
+def _why_not_replicated(accelerator: Any, division: Division) -> bool:
+    """Whether the processes are no plain replicas of one another, which is told."""
+    kind = str(getattr(accelerator.distributed_type, "name", accelerator.distributed_type))
+    config = accelerator.dataloader_config
+    if kind not in REPLICATED or getattr(accelerator, "parallelism_config", None):
+        why = f"its processes are of the type {kind}, of which Swell does not know how they share a batch"
+    elif config.dispatch_batches:
+        why = "with dispatch_batches rank 0 makes the batches of all; leave it out"
+    elif getattr(config, "use_stateful_dataloader", False):
+        why = "the state of a stateful loader is of a number of workers; leave use_stateful_dataloader out"
+    else:
+        return False
+    division.keep_whole(LIBRARY, why)
+    return True
+
+
+def _preparing(prepare: Callable[..., Any], division: Division) -> Callable[..., Any]:
+    """What `Accelerator.prepare_data_loader` calls. The loader comes back as one of a single process."""
+
+    @wraps(prepare)
+    def prepare_data_loader(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("split_batches") or division.is_of_script():
+            return prepare(loader, *args, **kwargs)
+        if why := why_whole(loader):
+            division.keep_whole(LIBRARY, why)
+            return prepare(loader, *args, **{**kwargs, "split_batches": False})
+        seeded = bool(kwargs.get("use_seedable_sampler")) and isinstance(loader.sampler, RandomSampler)
+        if seeded and kwargs.get("data_seed") is None:
+            kwargs["data_seed"] = _of_first(torch.initial_seed(), division)
+        batches = _divided_batches(loader, seeded, division)
+        division.say_divided(batches.batch_size)
+        alone = {"num_processes": 1, "process_index": 0, "split_batches": False, "dispatch_batches": False}
+        return prepare(divided(loader, batches), *args, **{**kwargs, **alone})
+
+    return prepare_data_loader
+
+
+def _divided_batches(loader: DataLoader[Any], seeded: bool, division: Division) -> DividedBatchSampler:
+    """`seeded`: Accelerate puts a sampler in that all workers draw alike."""
+    sampler, seed = loader.sampler, None
+    if not seeded and getattr(sampler, "generator", ...) is None:
+        seed = _of_first(int(torch.empty((), dtype=torch.int64).random_().item()), division)
+    is_alike = seeded or seed is not None or isinstance(sampler, SequentialSampler)
+    batches = DividedBatchSampler(
+        loader.batch_sampler,  # type: ignore[arg-type]
+        division.rank,
+        division.num_workers,
+        seed=seed,
+        is_drawn_by_first=not is_alike,
+    )
+    batches.is_always_uneven = isinstance(sampler, RandomSampler)
+    return batches
+
+
+def _of_first(number: int, division: Division) -> int:
+    """Rank 0's number: workers whose script seeds each of them with another still draw one order."""
+    if division.num_workers == 1 or not dist.is_initialized():
+        return number
+    numbers: list[Any] = [number]
+    dist.broadcast_object_list(numbers, src=0)
+    return int(numbers[0])
+
+
+def _iterating(iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+    """What iterates over a prepared loader: shares of a batch that is evaluated are filled up to one size."""
+
+    @wraps(iterate)
+    def iterated(self: Any) -> Iterator[Any]:
+        batches = divided_batches_of(self)
+        if batches is not None:
+            batches.is_uneven = batches.is_always_uneven or torch.is_grad_enabled()
+        yield from iterate(self)
+        if batches is not None:
+            batches.epoch += 1
+
+    return iterated
+
+
+def _weighing(backward: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(backward)
+    def weighed(self: Any, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        weight = self.swell_weight
+        if weight is None:
+            loader = self.gradient_state.active_dataloader
+            batches = divided_batches_of(loader)
+            weight = 1.0 if batches is None else batches.weight(loader.end_of_dataloader)
+        return backward(self, loss if weight == 1.0 else loss * weight, *args, **kwargs)
+
+    return weighed
+
+
+def _gathering(gather: Callable[..., Any]) -> Callable[..., Any]:
+    """Metrics count each sample once, also where shares were filled up to one size."""
+
+    @wraps(gather)
+    def gather_for_metrics(self: Any, input_data: Any, use_gather_object: bool = False) -> Any:
+        loader = self.gradient_state.active_dataloader
+        batches = divided_batches_of(loader)
+        if batches is None or batches.num_processes == 1 or use_gather_object:
+            return gather(self, input_data, use_gather_object)
+        num_samples, num_workers = batches.num_samples(loader.end_of_dataloader), batches.num_processes
+        if batches.is_uneven and num_samples % num_workers:
+            input_data = self.pad_across_processes(input_data, dim=0)
+        return _without_filling(self.gather(input_data), num_samples, num_workers)
+
+    return gather_for_metrics
+
+
+def _without_filling(gathered: Any, num_samples: int, num_workers: int) -> Any:
+    """Rows of gathered values without filling; one value for each worker, such as its loss, is kept."""
+    if isinstance(gathered, dict):
+        parts = {name: _without_filling(part, num_samples, num_workers) for name, part in gathered.items()}
+        return type(gathered)(parts)
+    if isinstance(gathered, tuple | list):
+        listed = [_without_filling(part, num_samples, num_workers) for part in gathered]
+        return type(gathered)(*listed) if hasattr(gathered, "_fields") else type(gathered)(listed)
+    num_each, rest = divmod(len(gathered), num_workers)
+    if rest or num_each * num_workers < num_samples:
+        return gathered
+    return gathered[true_rows(num_samples, num_workers, num_each)]
+
+
+def _watched(num_processes: Callable[[Any], int], division: Division) -> Callable[[Any], int]:
+    @wraps(num_processes)
+    def watched(self: Any) -> int:
+        if getattr(self, "swell_is_divided", False) and not self.swell_is_asked_to_split:
+            division.note_reader(sys._getframe(1))
+        return num_processes(self)
+
+    return watched
+
+
+def _epochs_to(accelerator: Any) -> Callable[[Any, Any, str], None]:
+    def save(models: Any, weights: Any, output_dir: str) -> None:
+        found = [divided_batches_of(loader) for loader in accelerator._dataloaders]
+        epochs = [0 if batches is None else batches.epoch for batches in found]
+        if accelerator.is_main_process:
+            Path(output_dir, EPOCHS_FILE).write_text(json.dumps(epochs))
+
+    return save
+
+
+def _epochs_from(accelerator: Any) -> Callable[[Any, str], None]:
+    """A checkpoint that was made without Swell has no such file: its orders begin again."""
+
+    def load(models: Any, input_dir: str) -> None:
+        path = Path(input_dir, EPOCHS_FILE)
+        epochs = json.loads(path.read_text()) if path.is_file() else []
+        for loader, epoch in zip(accelerator._dataloaders, epochs, strict=False):
+            if (batches := divided_batches_of(loader)) is not None:
+                batches.set_epoch(epoch)
+
+    return load
