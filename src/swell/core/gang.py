@@ -5,7 +5,7 @@
                                BrokenGang -> ChangingGang                    lost workers, and goes on without
                          BrokenSavingGang -> SavingGang
 
-A gang that has formed may lose workers in any state, any gang may be ended at once (`EndingGang`), and any
+A gang that has formed may lose workers in any state, one that has processes may be ended at once (`EndingGang`), and any
 may come to its end by itself (`NoGang`). A transition is a method. Where it cannot be, it raises
 `IllegalTransition`: a defect of the head, or of its check for reports that come too late (`fencing`).
 """
@@ -287,7 +287,7 @@ class BrokenSavingGang(FormedGang, frozen=True, kw_only=True):
 
 
 class EndingGang(GangState, frozen=True, kw_only=True):
-    """It was told to end. Answers to what it was told before may still come."""
+    """It was told to end. Answers to what it was told before may still come, but none to a save."""
 
     of: LaunchingGang | SteadyGang | ChangingGang | BrokenGang
     phase: ClassVar[Phase] = Phase.STOPPING

@@ -1,4 +1,4 @@
-"""Quotas in words."""
+"""A quota in words, for the command line; sentences about jobs are in `policies.wording`, `core.reasons`."""
 
 from __future__ import annotations
 
