@@ -5,9 +5,10 @@
                                BrokenGang -> ChangingGang                    lost workers, and goes on without
                          BrokenSavingGang -> SavingGang
 
-A gang that has formed may lose workers in any state, one that has processes may be ended at once (`EndingGang`), and any
-may come to its end by itself (`NoGang`). A transition is a method. Where it cannot be, it raises
-`IllegalTransition`: a defect of the head, or of its check for reports that come too late (`fencing`).
+A gang that has formed may lose workers in any state, one that has processes may be ended at once
+(`EndingGang`), and any may come to its end by itself (`NoGang`). A transition is a method. Where it cannot
+be, it raises `IllegalTransition`: a defect of the head, or of its check for reports that come too late
+(`fencing`).
 """
 
 from __future__ import annotations

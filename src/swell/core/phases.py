@@ -1,4 +1,7 @@
-"""The table of transitions between phases of a job; states of its gang are in `gang`. Anything absent from it is a bug, and raises with the job's story."""
+"""The table of transitions between phases of a job; states of its gang are in `gang`.
+
+Anything absent from it is a bug, and raises with the job's story.
+"""
 
 from __future__ import annotations
 
