@@ -18,7 +18,7 @@ optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
 run = train.elastic(model, optimizer, loader, epochs=8)
 
 batches = iter(run.batches())
-while run.steps < 40:
+while run.steps < run.total_steps:
     try:
         xb, yb = next(batches)
     except StopIteration:
