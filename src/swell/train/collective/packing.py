@@ -13,7 +13,7 @@ from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import Pass
 
-#: What each worker says beside what it has computed: votes, stops, marks, habits.
+#: What each worker says in addition to what it has computed: votes, stops, marks, habits.
 NUM_VOTES = 4
 #: These, and what tells whether all workers are the same.
 NUM_SAID = NUM_VOTES + NUM_WORDS

@@ -227,7 +227,7 @@ def _nested(sampler: Any) -> Iterator[Any]:
 class _Copying:
     """Copies a sampler with all that drawing may change, so that drawing one epoch leaves others as they are.
 
-    Copied are samplers within it, containers, arrays and tensors; its generators begin anew, with a seed.
+    Copied are samplers within it, containers, arrays and tensors; its generators begin again, with a seed.
     Everything else is shared, above all the dataset.
     """
 

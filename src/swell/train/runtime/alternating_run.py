@@ -124,11 +124,10 @@ class AlternatingRun(Run):
             return
         share, batches = opened
         self._begin_batch(share, sys._getframe(2))
+        given = share.summed() if self._task.is_sum else share
         try:
             for batch in batches:
-                self._out = (share.summed() if self._task.is_sum else share), share.passes[0]
-                if self._task.is_sum:
-                    self._out = self._out[0], self._out[0].passes[0]
+                self._out = given, given.passes[0]
                 self._calls.begin_pass()
                 self._seed(Purpose.PASS, share.passes[0].step, share.passes[0].first)
                 yield batch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 from types import FrameType
 from typing import NamedTuple
 
@@ -56,8 +57,7 @@ def bests_so_far(frames: Iterable[FrameType]) -> list[BestSoFar]:
     """The best results that these functions compare with in their loops and have in locals."""
     found = []
     for frame in frames:
-        function = _function_of(frame) if frame.f_code.co_name != "<module>" else None
-        loops = [] if function is None else _loops_around(function, frame.f_lineno)
+        loops = _loops_of(frame) if frame.f_code.co_name != "<module>" else []
         for line, name in _bests_in(loops[0]) if loops else ():
             if _is_number(frame.f_locals.get(name)):
                 place = f"{submitted(frame.f_code.co_filename)}:{line}"
@@ -210,15 +210,19 @@ def _is_next(node: ast.AST, line: int) -> bool:
     return isinstance(node.func, ast.Name) and node.func.id == "next"
 
 
-def _function_of(frame: FrameType) -> ast.FunctionDef | ast.Module | None:
-    """The source of what runs in this frame."""
-    code = frame.f_code
+@cache
+def _source_of(path: str) -> ast.Module | None:
     try:
-        with open(code.co_filename, encoding="utf-8") as file:
-            tree = ast.parse(file.read())
+        with open(path, encoding="utf-8") as file:
+            return ast.parse(file.read())
     except (OSError, SyntaxError, ValueError):
         return None
-    if code.co_name == "<module>":
+
+
+def _function_of(frame: FrameType) -> ast.FunctionDef | ast.Module | None:
+    """The source of what runs in this frame."""
+    code, tree = frame.f_code, _source_of(frame.f_code.co_filename)
+    if tree is None or code.co_name == "<module>":
         return tree
     found = [
         node
