@@ -18,3 +18,8 @@ class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
     text: str  #: what differs, and the change that mends it
     place: str = ""  #: FILE:LINE
     holds: bool = True  #: the job is held to one worker until its owner accepts it
+
+    @property
+    def sentence(self) -> str:
+        """Its text, with the place if there is one."""
+        return f"{self.text} ({self.place})" if self.place else self.text

@@ -234,7 +234,7 @@ class RestartController:
         may_grow = spec.max_workers is None or spec.max_workers > spec.min_workers
         for finding in found:
             holds = finding.holds and may_grow
-            text = _held(finding, spec.min_workers) if holds else _told(finding)
+            text = _held(finding, spec.min_workers) if holds else finding.sentence
             if may_grow or spec.min_workers > 1:
                 self._replies.warn(text, SIZE if holds else finding.name)
 
@@ -474,13 +474,9 @@ class RestartController:
         return effects
 
 
-def _told(finding: ScriptFinding) -> str:
-    return f"{finding.text} ({finding.place})" if finding.place else finding.text
-
-
 def _held(finding: ScriptFinding, num: int) -> str:
     return (
-        f"the job stays at {told_workers(num)}: {_told(finding)}; or submit it with "
+        f"the job stays at {told_workers(num)}: {finding.sentence}; or submit it with "
         f"`--accept-differences {finding.name}`"
     )
 

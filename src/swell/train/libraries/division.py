@@ -57,8 +57,7 @@ class Division:
         if finding.name not in self._findings:
             self._findings[finding.name] = finding
             if self.rank == 0:
-                at = f" ({finding.place})" if finding.place else ""
-                sys.stderr.write(f"swell: {finding.name}: {finding.text}{at}\n")
+                sys.stderr.write(f"swell: {finding.name}: {finding.sentence}\n")
                 self._tell(list(self._findings.values()))
 
     def say_divided(self, batch_size: int) -> None:
