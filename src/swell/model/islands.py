@@ -23,10 +23,22 @@ class InvalidIslands(ValueError):
 def parse_islands(text: str, num_devices: int) -> Islands:
     """Islands of a node with so many devices. A single number is the size of all islands of its level.
 
+    A level that divides nothing, as one island of all devices, is left out.
+
     Raises:
         InvalidIslands: the text has another form, or the sizes do not fit.
     """
-    return checked(tuple(_level(text, one, num_devices) for one in text.split("/")), num_devices)
+    levels = checked(tuple(_level(text, one, num_devices) for one in text.split("/")), num_devices)
+    return telling(levels, num_devices)
+
+
+def telling(islands: Islands, num_devices: int) -> Islands:
+    """The levels that say something: not those of single devices, nor those that repeat another one."""
+    told: list[tuple[int, ...]] = []
+    for sizes in islands:
+        if max(sizes) > 1 and sizes != (told[-1] if told else (num_devices,)):
+            told.append(sizes)
+    return tuple(told)
 
 
 def _level(text: str, level: str, num_devices: int) -> tuple[int, ...]:

@@ -163,6 +163,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  #: from which its host joined; empty: not known
     lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it
     leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
+    islands: str = ""  #: groups of devices that are joined closer, such as `4/2`; empty: all are alike
 
     @property
     def jobs(self) -> list[str]:
