@@ -51,6 +51,7 @@ class Job:
     changes: int = 0
     tenant: int = 0
     priority: int = 0
+    weight: float = 1.0
     open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
     on_one: float | None = None  #: steps/s of one worker at its best batch; None: as `rates` or `open` say
     node: int = 0  #: where it is if it holds devices; -1: on several nodes
@@ -89,6 +90,7 @@ class MoreOfJob(TypedDict, total=False):
     changes: int
     tenant: int
     priority: int
+    weight: float
     open: Mapping[int, tuple[int, float]] | None
     on_one: float | None
     node: int
@@ -166,6 +168,7 @@ def snapshot(
         job_class=column([job.job_class for job in jobs], np.int64),
         submitted_s=column([now_s + job.submitted for job in jobs], float),
         priority=column([job.priority for job in jobs], np.int64),
+        weight=column([job.weight for job in jobs], float),
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),

@@ -214,6 +214,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
     told = [
         ("class", view.job_class + _standing(view)),
         ("priority", str(view.priority or "")),
+        ("weight", "" if view.weight == 1.0 else f"{view.weight:g}"),
         ("tenant", view.tenant),
         ("user", view.user),
         ("group", view.group),

@@ -280,6 +280,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             user=self.user,
             job_class=self.job_class,
             priority=spec.priority,
+            weight=spec.weight,
             phase=self.phase,
             entry=spec.entry,
             args=spec.args,

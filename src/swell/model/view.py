@@ -53,6 +53,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""  #: who submitted it; empty: the owner of the platform
     job_class: JobClass
     priority: int = 0  #: of its class the jobs with the highest go first
+    weight: float = 1.0  #: factor of what the job gains, in policies that add up gains
     phase: Phase
     entry: str
     args: tuple[str, ...]

@@ -67,8 +67,9 @@ class ElasticFlow(Policy):
        kept like that of a promise as long as it holds. Plans are made by priority, then by deadline.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
        which would otherwise be suspended only to be started again; then best-effort ones, by priority, the
-       shortest remaining time first.
-    5. What is left goes where it is used best, one size at a time (Algorithm 2); what these leave, to soft
+       shortest remaining time over the weight first.
+    5. What is left goes where it is used best, one size at a time (Algorithm 2), savings of a job times its
+       weight; what these leave, to soft
        jobs that will be late, by priority, then by deadline.
     6. A change of steps 4 and 5 that no plan needs is made to a promised job only if its plan holds with that
        change paid for, and the change back, too.
@@ -102,6 +103,7 @@ class ElasticFlow(Policy):
 
     name = "elasticflow"
     makes_promises = True
+    weighs_jobs = True
     counts_quotas = True
     crowded_share: CrowdedShare = 0.6
     small_share: SmallShare = 0.4
@@ -159,7 +161,7 @@ def _queue(
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0
     best_effort = np.flatnonzero(is_other & is_best_effort)
-    best_effort = by_key(snapshot, best_effort, _time_to_end_s(snapshot, levels))
+    best_effort = by_key(snapshot, best_effort, _weighted_time_s(snapshot, levels))
     return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
 
 
@@ -175,6 +177,15 @@ def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
     np.divide(snapshot.remaining_steps, slowest, out=lasts_s, where=slowest > 0)
     time_s: FloatArray = starts_s + lasts_s
     return time_s
+
+
+def _weighted_time_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
+    """(J,) the time to the end over the weight of the job (Smith's rule); one below 0 is multiplied by it.
+
+    References: Smith, "Various optimizers for single-stage production", 1956.
+    """
+    time_s, weight = _time_to_end_s(snapshot, levels), snapshot.relative_weight
+    return np.where(time_s < 0.0, time_s * weight, time_s / weight)
 
 
 def _move_until_s(planner: PromisePlanner, promises: Promises, shares: Shares, rows: IntArray) -> FloatArray:
