@@ -141,7 +141,7 @@ def test_figures_are_in_one_piece_however_narrow_the_terminal_is(
     swell: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow_unaware,fifo", "--timing")
+    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow_paper,fifo", "--timing")
     headings, *rows = [
         line.split() for line in done.stdout.splitlines() if line.startswith(("POLICY", "elas", "fifo"))
     ]
