@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from tests.placement.test_best_fit import cluster
 from tests.placement.test_owned import lent, wishes
 
-from swell.model.cluster import Cluster
+from swell.model.cluster import Cluster, Node
 from swell.placement.best_fit import BestFitPlacer
 
 clusters = st.sampled_from(
     [cluster(8), cluster(4, 4), cluster(8, 8, 8, 8), lent(cluster(4, 4), 1), cluster()]
 )
+#: Two islands of four.
+ISLANDS = ((4, 4),)
 Held = dict[str, tuple[str, ...]]
 
 
@@ -46,6 +48,16 @@ def test_a_job_that_stays_gives_up_devices_or_takes_in_others(
                 job: num for job, num in wanted.items() if num
             }
         held = after
+
+
+def test_a_job_that_stays_keeps_its_devices_within_a_node_with_islands() -> None:
+    devices = tuple(f"n0.{place}" for place in range(8))
+    node = Node(name="n0", devices=devices, kind="gpu", islands=ISLANDS)
+    held: Held = {"a": devices[:2], "b": devices[2:3]}
+    grown = BestFitPlacer().place(
+        Cluster(nodes=(node,)), {"a": 4}, held, frozenset(), staying=frozenset("ab")
+    )
+    assert set(devices[:2]) < set(grown.changes["a"]) and "b" not in grown.changes
 
 
 def test_a_job_grows_on_its_own_node_first_then_over_as_few_others_as_can_be() -> None:

@@ -82,17 +82,23 @@ class ElasticFlow(Policy):
     References: Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep
         Learning", ASPLOS 2023, sections 4.1, 4.2 and 4.4.
     Deviates:
+        large jobs that fit are refused where the cluster is crowded (`objective.ManyJobs`); the paper admits
+        each job that fits, as `crowded_share` = 100 and `elasticflow_paper` do;
+        a refusal names a deadline that would be accepted;
         continuous time, no slots; a plan's steps are events (`wake_s`);
         Algorithm 1, line 15, sums over jobs of earlier deadline, not over slots; sizes are powers of two;
-        plans pay for their changes, and remaining steps are inflated by the belief's margin;
+        plans pay for their changes, and remaining steps are inflated by the belief's margin and by one step;
         plans are kept from one decision to the next, and made anew where they do not hold; a newcomer is
-        tried in the gaps they leave, and with all plans as late and as early as can be;
-        a refusal names a deadline that would be accepted;
-        promises survive the loss of `survive_nodes` nodes (`reserve.keep_promises`);
+        tried in the gaps they leave, and with all plans as late and as early as can be, and in other orders;
+        promises count quotas, stand on owned nodes only, and survive the loss of `survive_nodes` nodes
+        (`reserve.keep_promises`);
         a promise that can no longer be kept is never dropped (`promises.PromisePlanner.keep` says when it is
-        served in its turn, and when behind those that can);
-        best-effort and soft jobs enter Algorithm 2 at their smallest size, because from nothing at all
-        their return would be the same for all of them: 0.
+        served in its turn, and when behind those that can), and does not forbid newcomers;
+        Algorithm 2 raises by one size, in closed form (`solvers.marginal.boost`), and makes only changes that
+        plans can pay for (step 6); a job may keep what it has between two steps of its plan (step 2);
+        soft jobs have plans of their own (step 3), and those that will be late come last (step 5);
+        best-effort and soft jobs enter Algorithm 2 at their smallest size (step 4), because from nothing at
+        all their return would be the same for all of them: 0.
     """
 
     name = "elasticflow"
@@ -197,7 +203,7 @@ def _move_until_s(planner: PromisePlanner, promises: Promises, shares: Shares, r
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
     """The first step of a plan that may need more than its job has."""
-    run, held = suited(_next_step_s, snapshot.num_jobs), levels.held
+    run, held = suited(next_step_s, snapshot.num_jobs), levels.held
     next_s = min(
         float(run(shares.level, held, plans.top, plans.change_s))
         for plans in (promises.plans, shares.after_change, queue.plans)
@@ -207,7 +213,7 @@ def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue
     return snapshot.now_s + max(next_s, MOMENT_S)
 
 
-def _next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
+def next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
     """The first step of any plan that goes to more than its job is to have and has; inf if there is none."""
     next_s = np.inf
     for row in range(len(level)):
