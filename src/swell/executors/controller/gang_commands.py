@@ -218,7 +218,7 @@ class GangCommands:
         self._runs.report(HostFetched(at_s=0.0, job_id=job_id, devices=devices, took_s=opened.fetched_s))
 
     def _job_and_devices(self, host: str, run: str) -> tuple[str, tuple[str, ...]]:
-        """Of a run, and all of the host."""
+        """Return the job of a run, and all devices of the host."""
         devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
         return self._runs.trials.job_of(run) or run, devices
 
