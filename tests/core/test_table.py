@@ -100,7 +100,12 @@ def _options(record: JobRecord) -> JobOptions:
     sizes = SIZES[len(record.gang.held) :]
     rates = (1.0 + len(record.gang.held)) * sizes.astype(np.float64)
     return JobOptions(
-        sizes, 64 * sizes, rates, 1.0 / sizes, sizes % len(MARGINS), one_worker_per_s=5.0 + len(record.gang.held)
+        sizes,
+        64 * sizes,
+        rates,
+        1.0 / sizes,
+        sizes % len(MARGINS),
+        one_worker_per_s=5.0 + len(record.gang.held),
     )
 
 

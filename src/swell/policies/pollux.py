@@ -36,8 +36,8 @@ class Pollux(Policy):
     """The sizes at which the generalised mean of the jobs' speedups is highest, each at its best batch.
 
     A job's goodput at a size is its throughput times its statistical efficiency, at the batch where that is
-    most (`Domain.weighs_efficiency`); where a job's batch is its own, throughput is all. Its speedup is over what
-    an equal share of the cluster would give it. A running job's speedup at any other size is discounted by
+    most (`Domain.weighs_efficiency`); where a job's batch is its own, throughput is all. Its speedup is over
+    what an equal share of the cluster would give it. A running job's speedup at any other size is discounted by
     what changing takes, the more so the younger it is and the more often it has changed.
 
     References: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",

@@ -39,8 +39,8 @@ WeighsEfficiency = Annotated[
     Meta(
         ge=0,
         le=1,
-        description="1: batches and sizes by goodput, which is throughput times the statistical efficiency that "
-        "the measured noise of gradients gives each batch; 0: by throughput.",
+        description="1: batches and sizes by goodput, which is throughput times the statistical efficiency "
+        "that the measured noise of gradients gives each batch; 0: by throughput.",
     ),
 ]
 

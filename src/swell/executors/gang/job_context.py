@@ -65,5 +65,6 @@ class JobContext:
             local_batches=local_batches,
             max_local_batch=max_local_batch,
             compares=compares,
+            measures_noise=mode == "train" and self.spec.may_change_batch,
             **asdict(self.worker_settings),
         )
