@@ -37,8 +37,8 @@ class Pollux(Policy):
 
     A job's goodput at a size is its throughput times its statistical efficiency, at the batch where that is
     most (`Domain.weighs_efficiency`); where a job's batch is its own, throughput is all. Its speedup is over
-    what an equal share of the cluster would give it. A running job's speedup at any other size is discounted by
-    what changing takes, the more so the younger it is and the more often it has changed.
+    what an equal share of the cluster would give it. A running job's speedup at any other size is discounted
+    by what changing takes, the more so the younger it is and the more often it has changed.
 
     References: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
         OSDI 2021, sections 3 and 4, and its published simulator.
