@@ -68,7 +68,9 @@ def test_the_noise_scale_goes_on_through_changes_a_suspension_and_another_batch(
     first.join([0], source=None)
     first.wait(0, messages.Progress, lambda said: said.noise_scale is not None)
     first.join([1, 0], source=0, batch=30)
-    told = first.wait(1, messages.Progress, lambda said: said.generation == 2 and said.noise_scale is not None)
+    told = first.wait(
+        1, messages.Progress, lambda said: said.generation == 2 and said.noise_scale is not None
+    )
     first.suspend()
     first.wait(1, messages.CheckpointSaved)
     second = start_agent(**fields, checkpoint_dir=str(first.checkpoint_dir))
