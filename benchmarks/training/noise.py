@@ -1,9 +1,9 @@
 """What measuring the noise of gradients costs: `python -m benchmarks.training.noise`.
 
-Each row is one run under torchrun on one machine. Blocks of steps with and without measuring take turns in the
-same processes. `more` is the median over pairs of neighbouring blocks of the CPU time of all workers, with half
-of the width of the middle half of them; `measured` is the CPU time of the calls that measure, summed, over that
-of all steps.
+Each row is one run under torchrun on one machine. Blocks of steps with and without measuring take turns in
+the same processes. `more` is the median over pairs of neighbouring blocks of the CPU time of all workers,
+with half of the width of the middle half of them. `measured` is the CPU time of the calls that measure over
+that of all steps.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def _course(
 
 
 def _parts_interval(course: AnyCourse, noise: GradientNoise | None) -> int:
-    """In how many steps one shows its parts; 0: none does."""
+    """How many steps there are to one whose parts are shown; 0: none is."""
     if course.needs_parts:
         return 1
     return 0 if noise is None else NOISE_INTERVAL

@@ -50,7 +50,7 @@ class GradientNoise:
 
     @property
     def noise_scale(self) -> float | None:
-        """In samples; None: too little was measured."""
+        """The noise scale in samples; None: too little was measured."""
         seen = self._moments
         if seen.num_seen < LEAST_MEASURED:
             return None
