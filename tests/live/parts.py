@@ -34,6 +34,7 @@ from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, WrittenAccount
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal
 
@@ -126,6 +127,9 @@ class Linear:
     def learn_noise(self, job_id: str, noise_scale: float) -> None: ...
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: bytes) -> None: ...
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
 
     def slowdown_share(self, job_id: str) -> float:
         return 0.0
