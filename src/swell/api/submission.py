@@ -22,6 +22,7 @@ from swell.api.fields import InvalidField, shown
 from swell.model.coding import encode
 from swell.model.job import (
     MOST_PRIORITY,
+    MOST_WEIGHT,
     AfterRefusal,
     CodeSource,
     DriftAction,
@@ -236,6 +237,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             bounds=(-MOST_PRIORITY, MOST_PRIORITY),
         ),
     ] = 0
+    weight: Annotated[
+        Number,
+        _option(
+            "W",
+            "Factor of what the job gains, in policies that add up the gains of jobs. Default: 1.",
+            "`bftrainer`, `saxena`, their variants, and `elasticflow` beyond what promises need: of two jobs that "
+            "are alike, the heavier one has no fewer devices.",
+            bounds=(1 / MOST_WEIGHT, MOST_WEIGHT),
+        ),
+    ] = 1
     workers: Annotated[
         str | int | None,
         _option(
@@ -440,6 +451,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             group=fields.group(self.group),
             tags=fields.tags(self.tags),
             priority=self._bounded("priority"),
+            weight=float(self._bounded("weight")),
         )
 
     def _end(self) -> EndCondition:
