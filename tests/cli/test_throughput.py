@@ -15,10 +15,10 @@ import swell
 from swell.api.errors import ApiError
 from swell.cli.main import run
 from swell.model.job import Elasticity
-from swell.model.throughput import JobThroughput, Source, ThroughputPoint
+from swell.model.throughput import EstimateSource, JobThroughput, ThroughputPoint
 
 
-def point(workers: int, batch: int, step_s: float, source: Source, is_best: bool) -> ThroughputPoint:
+def point(workers: int, batch: int, step_s: float, source: EstimateSource, is_best: bool) -> ThroughputPoint:
     return ThroughputPoint(
         workers=workers,
         nodes=1,
@@ -40,10 +40,10 @@ def found(control: FakeControl, job: str) -> JobThroughput:  # noqa: F811
         most_workers=8,
         grad_bytes=400_000_000,
         points=(
-            point(1, 64, 0.5, Source.TRIAL, True),
-            point(1, 128, 1.25, Source.TRIAL, False),
-            point(8, 64, 0.2, Source.INTERPOLATED, False),
-            point(8, 128, 0.25, Source.EXTRAPOLATED, True),
+            point(1, 64, 0.5, EstimateSource.TRIAL, True),
+            point(1, 128, 1.25, EstimateSource.TRIAL, False),
+            point(8, 64, 0.2, EstimateSource.INTERPOLATED, False),
+            point(8, 128, 0.25, EstimateSource.EXTRAPOLATED, True),
         ),
     )
     control.throughputs[job] = throughput

@@ -11,7 +11,7 @@ from tests.throughput.test_open_batches import CACHED, OWN, believed, job, profi
 
 from swell.executors.gang.allreduce import is_measured
 from swell.model.job import Profile
-from swell.model.throughput import Source, ThroughputPoint
+from swell.model.throughput import EstimateSource, ThroughputPoint
 from swell.throughput.belief import FittedBelief
 from swell.wire.messages import CALIBRATED_BYTES
 
@@ -26,30 +26,30 @@ def points(belief: FittedBelief) -> dict[tuple[int, int], ThroughputPoint]:
     return {(point.workers, point.batch): point for point in found}
 
 
-def sources(measured: Profile, is_open: bool = False) -> dict[int, Source]:
+def sources(measured: Profile, is_open: bool = False) -> dict[int, EstimateSource]:
     found = points(believed(job(is_open=is_open), measured))
     return {workers: point.source for (workers, _), point in found.items() if point.is_best}
 
 
 def test_a_fixed_batch_has_a_point_for_each_size_and_says_what_it_was_made_from() -> None:
     assert sources(MEASURED) == {
-        1: Source.TRIAL,
-        2: Source.PARTS,
-        4: Source.PARTS,
-        8: Source.EXTRAPOLATED,  # no group of eight was measured with such gradients
-        16: Source.EXTRAPOLATED,
+        1: EstimateSource.TRIAL,
+        2: EstimateSource.PARTS,
+        4: EstimateSource.PARTS,
+        8: EstimateSource.EXTRAPOLATED,  # no group of eight was measured with such gradients
+        16: EstimateSource.EXTRAPOLATED,
     }
 
 
 def test_a_size_between_measured_ones_is_interpolated() -> None:
     measured = msgspec.structs.replace(SUMMED, allreduce_sizes=(2, 8))
-    assert sources(measured)[4] is Source.INTERPOLATED
+    assert sources(measured)[4] is EstimateSource.INTERPOLATED
 
 
 def test_steps_of_a_group_are_believed_as_they_were_measured() -> None:
     measured = msgspec.structs.replace(MEASURED, group_step_s={8: 0.09, 16: 0.07})
     found = points(believed(job(is_open=False), measured))
-    assert found[8, OWN].source is found[16, OWN].source is Source.TRIAL
+    assert found[8, OWN].source is found[16, OWN].source is EstimateSource.TRIAL
     assert found[8, OWN].step_s == pytest.approx(0.09) and found[16, OWN].step_s == pytest.approx(0.07)
     assert found[4, OWN].step_s == pytest.approx(0.06), "the others are as they were"
 
@@ -85,9 +85,9 @@ def test_an_estimate_is_checked_once_when_the_size_has_run_for_long_enough() -> 
     estimate_s = points(belief)[8, OWN].step_s
     told = [belief.learn_rate("j", 8, 1.5 * estimate_s, 20) for _ in range(20)]
     (checked,) = (one for one in told if one is not None)
-    assert checked.source is Source.EXTRAPOLATED and checked.error == pytest.approx(0.5, abs=0.01)
-    assert points(belief)[8, OWN].source is Source.RUN
-    assert points(belief)[16, OWN].source is Source.EXTRAPOLATED
+    assert checked.source is EstimateSource.EXTRAPOLATED and checked.error == pytest.approx(0.5, abs=0.01)
+    assert points(belief)[8, OWN].source is EstimateSource.RUN
+    assert points(belief)[16, OWN].source is EstimateSource.EXTRAPOLATED
 
 
 def test_a_profile_that_does_not_tell_is_not_checked() -> None:

@@ -37,7 +37,7 @@ def throughput_of(control: Control, job_id: str) -> JobThroughput:
 
 
 def _of_ended(control: Control, view: JobView) -> JobThroughput | None:
-    """By what its trial run has measured; what the run has taught went with it."""
+    """Return the curve that its trial run measured; what its run has taught is forgotten."""
     try:
         spec = control.submission(view.id).spec
     except UnknownJob:  # it ended under an earlier version

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from swell.model.throughput import JobThroughput, Source
+from swell.model.throughput import EstimateSource, JobThroughput
 from swell.sim.picture_style import colour, plain_text
 
 #: Inches.
 WIDTH, HEIGHT = 7.0, 4.2
 #: Sources of what is no measurement.
-GUESSED = (Source.INTERPOLATED, Source.EXTRAPOLATED)
+GUESSED = (EstimateSource.INTERPOLATED, EstimateSource.EXTRAPOLATED)
 
 
 def draw(found: JobThroughput, file: Path) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Source(StrEnum):
+class EstimateSource(StrEnum):
     """What the time of a step was made from."""
 
     RUN = "run"  #: the job has run so, and the time of its steps is known well
@@ -20,7 +20,7 @@ class Source(StrEnum):
 class CheckedEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """An estimate, and what came out when the job first ran so."""
 
-    source: Source  #: of the estimate
+    source: EstimateSource  #: of the estimate
     step_s: float  #: measured
     error: float  #: measured time over the estimate, less 1
     margin: float  #: of promises from now on
@@ -34,7 +34,7 @@ class ThroughputPoint(msgspec.Struct, frozen=True, kw_only=True):
     batch: int  #: samples of a step
     step_s: float
     samples_per_s: float
-    source: Source
+    source: EstimateSource
     margin: float  #: share by which a promise takes work to last longer
     is_best: bool = False  #: no batch of so many workers is faster
 

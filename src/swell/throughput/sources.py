@@ -5,30 +5,36 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection
 
-from swell.model.throughput import Source
+from swell.model.throughput import EstimateSource
 from swell.throughput.learnt import Learnt
 
 
-def source_of(learnt: Learnt, workers: int, batch: int, num_hosts: int = 1) -> Source:
+def source_of(learnt: Learnt, workers: int, batch: int, num_hosts: int = 1) -> EstimateSource:
     """The weakest of what the estimate needs: the step of a worker, and the all-reduce of all."""
     if has_run(learnt, workers, batch, num_hosts):
-        return Source.RUN
+        return EstimateSource.RUN
     curve = learnt.curve
     compute = _within(-(-batch // workers), curve.compute_s)
     if num_hosts > 1:
         known = workers in curve.crossing_s.get(num_hosts, {})
-        return compute if known and compute is not Source.TRIAL else _parts(compute, known)
+        return compute if known and compute is not EstimateSource.TRIAL else _parts(compute, known)
     if workers == 1:
         return compute
     is_standing = batch == curve.standing_batch(workers)
     if workers in curve.group_sizes and is_standing:
-        return Source.TRIAL
+        return EstimateSource.TRIAL
     sizes = curve.allreduce_s if curve.allreduce_sizes is None else curve.allreduce_sizes
     shared = _within(workers, {1, *sizes, *curve.group_sizes})
-    return max(compute, shared, Source.PARTS, key=_ORDER.index)
+    return max(compute, shared, EstimateSource.PARTS, key=_ORDER.index)
 
 
-_ORDER = (Source.RUN, Source.TRIAL, Source.PARTS, Source.INTERPOLATED, Source.EXTRAPOLATED)
+_ORDER = (
+    EstimateSource.RUN,
+    EstimateSource.TRIAL,
+    EstimateSource.PARTS,
+    EstimateSource.INTERPOLATED,
+    EstimateSource.EXTRAPOLATED,
+)
 
 
 def has_run(learnt: Learnt, workers: int, batch: int, num_hosts: int) -> bool:
@@ -42,12 +48,20 @@ def has_run(learnt: Learnt, workers: int, batch: int, num_hosts: int) -> bool:
     return known is not None and known.settled_s is not None
 
 
-def _parts(compute: Source, is_crossing_known: bool) -> Source:
-    return max(compute, Source.PARTS, key=_ORDER.index) if is_crossing_known else Source.EXTRAPOLATED
+def _parts(compute: EstimateSource, is_crossing_known: bool) -> EstimateSource:
+    return (
+        max(compute, EstimateSource.PARTS, key=_ORDER.index)
+        if is_crossing_known
+        else EstimateSource.EXTRAPOLATED
+    )
 
 
-def _within(wanted: int, measured: Collection[int]) -> Source:
+def _within(wanted: int, measured: Collection[int]) -> EstimateSource:
     if wanted in measured:
-        return Source.TRIAL
+        return EstimateSource.TRIAL
     known = sorted(measured)
-    return Source.INTERPOLATED if 0 < bisect_left(known, wanted) < len(known) else Source.EXTRAPOLATED
+    return (
+        EstimateSource.INTERPOLATED
+        if 0 < bisect_left(known, wanted) < len(known)
+        else EstimateSource.EXTRAPOLATED
+    )
