@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, Malformed, TextReader
+from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, MalformedSnapshot, TextReader
 
 NONE = "No backfill window exists at this time"
 _FIELD = re.compile(r"\s*(SLOTS|RUNTIME|HOSTS)\s*:\s*(.*)")
@@ -30,7 +30,7 @@ def _is_like(lines: Lines) -> bool:
 
 def _read(lines: Lines) -> IdleNodes:
     if lines[0][1].split()[:2] == ["SLOTS", "RUNTIME"]:
-        raise Malformed(lines[0][0], "names no hosts; take the snapshot with `bslots -l`")
+        raise MalformedSnapshot(lines[0][0], "names no hosts; take the snapshot with `bslots -l`")
     found: dict[str, int] = {}
     field = ""
     for number, text in lines:
@@ -40,14 +40,16 @@ def _read(lines: Lines) -> IdleNodes:
         elif text.strip().startswith(NONE):
             continue
         elif field != "HOSTS":
-            raise Malformed(
+            raise MalformedSnapshot(
                 number, "is neither SLOTS:, RUNTIME: nor HOSTS:; remove what `bslots -l` has not printed"
             )
         if field == "HOSTS":
             for word in text.split():
                 host = _HOST.fullmatch(word)
                 if host is None:
-                    raise Malformed(number, f"{word!r} is no host with its slots; write for example 2*hostC")
+                    raise MalformedSnapshot(
+                        number, f"{word!r} is no host with its slots; write for example 2*hostC"
+                    )
                 found[host[1]] = 1
     return found
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, Malformed, TextReader
+from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, MalformedSnapshot, TextReader
 
 NAMES, STATES = ("host", "name", "node"), ("state", "status")
 
@@ -36,7 +36,7 @@ def _read(lines: Lines) -> IdleNodes:
             continue
         cells = text.split()
         if len(cells) <= max(name, state):
-            raise Malformed(number, f"has {len(cells)} columns where the first line has {len(words)}")
+            raise MalformedSnapshot(number, f"has {len(cells)} columns where the first line has {len(words)}")
         if cells[state].lower() == "idle":
             found[cells[name]] = 1
     return found

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from swell.sim.node_snapshots.snapshot import IdleNodes, JsonReader, Lines, Malformed, TextReader
+from swell.sim.node_snapshots.snapshot import IdleNodes, JsonReader, Lines, MalformedSnapshot, TextReader
 
 GPUS = ("resources_available.ngpus", "gpus")
 
@@ -34,20 +34,22 @@ def _read(lines: Lines) -> IdleNodes:
         if not text[0].isspace():
             name = text.strip()
             if name in nodes:
-                raise Malformed(
+                raise MalformedSnapshot(
                     number, f"node {name!r} stands twice in one snapshot; begin each with its time"
                 )
             nodes[name], begins[name] = {}, number
             continue
         key, sign, value = text.strip().partition(" =")
         if not (sign and name):
-            raise Malformed(
+            raise MalformedSnapshot(
                 number, "is not `NAME = VALUE` below the name of a node, as `pbsnodes -a` prints it"
             )
         nodes[name][key.strip()] = value.strip()
     for one, fields in nodes.items():
         if "state" not in fields:
-            raise Malformed(begins[one], f"node {one!r} has no state; take the snapshot with `pbsnodes -a`")
+            raise MalformedSnapshot(
+                begins[one], f"node {one!r} has no state; take the snapshot with `pbsnodes -a`"
+            )
     return {one: _num_devices(fields, begins[one]) for one, fields in nodes.items() if _is_idle(fields)}
 
 
@@ -58,7 +60,7 @@ def _is_idle(fields: Mapping[str, Any]) -> bool:
 def _num_devices(fields: Mapping[str, Any], line: int) -> int:
     told = next((str(fields[name]) for name in GPUS if name in fields), "0")
     if not told.isdecimal():
-        raise Malformed(line, f"has {told!r} GPUs, which is no whole number; correct it")
+        raise MalformedSnapshot(line, f"has {told!r} GPUs, which is no whole number; correct it")
     return int(told) or 1
 
 
@@ -70,7 +72,9 @@ def _read_json(told: Mapping[str, Any]) -> IdleNodes:
     found: dict[str, int] = {}
     for name, fields in told["nodes"].items():
         if not (isinstance(fields, Mapping) and isinstance(fields.get("state"), str)):
-            raise Malformed(1, f"node {name!r} has no state; take the snapshot with `pbsnodes -a -F json`")
+            raise MalformedSnapshot(
+                1, f"node {name!r} has no state; take the snapshot with `pbsnodes -a -F json`"
+            )
         flat = dict(fields)
         resources = fields.get("resources_available")
         if isinstance(resources, Mapping) and "ngpus" in resources:

@@ -17,7 +17,7 @@ from swell.sim.node_snapshots.nodelist import NODELIST
 from swell.sim.node_snapshots.pbsnodes import PBS_JSON, PBSNODES
 from swell.sim.node_snapshots.sinfo import SINFO
 from swell.sim.node_snapshots.slurm_json import SLURM_JSON
-from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, Malformed
+from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, MalformedSnapshot
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.traces.source import Source
 
@@ -27,7 +27,7 @@ JSON_READERS = (SLURM_JSON, PBS_JSON)
 LEAST_SNAPSHOTS = 2
 
 
-class _Taken(NamedTuple):
+class _Snapshot(NamedTuple):
     at_s: float  #: since 1970
     idle: IdleNodes
 
@@ -74,9 +74,9 @@ def pool_of_snapshots(path: Path) -> Pool:
     return Pool(intervals, f"{path} ({len(taken)} snapshots)")
 
 
-def _intervals(taken: list[_Taken]) -> Iterator[IdleInterval]:
+def _intervals(taken: list[_Snapshot]) -> Iterator[IdleInterval]:
     begun: dict[str, int] = {}  #: node -> number of the snapshot since which it is idle
-    for at, one in enumerate([*taken, _Taken(math.inf, {})]):
+    for at, one in enumerate([*taken, _Snapshot(math.inf, {})]):
         for node in sorted(begun.keys() - one.idle.keys()):
             since = begun.pop(node)
             if at - since >= LEAST_SNAPSHOTS:
@@ -88,7 +88,7 @@ def _intervals(taken: list[_Taken]) -> Iterator[IdleInterval]:
             begun.setdefault(node, at)
 
 
-def _taken(file: Path) -> Iterator[_Taken]:
+def _taken(file: Path) -> Iterator[_Snapshot]:
     """The snapshots of a file. Raises InvalidInput."""
     lines = list(Source(file).lines())
     try:
@@ -96,8 +96,8 @@ def _taken(file: Path) -> Iterator[_Taken]:
             yield _from_json(file, "\n".join(text for _, text in lines))
             return
         for at_s, part in _parts(lines):
-            yield _Taken(of_file(file) if at_s is None else at_s, _from_text(part))
-    except Malformed as error:
+            yield _Snapshot(of_file(file) if at_s is None else at_s, _from_text(part))
+    except MalformedSnapshot as error:
         raise InvalidInput(f"{file}, line {error.line}: {error}") from error
 
 
@@ -110,7 +110,7 @@ def _parts(lines: Lines) -> Iterator[tuple[float | None, Lines]]:
             part.append((number, text))
             continue
         if part and at_s is None:
-            raise Malformed(
+            raise MalformedSnapshot(
                 number, "is a time, and the snapshot before it has none; begin each with its time"
             )
         if at_s is not None:
@@ -128,24 +128,24 @@ def _from_text(part: Lines) -> IdleNodes:
         if reader.is_like(part):
             return reader.read(part)
     if part[0][1].lower().startswith("job id"):
-        raise Malformed(
+        raise MalformedSnapshot(
             part[0][0], "qstat lists jobs and names no idle nodes; take snapshots with `pbsnodes -a`"
         )
     known = ", ".join(reader.name for reader in (*TEXT_READERS, *JSON_READERS))
-    raise Malformed(part[0][0], f"begins no snapshot that can be read; take it with one of {known}")
+    raise MalformedSnapshot(part[0][0], f"begins no snapshot that can be read; take it with one of {known}")
 
 
-def _from_json(file: Path, text: str) -> _Taken:
+def _from_json(file: Path, text: str) -> _Snapshot:
     try:
         told = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise Malformed(1, f"is no JSON ({error}); a file of JSON holds one snapshot") from error
+        raise MalformedSnapshot(1, f"is no JSON ({error}); a file of JSON holds one snapshot") from error
     for reader in JSON_READERS:
         if reader.is_like(told):
             at_s = reader.moment_s(told)
-            return _Taken(of_file(file) if at_s is None else at_s, reader.read(told))
+            return _Snapshot(of_file(file) if at_s is None else at_s, reader.read(told))
     names = " or ".join(reader.name for reader in JSON_READERS)
-    raise Malformed(1, f"is JSON, but no list of nodes; take the snapshot with {names}")
+    raise MalformedSnapshot(1, f"is JSON, but no list of nodes; take the snapshot with {names}")
 
 
 def _some(lines: Iterator[tuple[int, str]], num: int) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from swell.sim.node_snapshots.hostlist import expanded
 from swell.sim.node_snapshots.slurm_states import is_idle_word, num_devices
-from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, Malformed, TextReader
+from swell.sim.node_snapshots.snapshot import IdleNodes, Lines, MalformedSnapshot, TextReader
 
 
 def _is_like(lines: Lines) -> bool:
@@ -26,7 +26,7 @@ def _read(lines: Lines) -> IdleNodes:
     for number, text in lines[1:]:
         cells = dict(zip(header, text.split(), strict=False))
         if len(text.split()) != len(header):
-            raise Malformed(
+            raise MalformedSnapshot(
                 number,
                 f"has {len(text.split())} columns where the first line has {len(header)}; take the snapshot "
                 "with columns that hold no blanks",
@@ -36,7 +36,7 @@ def _read(lines: Lines) -> IdleNodes:
         try:
             names = expanded(cells["NODELIST"])
         except ValueError as error:
-            raise Malformed(number, str(error)) from error
+            raise MalformedSnapshot(number, str(error)) from error
         found.update(dict.fromkeys(names, num_devices(cells.get("GRES", ""))))
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from swell.sim.node_snapshots.hostlist import expanded
 from swell.sim.node_snapshots.slurm_states import are_idle_flags, num_devices
-from swell.sim.node_snapshots.snapshot import IdleNodes, JsonReader, Malformed
+from swell.sim.node_snapshots.snapshot import IdleNodes, JsonReader, MalformedSnapshot
 
 
 def _is_like(told: Mapping[str, Any]) -> bool:
@@ -26,7 +26,7 @@ def _read(told: Mapping[str, Any]) -> IdleNodes:
         try:
             found.update(_sinfo_entry(entry) if "sinfo" in told else _node_entry(entry))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Malformed(
+            raise MalformedSnapshot(
                 1, f"entry {at + 1} has no state or no names of nodes as Slurm writes them ({error!r})"
             ) from error
     return found

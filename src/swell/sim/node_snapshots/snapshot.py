@@ -11,7 +11,7 @@ Lines = Sequence[tuple[int, str]]
 IdleNodes = Mapping[str, int]
 
 
-class Malformed(ValueError):
+class MalformedSnapshot(ValueError):
     """A line breaks a rule of its format; the text names the rule and the remedy."""
 
     def __init__(self, line: int, rule: str) -> None:
