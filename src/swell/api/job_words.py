@@ -19,8 +19,11 @@ from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
-    from swell.model.view import JobView
+    from swell.model.throughput import JobThroughput
+from swell.model.view import JobView
 
+#: Samples; a noise scale of more is no number that says anything.
+MOST_TOLD = 1e11
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
 
@@ -220,6 +223,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("group", view.group),
         ("tags", ", ".join(view.tags)),
         ("batch", _batch(view)),
+        ("noise", _noise(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
@@ -294,6 +298,22 @@ def _batch(view: JobView) -> str:
     return f"{view.global_batch} samples a step" if is_known else ""
 
 
+def _noise(view: JobView) -> str:
+    """What the noise of its gradients says of its batch; empty while that is not known."""
+    scale, own, batch = view.noise_scale, view.global_batch, view.batch
+    if scale is None:
+        return ""
+    told = (
+        f"noise scale of the gradients {scale:,.0f} samples"
+        if scale < MOST_TOLD
+        else "the gradients are all noise"
+    )
+    if not batch or batch == own:
+        return told
+    share = (scale + own) / (scale + batch) if scale + batch else 1.0
+    return f"{told}; a sample in {batch} is worth {share:.2f} of one in {own}"
+
+
 def _learning(view: JobView) -> str:
     """Which metric shows how much a job still learns; empty unless that matters or was asked for."""
     if view.share is None and view.metric == LOSS:
@@ -358,3 +378,9 @@ def _end(submitted: JobSubmitted) -> str:
     lengths = {"steps": end.steps, "epochs": end.epochs, "samples": end.samples}
     told = [f"{number:g} {what}" for what, number in lengths.items() if number is not None]
     return " or ".join([*told, *([] if end.target is None else [str(end.target)])])
+
+
+def told_throughput(found: JobThroughput) -> str:
+    """`1: 120.5 samples/s (trial), 2: 230.1 (parts), 4: 400.0 (extrapolated)`."""
+    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({one.source})" for one in found.best]
+    return ", ".join(text % (" samples/s" if place == 0 else "") for place, text in enumerate(told))

@@ -23,6 +23,7 @@ from swell.core.replan import Need, Replan
 from swell.core.snapshot_columns import quota_devices
 from swell.core.state import HeadState, Words
 from swell.core.table import BorrowedDevices
+from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.calendar import Calendar
@@ -42,6 +43,7 @@ from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
 from swell.model.quota import Quotas
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 
 #: A plan that asks for another one now would get the same answer, again and again.
@@ -82,7 +84,7 @@ class Core:
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief=belief, domain=planner.policy.domain)
+        self._state = HeadState(belief=belief, domain=planner.policy.offered)
         self._whole_cores = WholeCores()
         self._lack = NO_NODE_YET
 
@@ -351,7 +353,7 @@ class Core:
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
-        if not planner.policy.domain.shares_cores:
+        if not planner.policy.offered.shares_cores:
             return snapshot
         records = [state.records[job_id] for job_id in snapshot.job_ids]
         return replace(snapshot, learning=learning_of(records, state.usable))
@@ -481,7 +483,7 @@ class Core:
     @property
     def domain(self) -> Domain:
         """What the policy that decides chooses from."""
-        return self._current_planner.policy.domain
+        return self._current_planner.policy.offered
 
     @property
     def makes_promises(self) -> bool:
@@ -546,6 +548,11 @@ class Core:
         """Jobs that have not ended, oldest first."""
         self._state.latest.write(self._state.records)
         return [guessed(record.view(), self._state.now_s) for record in self._state.records.values()]
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if there is no such job, or it has no profile."""
+        record = self._state.records.get(job_id)
+        return None if record is None else throughput_of(self._state, record)
 
     def changes(self) -> TurnChanges:
         """What became of open jobs since this was last asked; the first time, of all."""
