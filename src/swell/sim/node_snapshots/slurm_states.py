@@ -18,7 +18,7 @@ def is_idle_word(word: str) -> bool:
 
 
 def are_idle_flags(flags: Collection[str]) -> bool:
-    """Of JSON: `["IDLE"]`, `["IDLE", "PLANNED"]`."""
+    """Whether states in JSON are those of an idle node: `["IDLE"]`, `["IDLE", "PLANNED"]`."""
     return "IDLE" in flags and IDLE_FLAGS.issuperset(flags)
 
 
