@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from swell.model.findings import JobFinding
+from swell.model.halving import Halving
 from swell.model.webhook import Webhook
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
@@ -182,6 +183,7 @@ class JobSpec(
     priority: int = 0  #: of its class the jobs with the highest go first; see `Snapshot.arrival_order`
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
+    halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`
 
     @property
     def least_batch(self) -> int:
