@@ -152,15 +152,15 @@ def test_a_random_search_draws_from_ranges_and_choices_and_names_its_seed() -> N
     ],
 )
 def test_what_is_wrong_with_a_search_is_said(sweep: Any, search: Any, text: str) -> None:
-    with pytest.raises(InvalidField, match="^(sweep|search): ") as error:
+    with pytest.raises(InvalidField, match=r"^(sweep|search): ") as error:
         searched(sweep, search)
     assert text in str(error.value)
 
 
 def test_ranges_need_a_search_and_a_search_a_sweep() -> None:
-    with pytest.raises(InvalidField, match="search: {draws: 20}"):
+    with pytest.raises(InvalidField, match=r"search: \{draws: 20\}"):
         jobs(args=["{lr}"], sweep={"lr": {"min": 0.1, "max": 1}})
-    with pytest.raises(InvalidField, match="there is no sweep to draw from"):
+    with pytest.raises(InvalidField, match="no sweep to draw from"):
         jobs(search={"draws": 3})
 
 
@@ -189,7 +189,7 @@ HALVING = {"first": 2, "by": "steps", "factor": 2}
 def test_what_is_wrong_with_halving_is_said(tmp_path: Path, halving: Any, fields: Any, text: str) -> None:
     (tmp_path / "train.py").write_text("")
     job = {**PLAIN, "group": "lr", "halving": {**HALVING, **halving}, **fields}
-    with pytest.raises(InvalidField, match="^halving: ") as error:
+    with pytest.raises(InvalidField, match="halving: ") as error:
         parse({key: value for key, value in job.items() if value is not None}).to_spec(0.0, tmp_path)
     assert text in str(error.value)
 
