@@ -224,11 +224,13 @@ class FakeControl:
         self.put(msgspec.structs.replace(view, held_by=held_by))
         return self.job(job_id)
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
+    def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
         view = self.job(job_id)
         if view.phase.is_end:
             raise WrongPhase(f"job {job_id!r} is {view.phase}")
-        self.put(msgspec.structs.replace(view, priority=priority))
+        given = {"priority": priority, "weight": weight}
+        news = {name: value for name, value in given.items() if value is not None}
+        self.put(msgspec.structs.replace(view, **news))
         return self.job(job_id)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:

@@ -63,8 +63,8 @@ class Control(Protocol):
         Raises UnknownJob, Unwritable; WrongPhase if it has ended; InvalidJob if none has such a name.
         """
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
-        """Give an open job another priority; the job after that.
+    def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
+        """Give an open job another priority, another weight, or both; the job after that.
 
         Raises UnknownJob, Unwritable; WrongPhase if it has ended.
         """

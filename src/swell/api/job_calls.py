@@ -190,13 +190,15 @@ class JobCalls:
         answered = self._transport.call("POST", f"{_path(job_id)}/accept-differences", content=wanted)
         return decoder(JobView).decode(answered)
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
-        """Give an open job another priority.
+    def change_priority(
+        self, job_id: str, priority: int | None = None, weight: float | None = None
+    ) -> JobView:
+        """Give an open job another priority, another weight, or both.
 
         Raises:
             UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
         """
-        wanted = encode({"priority": priority})
+        wanted = encode({"priority": priority, "weight": weight})
         answered = self._transport.call("POST", f"{_path(job_id)}/priority", content=wanted)
         return decoder(JobView).decode(answered)
 

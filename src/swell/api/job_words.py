@@ -225,6 +225,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
     told = [
         ("class", view.job_class + _standing(view)),
         ("priority", str(view.priority or "")),
+        ("weight", "" if view.weight == 1.0 else f"{view.weight:g}"),
         ("tenant", view.tenant),
         ("user", view.user),
         ("group", view.group),
@@ -312,10 +313,19 @@ def _learning(view: JobView) -> str:
 
 
 def _used(view: JobView) -> str:
-    """CPU time that the job has used, and memory that its present workers use."""
+    """CPU time and I/O of the job so far, and memory that its present workers use."""
     cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
     memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
-    return ", ".join(filter(None, (cpu, memory)))
+    disk = _both(view.read_bytes, "read", view.written_bytes, "written")
+    network = _both(view.received_bytes, "received", view.sent_bytes, "sent")
+    return ", ".join(filter(None, (cpu, memory, disk, network)))
+
+
+def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:
+    """Two numbers of bytes; empty where they are not measured, or both are 0."""
+    if not (one or other):
+        return ""
+    return f"{format_bytes(one or 0)} {how}, {format_bytes(other or 0)} {how_other}"
 
 
 def _pids(view: JobView) -> str:

@@ -23,6 +23,7 @@ from swell.api.halving_field import check_trial, halving_of
 from swell.model.coding import encode
 from swell.model.job import (
     MOST_PRIORITY,
+    MOST_WEIGHT,
     AfterRefusal,
     CodeSource,
     DriftAction,
@@ -237,6 +238,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             bounds=(-MOST_PRIORITY, MOST_PRIORITY),
         ),
     ] = 0
+    weight: Annotated[
+        Number,
+        _option(
+            "W",
+            "Factor of what the job gains, in policies that add up the gains of jobs. Default: 1.",
+            "`bftrainer`, `saxena`, their variants, and `elasticflow` beyond what promises need: of two jobs that "
+            "are alike, the heavier one has no fewer devices.",
+            bounds=(1 / MOST_WEIGHT, MOST_WEIGHT),
+        ),
+    ] = 1
     workers: Annotated[
         str | int | None,
         _option(
@@ -454,6 +465,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             group=fields.group(self.group),
             tags=fields.tags(self.tags),
             priority=self._bounded("priority"),
+            weight=float(self._bounded("weight")),
         )
 
     def _end(self) -> EndCondition:

@@ -52,7 +52,7 @@ SOURCES: Mapping[str, CommandSource] = {
         "hold:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
     ),
     "resume": CommandSource("hold:resume", "Let held jobs go on from where they were saved."),
-    "prioritize": CommandSource("prioritize:prioritize", "Give jobs another priority."),
+    "prioritize": CommandSource("prioritize:prioritize", "Give jobs another priority or weight."),
     "accept-differences": CommandSource(
         "accept_differences:accept_differences",
         "Accept findings of a job's trial run, so that they do not hold it to its smallest number of "

@@ -461,9 +461,12 @@ def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
-    before, record.spec = record.spec.priority, msgspec.structs.replace(record.spec, priority=event.priority)
+    given = {"priority": event.priority, "weight": event.weight}
+    before, news = record.spec, {name: value for name, value in given.items() if value is not None}
+    record.spec = msgspec.structs.replace(before, **news)
     state.relearn(record)
-    state.tell(record, "priority", f"its owner changes its priority from {before} to {event.priority}")
+    changes = [f"its {name} from {getattr(before, name):g} to {value:g}" for name, value in news.items()]
+    state.tell(record, "priority", f"its owner changes {' and '.join(changes)}")
 
 
 def _still_held(record: JobRecord) -> str:

@@ -280,6 +280,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def view(self) -> JobView:
         spec, status, gang = self.spec, self.status, self.gang
+        used = self.usage.total
         return JobView(
             id=self.id,
             name=spec.name,
@@ -287,6 +288,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             user=self.user,
             job_class=self.job_class,
             priority=spec.priority,
+            weight=spec.weight,
             phase=self.phase,
             entry=spec.entry,
             args=spec.args,
@@ -338,6 +340,10 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             share_changes=None if self.share_changes is None else self.share_changes.story,
             cpu_s=self.usage.cpu_s,
             memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
+            read_bytes=used.read_bytes,
+            written_bytes=used.written_bytes,
+            received_bytes=used.received_bytes,
+            sent_bytes=used.sent_bytes,
             reason_code=status.reason_code,
             reason=status.reason,
             retry_s=(self.backoff.until_s or None)

@@ -262,7 +262,7 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.add(record.id)
 
     def relearn(self, record: JobRecord) -> None:
-        """It may have other sizes, or another priority, from now on."""
+        """It may have other sizes, another priority or another weight from now on."""
         self._relearnt.add(record.id)
 
     def learn_noise(self, record: JobRecord, noise_scale: float) -> None:

@@ -32,6 +32,7 @@ FIXED_FLOATS = (
     "own_start_s",
     "state_bytes",
     "one_worker_per_s",
+    "weight",
 )
 FIXED_INTS = (
     "job_class",
@@ -331,6 +332,7 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         profile.start_s if profile else 0.0,
         profile.state_bytes if profile else 0,
         options.one_worker_per_s,
+        record.spec.weight,
     )
 
 

@@ -191,9 +191,9 @@ class Platform:
         """See `JobRequests.accept_differences`."""
         return self._requests.accept_differences(job_id, names)
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
+    def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
         """See `JobRequests.change_priority`."""
-        return self._requests.change_priority(job_id, priority)
+        return self._requests.change_priority(job_id, priority, weight)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
         """See `JobRequests.ask_deadline`."""

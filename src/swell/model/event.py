@@ -104,9 +104,10 @@ class DifferencesAccepted(JobEvent, frozen=True, kw_only=True):
 
 
 class PriorityChanged(JobEvent, frozen=True, kw_only=True):
-    """The owner of the job gave it another priority."""
+    """The owner of the job gave it another priority, another weight, or both."""
 
-    priority: int  #: as in a `JobSpec`
+    priority: int | None = None  #: as in a `JobSpec`; None: as before
+    weight: float | None = None  #: likewise
 
 
 class GangStarted(GangEvent, frozen=True, kw_only=True):

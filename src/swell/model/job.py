@@ -19,6 +19,8 @@ LOSS = "loss"
 
 #: The highest priority of a job; the lowest is as far below 0.
 MOST_PRIORITY = 1000
+#: The largest weight of a job; the smallest is as many times below 1.
+MOST_WEIGHT = 1e6
 
 
 def plain_members(kind: AnyEnum) -> AnyEnum:
@@ -181,6 +183,7 @@ class JobSpec(
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     priority: int = 0  #: of its class the jobs with the highest go first; see `Snapshot.arrival_order`
+    weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
     halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`

@@ -67,6 +67,7 @@ class BFTrainer(Policy):
     name = "bftrainer"
     domain = Domain(sizes=Sizes.EVERY)
     weighs_changes = True
+    weighs_jobs = True
     is_corrected: ClassVar[bool] = False
 
     t_fwd_s: ForwardTime = 120.0
@@ -132,15 +133,15 @@ class BFTrainer(Policy):
         return snapshot.growth_cost_s
 
     def _weights(self, snapshot: Snapshot) -> FloatArray:
-        """(J,) objective metric for each step a second (section 5.2.1): samples, speed-up, or between."""
+        """(J,) metric for each step a second (section 5.2.1): samples, speed-up, or between; weighted."""
         options = snapshot.options
         one_per_s = np.ones(snapshot.num_jobs)
         has = options.num > 0
         first = options.starts[:-1][has]
         one_per_s[has] = options.rate_per_s[first] / options.workers[first]
         one_samples_per_s = one_per_s * snapshot.samples_per_step
-        weights: FloatArray = snapshot.samples_per_step * one_samples_per_s**-self.efficiency_share
-        return weights
+        metric: FloatArray = snapshot.samples_per_step * one_samples_per_s**-self.efficiency_share
+        return metric * snapshot.relative_weight
 
 
 class CorrectedBFTrainer(BFTrainer):

@@ -39,6 +39,9 @@ class Policy(Registered, kw_only=True):
     #: where they do not (`core.within_quotas`). One that makes promises must count them itself.
     counts_quotas: ClassVar[bool] = False
 
+    #: It adds up or compares what jobs gain, each times its weight (`Snapshot.weight`).
+    weighs_jobs: ClassVar[bool] = False
+
     period_s: Period = math.inf
 
     def decide(self, snapshot: Snapshot) -> Allocation:

@@ -17,6 +17,7 @@ from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
+from swell.policies.elasticflow.elasticflow_paper import ElasticFlowPaper
 from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
@@ -33,7 +34,7 @@ from swell.policies.saxena_baselines import SaxenaMaxBatch, SaxenaMinBatch, Saxe
 from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
-from swell.policies.unaware import EdfElasticUnaware, ElasticFlowUnaware
+from swell.policies.unaware import EdfElasticUnaware
 
 
 class UnknownPolicy(LookupError):
@@ -105,7 +106,7 @@ def parameters_of(name: str) -> dict[str, Meta]:
 
 _CLASSES: tuple[type[Policy], ...] = (
     ElasticFlow,
-    ElasticFlowUnaware,
+    ElasticFlowPaper,
     ElasticFlowCount,
     ElasticFlowTenant,
     EqualShare,

@@ -70,6 +70,7 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         accept_until=None if deadline is None else _accept_until(submitted, now_s),
         job_class=spec.job_class,
         priority=spec.priority,
+        weight=spec.weight,
         workers=_workers(spec.min_workers, spec.max_workers),
         devices_per_worker=spec.devices_per_worker,
         kind=spec.kind or None,
