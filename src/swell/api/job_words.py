@@ -19,7 +19,8 @@ from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
-    from swell.model.view import JobView
+    from swell.model.throughput import JobThroughput
+from swell.model.view import JobView
 
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
@@ -369,3 +370,9 @@ def _end(submitted: JobSubmitted) -> str:
     lengths = {"steps": end.steps, "epochs": end.epochs, "samples": end.samples}
     told = [f"{number:g} {what}" for what, number in lengths.items() if number is not None]
     return " or ".join([*told, *([] if end.target is None else [str(end.target)])])
+
+
+def told_throughput(found: JobThroughput) -> str:
+    """`1: 120.5 samples/s (trial), 2: 230.1 (parts), 4: 400.0 (extrapolated)`."""
+    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({one.source})" for one in found.best]
+    return ", ".join(text % (" samples/s" if place == 0 else "") for place, text in enumerate(told))

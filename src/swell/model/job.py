@@ -299,3 +299,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     group_launch_s: dict[int, float] = {}
     #: Ways in which its result depends on its sizes; None: they were not looked for.
     findings: tuple[JobFinding, ...] | None = None
+    #: Of `allreduce_s`, numbers of workers that were measured with so many bytes; None: not told.
+    allreduce_sizes: tuple[int, ...] | None = None
+    group_step_s: dict[int, float] = {}  #: workers -> seconds of a whole step that a group of them made

@@ -10,7 +10,7 @@ import msgspec
 
 from swell.executors.gang.gang_settings import WorkerSettings
 from swell.model.job import JobSpec
-from swell.wire.messages import EarlyStop, OnDrift, Welcome
+from swell.wire.messages import CALIBRATED_BYTES, EarlyStop, OnDrift, Welcome
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +45,7 @@ class JobContext:
         local_batches: tuple[int, ...] = (),
         max_local_batch: int | None = None,
         compares: bool = False,
+        allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -65,5 +66,6 @@ class JobContext:
             local_batches=local_batches,
             max_local_batch=max_local_batch,
             compares=compares,
+            allreduce_bytes=allreduce_bytes,
             **asdict(self.worker_settings),
         )
