@@ -28,7 +28,7 @@ from swell.model.event import (
     Outcome,
     StepsReported,
 )
-from swell.model.halving import Evaluation, Halving, RungUnit
+from swell.model.halving import Halving, MetricValue, RungUnit
 from swell.model.job import JobSpec, Phase
 from swell.policies.registry import new_policy
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
@@ -62,7 +62,7 @@ class Trials:
 
     def report(self, number: int, steps: int, value: float | None, **fields: Any) -> list[AnyCommand]:
         self.now_s += 1.0
-        evaluation = None if value is None else Evaluation(steps=steps, value=value, **fields)
+        evaluation = None if value is None else MetricValue(steps=steps, value=value, **fields)
         return self.say(
             StepsReported(
                 at_s=self.now_s,
@@ -175,7 +175,7 @@ def test_a_fold_holds_the_rungs_and_a_head_that_reads_it_goes_on_as_before() -> 
         generation=1,
         steps=10,
         num_workers=1,
-        evaluation=Evaluation(steps=10, value=0.07),
+        evaluation=MetricValue(steps=10, value=0.07),
     )
     assert again.handle([event]) == trials.core.handle([event])
     assert suspended(under_way := again.under_way()) and under_way == trials.core.under_way()
@@ -200,7 +200,7 @@ def test_trials_of_two_kinds_of_device_are_compared() -> None:
             generation=1,
             steps=10,
             num_workers=1,
-            evaluation=Evaluation(steps=10, value=value),
+            evaluation=MetricValue(steps=10, value=value),
         )
         commands = core.handle([event])
         other.load(core.save())

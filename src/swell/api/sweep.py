@@ -108,7 +108,7 @@ def _space(sweep: Any) -> dict[str, search_space.Range | list[Any]]:
 
 
 def _seeded(job: dict[str, Any], seed: int) -> dict[str, Any]:
-    """With the seed as a tag, so that all that is told of the jobs can name it."""
+    """Add the seed as a tag, so that lists of the jobs can name it."""
     tags = job.get("tags", [])
     return {**job, "tags": [*tags, f"{SEED_TAG}={seed}"]} if isinstance(tags, list) else job
 

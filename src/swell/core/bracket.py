@@ -62,7 +62,7 @@ class Bracket(msgspec.Struct):
 
 
 def bracket_of(brackets: dict[str, Bracket], group: str) -> Bracket:
-    """That of the group, which may be new."""
+    """Return the bracket of the group, which may be new."""
     return brackets.setdefault(group, Bracket())
 
 

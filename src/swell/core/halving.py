@@ -16,7 +16,7 @@ from swell.core.bracket import bracket_of
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import StepsReported
-from swell.model.halving import Evaluation, RungUnit
+from swell.model.halving import MetricValue, RungUnit
 
 #: Topic of the warning of a trial that reports no value by which it could be compared.
 TOPIC = "halving"
@@ -36,8 +36,8 @@ def note_evaluation(state: HeadState, record: JobRecord, event: StepsReported) -
         _compare(state, record, event.evaluation.value)
 
 
-def _has_reached_next(record: JobRecord, evaluation: Evaluation) -> bool:
-    """At its end a trial has no rung: there it is done anyway."""
+def _has_reached_next(record: JobRecord, evaluation: MetricValue) -> bool:
+    """Whether the trial is at its next rung. There is none at its end, where it is done anyway."""
     place = _rung_steps(record, record.trial.rung + 1)
     if place is None:
         halving = record.spec.halving
@@ -47,7 +47,7 @@ def _has_reached_next(record: JobRecord, evaluation: Evaluation) -> bool:
 
 
 def _rung_steps(record: JobRecord, number: int) -> float | None:
-    """Where the rung is, in steps; None where rungs are counted in reports."""
+    """The place of the rung in steps; None where rungs are counted in reports."""
     halving = record.spec.halving
     if halving is None or halving.by is RungUnit.REPORTS:
         return None

@@ -32,7 +32,7 @@ class Halving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         return (self.rung_at(number) for number in count(1))
 
     def rung_at(self, number: int) -> float:
-        """Of rung 1, 2, ..."""
+        """Return the place of rung 1, 2, ..."""
         return self.first * self.factor ** (number - 1)
 
     def num_promoted(self, num_trials: int) -> int:
@@ -40,15 +40,15 @@ class Halving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         return max(1, int(num_trials / self.factor))
 
 
-class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+class MetricValue(msgspec.Struct, frozen=True, kw_only=True):
     """The latest value of the metric by which trials are compared."""
 
     steps: int  #: after which it was measured
     value: float  #: may be NaN or infinite
     num_values: int = 1  #: that were reported since the evaluation before
 
-    def after(self, earlier: Evaluation | None) -> Evaluation:
-        """Both as one."""
+    def after(self, earlier: MetricValue | None) -> MetricValue:
+        """Return both as one."""
         if earlier is None:
             return self
         return msgspec.structs.replace(self, num_values=self.num_values + earlier.num_values)

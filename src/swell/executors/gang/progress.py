@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from swell.model.event import StepsReported
-from swell.model.halving import Evaluation
+from swell.model.halving import MetricValue
 from swell.model.job import LOSS, BetweenSteps, JobSpec
 from swell.tally import Tally, plus
 from swell.wire.messages import EndedEpochs, Progress, Reported
@@ -127,7 +127,7 @@ def values_report(job_id: str, generation: int, steps: int, said: Reported, now_
     )
 
 
-def evaluation_of(report: StepsReported, spec: JobSpec) -> Evaluation | None:
+def evaluation_of(report: StepsReported, spec: JobSpec) -> MetricValue | None:
     """The value in a report by which a trial is compared; None: it has none, or the job is no trial.
 
     A curve tells after which step it was measured. A report that has only the value says after which step the
@@ -141,8 +141,8 @@ def evaluation_of(report: StepsReported, spec: JobSpec) -> Evaluation | None:
     if value is None:
         return None
     if tally is None:
-        return Evaluation(steps=report.steps, value=value)
-    return Evaluation(steps=tally.last_step, value=value, num_values=tally.num_values)
+        return MetricValue(steps=report.steps, value=value)
+    return MetricValue(steps=tally.last_step, value=value, num_values=tally.num_values)
 
 
 def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
