@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from swell.api.fields import InvalidField, shown
 from swell.model.halving import Halving, RungUnit
 from swell.model.job import LOSS, Elasticity
-
-if TYPE_CHECKING:
-    from swell.api.submission import Submission
 
 WORD = "halving"
 EXAMPLE = "`halving: {first: 1, by: epochs, factor: 3}`"
@@ -52,24 +49,38 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
-def check_trial(halving: Halving, job: Submission) -> None:
-    """Raises InvalidField where the job could not be compared with others."""
-    if job.group is None:
+def check_trial(
+    halving: Halving,
+    group: str | None,
+    elasticity: Elasticity,
+    metric: str | None,
+    is_goal_given: bool,
+    end: float | None,
+) -> None:
+    """Check that the job can be compared with others.
+
+    Args:
+        is_goal_given: it is said where learning takes the metric.
+        end: of the job, in the unit of the rungs; None: it is given in another one.
+
+    Raises:
+        InvalidField: it cannot.
+    """
+    if group is None:
         raise InvalidField(
             WORD,
             "a single job is compared with none; give it a `sweep` of several jobs, or a `group`",
         )
-    if job.elasticity is Elasticity.RESTART and halving.by is not RungUnit.REPORTS:
+    if elasticity is Elasticity.RESTART and halving.by is not RungUnit.REPORTS:
         raise InvalidField(
             WORD,
             f"Swell does not count the {halving.by} of a restart job; write `by: reports`, and report the "
             "metric with `swell.report`",
         )
-    if (job.metric or LOSS) != LOSS and job.metric_goes is None and job.until is None:
+    if (metric or LOSS) != LOSS and not is_goal_given:
         raise InvalidField(
-            WORD, f"it is not said whether a good {job.metric} is high or low; give metric_goes: up or down"
+            WORD, f"it is not said whether a good {metric} is high or low; give metric_goes: up or down"
         )
-    end = {RungUnit.STEPS: job.steps, RungUnit.EPOCHS: job.epochs}.get(halving.by)
     if end is not None and halving.first >= end:
         raise InvalidField(
             WORD,

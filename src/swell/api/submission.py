@@ -21,6 +21,7 @@ from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
 from swell.api.halving_field import check_trial, halving_of
 from swell.model.coding import encode
+from swell.model.halving import RungUnit
 from swell.model.job import (
     MOST_PRIORITY,
     MOST_WEIGHT,
@@ -434,7 +435,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             self._check_restart()
         halving = None if self.halving is None else halving_of(self.halving)
         if halving is not None:
-            check_trial(halving, self)
+            check_trial(
+                halving,
+                self.group,
+                self.elasticity,
+                self.metric,
+                is_goal_given=self.metric_goes is not None or self.until is not None,
+                end={RungUnit.STEPS: self.steps, RungUnit.EPOCHS: self.epochs}.get(halving.by),
+            )
         return JobSpec(
             halving=halving,
             name=fields.job_name(self.name, entry),

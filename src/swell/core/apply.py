@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 
 import msgspec
@@ -436,6 +437,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     learn_between(state, record, event)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
+        record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
     record.progress.done_steps = _truth(record, event.steps)
     if record.is_content(event.at_s):
         record.backoff.go_on()

@@ -66,6 +66,7 @@ class JobContext:
             local_batches=local_batches,
             max_local_batch=max_local_batch,
             compares=compares,
+            measures_noise=mode == "train" and self.spec.may_change_batch,
             allreduce_bytes=allreduce_bytes,
             **asdict(self.worker_settings),
         )

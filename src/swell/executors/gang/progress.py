@@ -49,6 +49,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         pause_s=sum(pauses) if pauses else None,
         usage=newer.usage or older.usage,
         evaluation=newer.evaluation.after(older.evaluation) if newer.evaluation else older.evaluation,
+        noise_scale=newer.noise_scale if newer.noise_scale is not None else older.noise_scale,
         curves=plus(older.curves, newer.curves),
         mark=older.mark or newer.mark,
     )
@@ -111,7 +112,13 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
         curves=sound(said.curves),
+        noise_scale=_noise_scale(said.noise_scale),
     )
+
+
+def _noise_scale(told: float | None) -> float | None:
+    """None for what no gradients can have: it comes from a user's process, and the head relies on it."""
+    return told if told is not None and 0.0 <= told < math.inf else None
 
 
 def values_report(job_id: str, generation: int, steps: int, said: Reported, now_s: float) -> StepsReported:
