@@ -19,7 +19,20 @@ from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
 #: Fields of requests that there were not when the runs were recorded: left out where they are empty.
-LATER = frozenset({"accept_differences", "after", "group", "priority", "tags", "weight"})
+LATER = frozenset(
+    {
+        "accept_differences",
+        "after",
+        "group",
+        "keeps_estimates",
+        "priority",
+        "resize_down_s",
+        "resize_up_s",
+        "speed",
+        "tags",
+        "weight",
+    }
+)
 #: Floats are eight bytes there, and sets have an order.
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
