@@ -46,6 +46,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         metrics={**older.metrics, **newer.metrics},
         between=older.between.plus(newer.between) if older.between else newer.between,
         pause_s=sum(pauses) if pauses else None,
+        save_s=older.save_s if newer.save_s is None else newer.save_s,
         usage=newer.usage or older.usage,
         curves=plus(older.curves, newer.curves),
         mark=older.mark or newer.mark,
@@ -108,6 +109,7 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         metrics={name: value_of(value) for name, value in said.metrics.items()},
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
+        save_s=_time(said.save_s),
         curves=sound(said.curves),
     )
 
@@ -128,6 +130,11 @@ def values_report(job_id: str, generation: int, steps: int, said: Reported, now_
 def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
     """Without what no script can have done: it comes from a user's process, and the store relies on it."""
     return {name: tally for name, tally in curves.items() if tally.is_sound}
+
+
+def _time(said_s: float | None) -> float | None:
+    """None for what no save can have taken: it comes from a user's process, and the head relies on it."""
+    return said_s if said_s is not None and 0.0 <= said_s < math.inf else None
 
 
 def _between(ended: EndedEpochs) -> BetweenSteps | None:
