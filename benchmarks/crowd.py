@@ -29,6 +29,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
+from swell.model.throughput import ThroughputPoint
 
 NODE_DEVICES = 8
 RACK_DEVICES = 16 * NODE_DEVICES
@@ -107,6 +108,9 @@ class TableBelief:
 
     def __init__(self, members: dict[str, Member]) -> None:
         self._members = members
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
 
     def slowdown_share(self, job_id: str) -> float:
         return 0.0

@@ -128,7 +128,7 @@ def lines(failures: Failures) -> Iterator[Line]:
     if failures.per_rack > 1:
         yield Line(policy=OURS, survive_nodes=failures.per_rack)
     for name in PROMISING:
-        if name not in (OURS, "elasticflow_unaware"):  # the latter is the same where no batch is open
+        if name != OURS:
             yield Line(policy=name)
 
 

@@ -13,7 +13,6 @@ from swell.api.intake import is_installed
 from swell.cli import extras
 from swell.cli.extras import require
 from swell.model.errors import InvalidInput
-from swell.policies.registry import InvalidParameter, check_parameter
 
 EXTRAS = (
     "matplotlib",
@@ -33,7 +32,7 @@ AT_WORK = (
     "swell.sim.html_report", "swell.sim.result_tables", "swell.sim.simulate",
 )  # fmt: skip
 #: Written for those who have the extra, and imported after it was looked for.
-NEEDS_AN_EXTRA = {"swell.cli.curve_picture"}
+NEEDS_AN_EXTRA = {"swell.cli.curve_picture", "swell.cli.throughput_picture"}
 PROGRAM = """
 import importlib, sys
 
@@ -89,11 +88,3 @@ def test_it_looks_before_it_does_anything(words: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert "needs matplotlib" in done.stderr and "pip install 'swell[" in done.stderr, done.stderr
-
-
-def test_the_exact_search_of_hu_is_refused_without_its_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_parameter("hu", "max_nodes", 10.0)
-    monkeypatch.setattr("swell.policies.hu.find_spec", lambda module: None)
-    check_parameter("hu", "max_nodes", 0.0)
-    with pytest.raises(InvalidParameter, match=r"swell\[repro\]"):
-        check_parameter("hu", "max_nodes", 10.0)

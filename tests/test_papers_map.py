@@ -1,17 +1,57 @@
-"""`docs/papers.md` tells the truth: each function and each test it names exists."""
+"""`docs/papers.md` tells the truth: what it names exists, and each mark but yes has a reason."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from swell.policies.registry import POLICIES, parameters_of
+from swell.repro import bftrainer, elasticflow, flowcon, hu, saxena
+
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"`((?:src|tests)/[\w/]+\.py):([\w.]+)`")
-ROWS = [line for line in (ROOT / "docs/papers.md").read_text().splitlines() if line.startswith("| ")]
+TEXT = (ROOT / "docs/papers.md").read_text()
+COMMAND = re.compile(r"`([^`]+)`")
+TARGETS = re.compile(r"^([\w-]+):", re.MULTILINE)
+MARKS = ("yes", "part", "no")
+
+
+class PaperRow(NamedTuple):
+    """A row of a paper's table."""
+
+    section: str
+    part: str
+    simulated: str
+    live: str
+    command: str
+    code: str
+    test: str
+    reason: str
+
+
+def _tables() -> list[list[list[str]]]:
+    tables: list[list[list[str]]] = [[]]
+    for line in TEXT.splitlines():
+        if line.startswith("|"):
+            tables[-1].append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])])
+        elif tables[-1]:
+            tables.append([])
+    return tables
+
+
+PAPER_ROWS = [
+    PaperRow(*row) for table in _tables() if table and table[0][0] == "section" for row in table[2:]
+]
+#: Code and test of each row of the other tables, which map additions and baselines.
+OTHER_ROWS = [
+    (code, test) for table in _tables() if table and table[0][-1] == "test" for *_, code, test in table[2:]
+]
 
 
 @cache
@@ -30,9 +70,8 @@ def names_in(path: Path) -> frozenset[str]:
     return frozenset(walk(ast.parse(path.read_text()).body, ""))
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if not row.startswith("| paper")])
-def test_a_row_names_code_and_a_test_that_exist(row: str) -> None:
-    *_, code, test, _ = row.split("|")
+def check_places(code: str, test: str) -> None:
+    """Each cell names a place of its folder, and each such place is there."""
     for cell, folder in ((code, "src/"), (test, "tests/")):
         places = PLACE.findall(cell)
         assert places, f"names nothing in {folder}: {cell}"
@@ -40,13 +79,61 @@ def test_a_row_names_code_and_a_test_that_exist(row: str) -> None:
             assert file.startswith(folder)
             assert (ROOT / file).is_file(), f"{file} does not exist"
             assert name in names_in(ROOT / file), f"{file} has no {name}"
-        assert folder == "src/" or all(name.startswith("test_") for _, name in places)
+        assert folder == "src/" or all(name.split(".")[-1].startswith("test_") for _, name in places)
 
 
-def test_the_map_is_not_empty() -> None:
-    assert len(ROWS) > 15
+@pytest.mark.parametrize("row", PAPER_ROWS, ids=lambda row: f"{row.section}: {row.part}"[:80])
+def test_a_row_of_a_paper_names_code_and_a_test_that_exist_and_a_reason_for_each_mark_but_yes(
+    row: PaperRow,
+) -> None:
+    check_places(row.code, row.test)
+    assert row.simulated in MARKS
+    assert row.live in MARKS
+    assert (row.simulated == row.live == "yes") or row.reason != "-", f"no reason: {row}"
+    assert row.command == "-" or COMMAND.findall(row.command), f"neither - nor a command: {row.command}"
+
+
+@pytest.mark.parametrize("row", OTHER_ROWS)
+def test_a_row_names_code_and_a_test_that_exist(row: tuple[str, str]) -> None:
+    check_places(*row)
+
+
+EXPERIMENTS = {
+    module.PAPER.name: {experiment.name for experiment in module.PAPER.experiments}
+    for module in (bftrainer, elasticflow, flowcon, hu, saxena)
+}
+
+
+def words_after(command: str, option: str) -> Sequence[str]:
+    """What an option has, cut at commas; nothing if it is not there."""
+    found = re.search(rf"{option} (\S+)", command)
+    return found[1].split(",") if found else ()
+
+
+@pytest.mark.parametrize(
+    "command", sorted({found for row in PAPER_ROWS for found in COMMAND.findall(row.command)})
+)
+def test_a_command_names_figures_policies_and_targets_that_exist(command: str) -> None:
+    """Commands and options of `swell` are looked up by `test_docs`."""
+    program, name, *words = command.split()
+    if program == "make":
+        assert name in TARGETS.findall((ROOT / "Makefile").read_text())
+        return
+    assert program == "swell"
+    if name == "repro" and words[0] in EXPERIMENTS:
+        assert {word for word in words[1:] if not word.startswith("-")} <= EXPERIMENTS[words[0]]
+    for policy in words_after(command, "--policy"):
+        assert policy in POLICIES
+    for setting in words_after(command, "--set"):
+        policy, parameter = setting.split("=")[0].split(".")
+        assert parameter in parameters_of(policy)
+
+
+def test_every_paper_has_its_rows() -> None:
+    assert len(PAPER_ROWS) > 140
+    assert len(OTHER_ROWS) > 30
 
 
 def test_the_text_around_the_tables_names_only_what_exists() -> None:
-    for file, name in PLACE.findall((ROOT / "docs/papers.md").read_text()):
+    for file, name in PLACE.findall(TEXT):
         assert name in names_in(ROOT / file)

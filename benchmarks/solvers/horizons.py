@@ -15,7 +15,7 @@ from swell.solvers.horizon.solve import best_plans
 #: Jobs, nodes; demands are lognormal, so that some jobs end within the horizon: the hard case.
 SIZES_OF_PROBLEMS = ((20, 70), (40, 150), (60, 190), (100, 190))
 #: Of HiGHS's search in the exact path.
-MAX_NODES = 10_000
+MAX_PLANS = 10_000
 #: To which HiGHS solves the paper's model.
 RIVAL_GAP_SHARE = 1e-4
 
@@ -39,7 +39,7 @@ def _both_paths(
     one_hot_ms: tuple[float, ...],
 ) -> Iterator[Row]:
     fast = [_timed(partial(best_plans, one)) for one in some]
-    exact = [_timed(partial(best_plans, one, max_nodes=MAX_NODES)) for one in some]
+    exact = [_timed(partial(best_plans, one, max_plans=MAX_PLANS)) for one in some]
     gaps = [best.value / found.value - 1.0 for (best, _), (found, _) in zip(exact, fast, strict=True)]
     largest = max(found.gap_share for found, _ in fast)
     yield Row(

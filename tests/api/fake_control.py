@@ -29,6 +29,7 @@ from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
+from swell.model.throughput import JobThroughput
 from swell.model.view import (
     ClusterView,
     JobView,
@@ -66,6 +67,7 @@ class FakeControl:
         self._curves_seen: list[dict[str, list[CurvePoint]]] = [
             {}
         ]  #: at each `metric_news` that found new ones
+        self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
@@ -116,6 +118,7 @@ class FakeControl:
             tenant=spec.tenant,
             job_class=spec.job_class,
             entry=spec.entry,
+            elasticity=spec.elasticity,
             args=spec.args,
             global_batch=spec.global_batch,
             min_workers=spec.min_workers,
@@ -224,11 +227,13 @@ class FakeControl:
         self.put(msgspec.structs.replace(view, held_by=held_by))
         return self.job(job_id)
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
+    def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
         view = self.job(job_id)
         if view.phase.is_end:
             raise WrongPhase(f"job {job_id!r} is {view.phase}")
-        self.put(msgspec.structs.replace(view, priority=priority))
+        given = {"priority": priority, "weight": weight}
+        news = {name: value for name, value in given.items() if value is not None}
+        self.put(msgspec.structs.replace(view, **news))
         return self.job(job_id)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
@@ -395,6 +400,9 @@ class FakeControl:
                     self._news.notify_all()
                     self._changed[job.job_id] = self._turn
         return chosen
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        return self.throughputs.get(self.job(job_id).id)
 
     def head_state(self) -> bytes:
         return b"{}"

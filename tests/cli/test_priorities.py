@@ -48,3 +48,27 @@ def test_a_priority_beyond_the_bounds_is_refused(control: FakeControl, here: Run
     done = here("prioritize", "lr-1", "--priority", 1001)
     assert done.returncode == 1 and control.job("lr-1").priority == 0
     assert done.stderr == "swell: priority: 1001 is not between -1000 and 1000; choose a number that is\n"
+
+
+def test_a_job_gets_a_weight_beside_its_priority_or_alone(
+    control: FakeControl, here: Run, script: Path
+) -> None:
+    options = ("--script", script, "--global-batch", 8, "--steps", 5, "--no-wait")
+    job_id = here("submit", *options, "--weight", 2.5).stdout.partition(":")[0]
+    assert control.specs[job_id].weight == 2.5
+    assert here("prioritize", job_id, "--weight", 4).stdout == f"{job_id}: has weight 4\n"
+    done = here("prioritize", job_id, "--priority", 3, "--weight", 0.5)
+    assert done.stdout == f"{job_id}: has priority 3 among best_effort jobs and weight 0.5\n"
+    assert ["weight", "0.5"] in [line.split() for line in here("show", job_id).stdout.splitlines()]
+    control.put(msgspec.structs.replace(control.job(job_id), phase=Phase.CANCELLED))
+    again = here("retry", job_id, "--no-wait").stdout.partition(":")[0]
+    assert control.specs[again].weight == 0.5
+
+
+def test_without_a_priority_or_a_weight_there_is_nothing_to_change(control: FakeControl, here: Run) -> None:
+    control.put(FREE)
+    done = here("prioritize", "lr-1")
+    assert done.returncode == 1
+    assert done.stderr == "swell: nothing is to be changed; give --priority, --weight or both\n"
+    done = here("prioritize", "lr-1", "--weight", "nan")
+    assert done.stderr == "swell: weight: nan is not between 1e-06 and 1e+06; choose a number that is\n"

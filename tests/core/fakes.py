@@ -19,6 +19,7 @@ from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profi
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, Refusal, WrittenAccount
 from swell.model.snapshot import STRICT, Snapshot
+from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
@@ -58,6 +59,9 @@ class PowerBelief:
 
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """What it is of is left alone."""
@@ -245,6 +249,7 @@ class FirstFree:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         there, may_have = cluster.devices, permission(cluster, owned_only, barred)
@@ -283,6 +288,7 @@ class Shuffler(FirstFree):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}

@@ -64,8 +64,9 @@ class Head:
     def hold(self, job_id: str) -> None:
         self.world.say(HoldRequested(at_s=self.world.now_s, job_id=job_id))
 
-    def prioritize(self, job_id: str, priority: int) -> None:
-        self.world.say(PriorityChanged(at_s=self.world.now_s, job_id=job_id, priority=priority))
+    def prioritize(self, job_id: str, priority: int | None = None, weight: float | None = None) -> None:
+        event = PriorityChanged(at_s=self.world.now_s, job_id=job_id, priority=priority, weight=weight)
+        self.world.say(event)
 
     def resume(self, job_id: str) -> None:
         self.world.say(ResumeRequested(at_s=self.world.now_s, job_id=job_id))

@@ -45,6 +45,7 @@ def snapshot_of(
         job_class=np.full(num, BEST_EFFORT, dtype=np.int64),
         submitted_s=np.arange(num, dtype=float),
         priority=np.zeros(num, dtype=np.int64),
+        weight=np.ones(num),
         deadline_s=np.full(num, math.inf),
         remaining_steps=np.full(num, remaining),
         done_steps=zeros,

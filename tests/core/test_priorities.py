@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from tests.core.fakes import core_of, node, spec, strict
 from tests.core.head import FATES, Head
 from tests.examples import share_of_examples
 
+from swell.model.event import PriorityChanged
 from swell.model.job import JobSpec, Phase
 from swell.policies.registry import new_policy
 from swell.sim.injected_faults import NO_FAULTS
@@ -59,6 +61,26 @@ def test_a_change_is_told_once() -> None:
         head.turn()
         told += [story.text for _, story in head.core.stories() if story.code == "priority"]
     assert told == ["its owner changes its priority from 0 to 5"]
+
+
+def test_a_weight_is_changed_without_the_priority() -> None:
+    head = head_of("bftrainer_corrected", spec(2000, priority=4), spec(2000))
+    head.prioritize("b", weight=50.0)
+    head.run_until(lambda: head.phase("b") is Phase.RUNNING)
+    assert (head.job("b").weight, head.job("b").priority, head.phase("a")) == (50.0, 0, Phase.QUEUED)
+    head.prioritize("b", weight=50.0)  # as it is
+    head.prioritize("a", priority=1, weight=9000.0)
+    head.run_until(lambda: head.phase("a") is Phase.RUNNING)
+    told = [(job, story.text) for job, story in head.core.stories() if story.code == "priority"]
+    assert [text for _, text in told if "priority" in text] in (
+        [],
+        ["its owner changes its priority from 4 to 1 and its weight from 1 to 9000"],
+    )
+
+
+def test_an_old_journal_names_a_priority_alone() -> None:
+    event = msgspec.json.decode(b'{"at_s": 1, "job_id": "a", "priority": 3}', type=PriorityChanged)
+    assert (event.priority, event.weight) == (3, None)
 
 
 @settings(max_examples=share_of_examples(0.2), deadline=None)

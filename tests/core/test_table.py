@@ -45,6 +45,7 @@ def records(draw: st.DrawFn) -> JobRecord:
             job_class=draw(st.sampled_from(JobClass)),
             deadline_s=draw(st.none() | st.floats(0.0, 100.0)),
             priority=draw(st.integers(-1, 1)),
+            weight=draw(st.sampled_from([1.0, 2.5])),
         ),
         submitted_s=float(number % 7),
         tenant=draw(st.integers(0, 3)),
@@ -120,6 +121,7 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert snapshot.changed_s[row] == _or(record.commanded.changed_s, -math.inf)
     assert snapshot.submitted_s[row] == record.submitted_s
     assert snapshot.priority[row] == record.spec.priority
+    assert snapshot.weight[row] == record.spec.weight
     assert (snapshot.tenant[row], snapshot.num_tenants) == (record.tenant, 3)
     assert snapshot.held_workers[row] == len(record.gang.held)
     assert snapshot.job_class[row] == CLASS_CODES[record.spec.job_class]

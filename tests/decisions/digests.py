@@ -19,7 +19,7 @@ from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
 #: Fields of requests that there were not when the runs were recorded: left out where they are empty.
-LATER = frozenset({"accept_differences", "after", "group", "priority", "tags"})
+LATER = frozenset({"accept_differences", "after", "group", "priority", "tags", "weight"})
 #: Floats are eight bytes there, and sets have an order.
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -56,8 +56,15 @@ def in_full(command: AnyCommand) -> AnyCommand:
         return command
     end = _full(EndCondition)(**msgspec.structs.asdict(command.spec.end))
     given = {**msgspec.structs.asdict(command.spec), "end": end}
-    spec = _full(JobSpec)(**{name: value for name, value in given.items() if value or name not in LATER})
+    is_later = {name: name in LATER and given[name] == value for name, value in _defaults().items()}
+    spec = _full(JobSpec)(**{name: value for name, value in given.items() if not is_later.get(name)})
     return msgspec.structs.replace(command, spec=spec)
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    """Of the fields of a request that have one."""
+    return {field.name: field.default for field in msgspec.structs.fields(JobSpec)}
 
 
 @cache

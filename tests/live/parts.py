@@ -34,6 +34,7 @@ from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, WrittenAccount
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal
 
@@ -93,6 +94,7 @@ class FirstFree:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
         free = [device for device in cluster.devices if device not in taken]
@@ -126,6 +128,9 @@ class Linear:
     def learn_noise(self, job_id: str, noise_scale: float) -> None: ...
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: bytes) -> None: ...
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
 
     def slowdown_share(self, job_id: str) -> float:
         return 0.0

@@ -56,6 +56,7 @@ def again(
             "or_soft": st.just(True),
             "tenant": st.just("vision/3"),
             "priority": st.integers(-1000, 1000),
+            "weight": st.floats(1e-6, 1e6),
             "group": st.just("g"),
             "tags": st.just(["lr=0.1", "baseline"]),
             "memory": st.just("4GiB"),

@@ -51,6 +51,7 @@ class Job:
     changes: int = 0
     tenant: int = 0
     priority: int = 0
+    weight: float = 1.0
     open: Mapping[int, tuple[int, float]] | None = None  #: workers -> (best batch, steps/s at it)
     on_one: float | None = None  #: steps/s of one worker at its best batch; None: as `rates` or `open` say
     node: int = 0  #: where it is if it holds devices; -1: on several nodes
@@ -58,6 +59,9 @@ class Job:
     value_at: float = np.nan
     rises: bool = False
     cpu: float = np.nan  #: seconds that it has used
+    memory: float = np.nan  #: byte-seconds
+    block_io: float = np.nan  #: bytes, as is the next
+    network: float = np.nan
     share: float = np.nan
 
     @property
@@ -89,6 +93,7 @@ class MoreOfJob(TypedDict, total=False):
     changes: int
     tenant: int
     priority: int
+    weight: float
     open: Mapping[int, tuple[int, float]] | None
     on_one: float | None
     node: int
@@ -96,6 +101,9 @@ class MoreOfJob(TypedDict, total=False):
     value_at: float
     rises: bool
     cpu: float
+    memory: float
+    block_io: float
+    network: float
     share: float
 
 
@@ -166,6 +174,7 @@ def snapshot(
         job_class=column([job.job_class for job in jobs], np.int64),
         submitted_s=column([now_s + job.submitted for job in jobs], float),
         priority=column([job.priority for job in jobs], np.int64),
+        weight=column([job.weight for job in jobs], float),
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),
@@ -200,6 +209,9 @@ def snapshot(
             rises=column([job.rises for job in jobs], bool),
             value_s=column([now_s + job.value_at for job in jobs], float),
             cpu_s=column([job.cpu for job in jobs], float),
+            memory_byte_s=column([job.memory for job in jobs], float),
+            block_io_bytes=column([job.block_io for job in jobs], float),
+            network_bytes=column([job.network for job in jobs], float),
             share=column([job.share for job in jobs], float),
             cores=column([cores if job.held and job.node >= 0 else np.nan for job in jobs], float),
         ),
@@ -311,6 +323,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 value=draw(pick(np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308)),
                 value_at=draw(pick(np.nan, 0.0, -1.0)),
                 cpu=draw(pick(np.nan, 0.0, 1.0, 2.0, 40.0)),
+                network=draw(pick(np.nan, 0.0, 1e3, 1e9)),
                 share=draw(pick(np.nan, 0.1, 1.0)),
             )
         )

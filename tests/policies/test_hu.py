@@ -65,7 +65,7 @@ def test_the_first_step_is_that_of_a_best_plan(seed: int) -> None:
     draw = np.random.default_rng(seed)
     minutes = draw.uniform(5.0, 120.0, 2 + seed % 2).tolist()
     jobs = [job(f"j{row}", one) for row, one in enumerate(minutes)]
-    policy = Hu(horizon_steps=3 - seed % 2, max_nodes=10_000)
+    policy = Hu(horizon_steps=3 - seed % 2, max_plans=10_000)
     workers = Asked(policy, 4 + seed).at(0.0, jobs)
     firsts = best_first_steps(minutes, 4 + seed, 3 - seed % 2)
     assert any(all(has >= planned for has, planned in zip(workers, one, strict=True)) for one in firsts)
@@ -106,7 +106,7 @@ def test_where_jobs_may_wait_the_nodes_go_where_shares_of_work_grow_most() -> No
 def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
     """Formula (1) sums over the steps what was done until then; the text has the end only."""
     jobs = [job("shortest", 6.0), job("short", 32.0), job("long", 120.0)]
-    exact = {"max_nodes": 10_000, "horizon_steps": 3}
+    exact = {"max_plans": 10_000, "horizon_steps": 3}
     assert Asked(Hu(**exact), 8).at(0.0, jobs) == [2, 4, 2]
     assert Asked(HuEnd(**exact), 8).at(0.0, jobs) == [2, 2, 4]
 
@@ -154,7 +154,7 @@ def test_a_plan_says_how_far_it_may_be_from_the_best() -> None:
     view = replace(snapshot(jobs, 30, (1, 2, 4, 8, 16)), is_due=True)
     told = [reason.text for reason in Hu(max_prices=1).decide(view).reasons]
     assert any("get furthest with this plan, up to " in text for text in told)
-    exact = [reason.text for reason in Hu(max_nodes=10_000).decide(view).reasons]
+    exact = [reason.text for reason in Hu(max_plans=10_000).decide(view).reasons]
     assert not any("up to" in text for text in exact)
 
 

@@ -21,6 +21,7 @@ from swell.model.snapshot import STRICT, Snapshot, plain_memory
 from swell.plugins import declared
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.elasticflow.elasticflow_paper import ElasticFlowPaper
 from swell.policies.policy import Period, Policy
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 from swell.solvers.profile.plans import MOMENT_S
@@ -89,7 +90,7 @@ def check(policy: Policy, view: Snapshot, answer: Allocation) -> None:
     assert not is_named[~can_run].any()
     can_run[list(answer.refusals)] = False
     assert view.memory or is_named[can_run].all(), "an end is named of jobs that fit"
-    is_free_to_ask = isinstance(policy, ElasticFlow) or policy.domain.shares_cores  # shares are not held
+    is_free_to_ask = isinstance(policy, ElasticFlow | ElasticFlowPaper) or policy.domain.shares_cores
     least_s = MOMENT_S if is_free_to_ask else view.min_hold_s
     assert answer.wake_s >= view.now_s + least_s
     assert len(answer.reasons) == view.num_jobs

@@ -59,6 +59,7 @@ def jobs(draw: st.DrawFn) -> tuple[TraceJob, ...]:
                 tenant=draw(pick("", "a", "b")),
                 cores_per_worker=draw(pick(None, 0.5, 2.0)),
                 priority=draw(pick(None, None, 3)),
+                weight=draw(pick(None, None, 2.5)),
             )
         )
     return tuple(drawn)

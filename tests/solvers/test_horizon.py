@@ -32,7 +32,7 @@ from swell.solvers.knapsack import NO_OPTION
 
 #: HiGHS's own tolerances.
 CLOSE = 1e-5
-MANY_NODES = 10_000
+MANY_PLANS = 20_000
 
 
 @given(seed=st.integers(0, 10**6))
@@ -40,7 +40,7 @@ MANY_NODES = 10_000
 def test_no_answer_is_better_than_the_proven_one_nor_above_the_bound(seed: int) -> None:
     """The certificate is true, and the exact path finds the best of all answers."""
     problem = random_problem(seed)
-    fast, exact, truth = best_plans(problem), best_plans(problem, max_nodes=MANY_NODES), brute_value(problem)
+    fast, exact, truth = best_plans(problem), best_plans(problem, max_plans=MANY_PLANS), brute_value(problem)
     for answer in (fast, exact):
         assert answer.value == pytest.approx(checked_value(problem, answer.option), abs=1e-9)
         assert answer.value <= truth + 1e-9 and answer.bound >= truth - CLOSE
@@ -51,7 +51,7 @@ def test_no_answer_is_better_than_the_proven_one_nor_above_the_bound(seed: int) 
 def test_a_hundred_problems_have_the_optimum_that_highs_finds_for_the_one_hot_model() -> None:
     for seed in range(100):
         problem = random_problem(seed, most_takers=7, most_steps=4)
-        exact = best_plans(problem, max_nodes=MANY_NODES)
+        exact = best_plans(problem, max_plans=MANY_PLANS)
         assert exact.is_proven
         assert exact.value == pytest.approx(one_hot_value(problem), abs=CLOSE)
 
@@ -70,7 +70,7 @@ def small(seed: int) -> HorizonProblem:
 def test_the_papers_own_model_has_the_same_optimum_where_jobs_may_wait() -> None:
     for seed in range(100):
         problem = small(seed)
-        exact = best_plans(problem, max_nodes=MANY_NODES)
+        exact = best_plans(problem, max_plans=MANY_PLANS)
         waiting = paper_model(problem, (0, *SIZES.tolist()), least=0).value()
         assert exact.is_proven and exact.value == pytest.approx(waiting, abs=CLOSE)
 
@@ -81,7 +81,7 @@ def test_minimums_until_the_end_cost_no_more_than_the_printed_ones_for_good() ->
     for seed in range(0, 40, 2):
         problem = small(seed)
         problem = problem._replace(is_bound=np.ones(problem.num_takers, dtype=bool))
-        exact = best_plans(problem, max_nodes=MANY_NODES)
+        exact = best_plans(problem, max_plans=MANY_PLANS)
         printed = paper_model(problem, tuple(SIZES.tolist()), least=1).value()
         assert exact.is_proven and checked_value(problem, exact.option) >= printed - CLOSE
         is_same.append(exact.value <= printed + CLOSE)
@@ -119,7 +119,7 @@ def test_the_fast_path_certifies_a_small_gap(num_jobs: int, num_nodes: int, num_
     """The hard case: some jobs end within the horizon, most do not."""
     for seed in range(num_seeds):
         problem = hu_problem(num_jobs, num_nodes, seed)
-        fast, exact = best_plans(problem), best_plans(problem, max_nodes=MANY_NODES)
+        fast, exact = best_plans(problem), best_plans(problem, max_plans=MANY_PLANS)
         assert fast.gap_share <= 0.002
         assert exact.is_proven and fast.value - 1e-9 <= exact.value <= fast.bound + 1e-9
 
@@ -137,10 +137,10 @@ def test_what_is_done_early_counts_in_every_step_after_it() -> None:
     gain = np.array(first + second)
     starts, devices = np.array([0, 1, 2]), np.array([1, 1])
     problem = HorizonProblem(starts, devices, gain, gain, *free(2), np.ones(3), 1)
-    summed = best_plans(problem, max_nodes=MANY_NODES)
+    summed = best_plans(problem, max_plans=MANY_PLANS)
     assert summed.option.tolist() == [[0, 0, NO_OPTION], [NO_OPTION, NO_OPTION, 1]]
     assert summed.value == pytest.approx(0.5 + 1.0 + 1.0 + 0.25)
-    ended = best_plans(problem._replace(weights=np.array([0.0, 0.0, 1.0])), max_nodes=MANY_NODES)
+    ended = best_plans(problem._replace(weights=np.array([0.0, 0.0, 1.0])), max_plans=MANY_PLANS)
     assert ended.value == pytest.approx(1.25)
 
 
@@ -179,8 +179,13 @@ def test_a_limit_of_work_leaves_an_answer_and_says_that_it_is_not_proven() -> No
     little = best_plans(problem, max_prices=1)
     assert not little.is_proven and little.bound > little.value
     assert checked_value(problem, little.option) == pytest.approx(little.value)
-    exact = best_plans(problem, max_nodes=MANY_NODES)
+    exact = best_plans(problem, max_plans=MANY_PLANS)
     assert little.value <= exact.value <= little.bound
+
+
+def test_the_exact_search_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert best_plans(hu_problem(20, 70, seed=0), max_plans=MANY_PLANS).is_proven
+    assert capfd.readouterr() == ("", "")
 
 
 def test_machine_code_finds_the_same() -> None:

@@ -41,6 +41,22 @@ def test_sparse_embeddings_are_refused_before_the_first_growth(module: nn.Module
         elastic(nn.Sequential(module, nn.Linear(2, 1)))
 
 
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        (torch.eye(3).to_sparse(), r"module '1' has 'mask' as a torch\.sparse_coo tensor.*to_dense\(\)"),
+        (torch.eye(3, device="meta"), r"module '1' has 'mask' on the meta device.*to_empty\(\)"),
+    ],
+)
+def test_tensors_that_no_new_worker_could_get_are_refused(tensor: torch.Tensor, words: str) -> None:
+    part = nn.Identity()
+    part.register_buffer("mask", tensor)
+    with pytest.raises(TypeError, match=words):
+        elastic(nn.Sequential(nn.Linear(1, 1), part))
+    part.register_buffer("mask", tensor, persistent=False)  # each worker has its own
+    elastic(nn.Sequential(nn.Linear(1, 1), part))
+
+
 def test_norms_over_workers_are_refused() -> None:
     with pytest.raises(StatisticsError, match=r"module '1' is a SyncBatchNorm.*use nn\.BatchNorm"):
         elastic(nn.Sequential(nn.Linear(1, 4), nn.SyncBatchNorm(4)))

@@ -180,5 +180,13 @@ def test_values_of_variables_come_back(value: Any) -> None:
     assert mark(again) == mark(value) or again == value.item()
 
 
+@pytest.mark.parametrize("tensor", [torch.eye(3).to_sparse(), torch.eye(3, device="meta")])
+def test_a_module_with_tensors_that_cannot_be_saved_is_no_state_of_a_script(tensor: torch.Tensor) -> None:
+    module = torch.nn.Linear(1, 1)
+    module.register_buffer("mask", tensor)
+    assert mark(module) == mark(module)
+    assert pack(module) is None
+
+
 def test_what_is_no_state_is_not_packed() -> None:
     assert pack([object()]) is None and pack(lambda: 1) is None

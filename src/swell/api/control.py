@@ -17,6 +17,7 @@ from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import JobHistory
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
@@ -63,8 +64,8 @@ class Control(Protocol):
         Raises UnknownJob, Unwritable; WrongPhase if it has ended; InvalidJob if none has such a name.
         """
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
-        """Give an open job another priority; the job after that.
+    def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
+        """Give an open job another priority, another weight, or both; the job after that.
 
         Raises UnknownJob, Unwritable; WrongPhase if it has ended.
         """
@@ -94,6 +95,12 @@ class Control(Protocol):
 
     def job(self, job_id: str) -> JobView:
         """Raises UnknownJob."""
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if it has no profile, or has ended.
+
+        Raises UnknownJob.
+        """
 
     def stories(self, job_id: str) -> Sequence[Story]:
         """Why the job has what it has, oldest first. Raises UnknownJob."""

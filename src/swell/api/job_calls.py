@@ -21,6 +21,7 @@ from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, Story, SubmitResult
 
 #: Seconds between two looks at a job that is waited for, and for an answer of the platform.
@@ -190,13 +191,15 @@ class JobCalls:
         answered = self._transport.call("POST", f"{_path(job_id)}/accept-differences", content=wanted)
         return decoder(JobView).decode(answered)
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
-        """Give an open job another priority.
+    def change_priority(
+        self, job_id: str, priority: int | None = None, weight: float | None = None
+    ) -> JobView:
+        """Give an open job another priority, another weight, or both.
 
         Raises:
             UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
         """
-        wanted = encode({"priority": priority})
+        wanted = encode({"priority": priority, "weight": weight})
         answered = self._transport.call("POST", f"{_path(job_id)}/priority", content=wanted)
         return decoder(JobView).decode(answered)
 
@@ -215,6 +218,13 @@ class JobCalls:
         if since_s is not None:
             query["since"] = repr(since_s)
         return self._transport.get(f"{_path(job_id)}/metrics", MetricHistory, query)
+
+    def curve(self, job_id: str) -> JobThroughput:
+        """Samples a second by number of workers and batch, and what each of these was made from.
+
+        Raises UnknownJob; ApiError: its trial run is not over, or it has none.
+        """
+        return self._transport.get(f"{_path(job_id)}/curve", JobThroughput)
 
     def logs(
         self,

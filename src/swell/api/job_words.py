@@ -19,7 +19,8 @@ from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
-    from swell.model.view import JobView
+    from swell.model.throughput import JobThroughput
+from swell.model.view import JobView
 
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
@@ -214,6 +215,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
     told = [
         ("class", view.job_class + _standing(view)),
         ("priority", str(view.priority or "")),
+        ("weight", "" if view.weight == 1.0 else f"{view.weight:g}"),
         ("tenant", view.tenant),
         ("user", view.user),
         ("group", view.group),
@@ -223,6 +225,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
         ("pids", _pids(view)),
+        ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("checkpoints", _checkpoints(view)),
         ("learning", _learning(view)),
@@ -316,10 +319,27 @@ def _learning(view: JobView) -> str:
 
 
 def _used(view: JobView) -> str:
-    """CPU time that the job has used, and memory that its present workers use."""
+    """CPU time and I/O of the job so far, and memory that its present workers use."""
     cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
     memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
-    return ", ".join(filter(None, (cpu, memory)))
+    disk = _both(view.read_bytes, "read", view.written_bytes, "written")
+    network = _both(view.received_bytes, "received", view.sent_bytes, "sent")
+    return ", ".join(filter(None, (cpu, memory, disk, network)))
+
+
+def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:
+    """Two numbers of bytes; empty where they are not measured, or both are 0."""
+    if not (one or other):
+        return ""
+    return f"{format_bytes(one or 0)} {how}, {format_bytes(other or 0)} {how_other}"
+
+
+def _start(view: JobView) -> str:
+    """How long the latest start took, and what hosts have got for it. Starts within a second are not told."""
+    got = ", ".join(f"{what} got in {span(took_s)}" for what, took_s in sorted(view.fetched_s.items()))
+    if view.start_s is None or (view.start_s < 1.0 and not got):
+        return ""
+    return f"{view.start_s:.1f} s" + (f" (hosts lacked: {got})" if got else "")
 
 
 def _pids(view: JobView) -> str:
@@ -344,6 +364,7 @@ def submission_facts(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, 
         ("seed", str(spec.seed)),
         ("memory limit", "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)),
         ("needs", ", ".join(spec.needs)),
+        ("fetch", spec.fetch),
     ]
     return [(name, text) for name, text in told if text]
 
@@ -353,3 +374,9 @@ def _end(submitted: JobSubmitted) -> str:
     lengths = {"steps": end.steps, "epochs": end.epochs, "samples": end.samples}
     told = [f"{number:g} {what}" for what, number in lengths.items() if number is not None]
     return " or ".join([*told, *([] if end.target is None else [str(end.target)])])
+
+
+def told_throughput(found: JobThroughput) -> str:
+    """`1: 120.5 samples/s (trial), 2: 230.1 (parts), 4: 400.0 (extrapolated)`."""
+    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({one.source})" for one in found.best]
+    return ", ".join(text % (" samples/s" if place == 0 else "") for place, text in enumerate(told))

@@ -16,8 +16,9 @@ from swell.api import openapi
 from swell.api.access import Access, of_other_tenant
 from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.control import Control
-from swell.api.fields import bounded
+from swell.api.fields import InvalidField, bounded
 from swell.api.intake import Intake
+from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.operation import Operation, operation
 from swell.api.page.page import Page
@@ -29,7 +30,8 @@ from swell.api.resubmission import Resubmission, continued, retried
 from swell.api.submission import Submission, declared, origin_of, request_key
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.errors import InvalidJob, Unavailable
-from swell.model.job import MOST_PRIORITY, JobSpec, Origin, Phase, key_of_user
+from swell.model.job import MOST_PRIORITY, MOST_WEIGHT, JobSpec, Origin, Phase, key_of_user
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -47,13 +49,20 @@ class AcceptedNames(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class PriorityRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another priority of a job."""
+    """Another priority of a job, another weight, or both."""
 
-    priority: Annotated[int, declared()["priority"].meta]
+    priority: Annotated[int | None, declared()["priority"].meta] = None
+    weight: Annotated[float | None, declared()["weight"].meta] = None
 
-    def checked(self) -> int:
-        """Raises InvalidField."""
-        return bounded("priority", self.priority, -MOST_PRIORITY, MOST_PRIORITY)
+    def checked(self) -> PriorityRequest:
+        """The request. Raises InvalidField."""
+        if self.priority is None and self.weight is None:
+            raise InvalidField("priority", "neither a priority nor a weight is given; give one of them")
+        if self.priority is not None:
+            bounded("priority", self.priority, -MOST_PRIORITY, MOST_PRIORITY)
+        if self.weight is not None:
+            bounded("weight", self.weight, 1 / MOST_WEIGHT, MOST_WEIGHT)
+        return self
 
 
 class JobRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,8 +274,9 @@ class Operations:
 
     @operation("POST", "/v1/jobs/{job_id}/priority", Role.SUBMIT, failures=(404, 409, 422, 503))
     def change_priority(self, job_id: JobId, body: PriorityRequest) -> JobView:
-        """Give an open job another priority among the jobs of its class."""
-        return self._control.change_priority(job_id, body.checked())
+        """Give an open job another priority among the jobs of its class, another weight, or both."""
+        wanted = body.checked()
+        return self._control.change_priority(job_id, wanted.priority, wanted.weight)
 
     @operation("POST", "/v1/jobs/{job_id}/promise", Role.SUBMIT, failures=(404, 409, 422, 503))
     def promise(self, job_id: JobId, body: PromiseRequest) -> JobView:
@@ -288,6 +298,13 @@ class Operations:
         that, a point stands for many steps.
         """
         return self._control.metrics(job_id, name, since)
+
+    @operation("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409))
+    def curve(self, job_id: JobId) -> JobThroughput:
+        """Samples a second of a job by number of workers and batch, the best batch of each number of workers,
+        and what each of these was made from. Of an ended job: what its trial run has measured.
+        """
+        return throughput_of(self._control, job_id)
 
     @operation("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
     def logs(

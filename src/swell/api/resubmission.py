@@ -62,10 +62,12 @@ def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> Job
 
 
 def _with_changes(submission: JobSubmitted, view: JobView) -> JobSubmitted:
-    """The request with what its owner has changed since: its priority, and findings that are accepted."""
+    """The request with what its owner has changed since: priority, weight, and findings that are accepted."""
     accepted = (found.name for found in view.findings if found.holds and found.name not in view.held_by)
     names = tuple(dict.fromkeys((*submission.spec.accept_differences, *accepted)))
-    spec = msgspec.structs.replace(submission.spec, accept_differences=names, priority=view.priority)
+    spec = msgspec.structs.replace(
+        submission.spec, accept_differences=names, priority=view.priority, weight=view.weight
+    )
     return msgspec.structs.replace(submission, spec=spec)
 
 

@@ -52,7 +52,7 @@ SOURCES: Mapping[str, CommandSource] = {
         "hold:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
     ),
     "resume": CommandSource("hold:resume", "Let held jobs go on from where they were saved."),
-    "prioritize": CommandSource("prioritize:prioritize", "Give jobs another priority."),
+    "prioritize": CommandSource("prioritize:prioritize", "Give jobs another priority or weight."),
     "accept-differences": CommandSource(
         "accept_differences:accept_differences",
         "Accept findings of a job's trial run, so that they do not hold it to its smallest number of "
@@ -80,6 +80,10 @@ SOURCES: Mapping[str, CommandSource] = {
     "explain": CommandSource(
         "jobs:explain",
         "Explain a job's size, waiting or refusal, live or in a simulated run.",
+    ),
+    "curve": CommandSource(
+        "throughput:curve",
+        "Show samples a second of a job by number of workers and batch, and what was measured of that.",
     ),
     "what-if": CommandSource(
         "what_if:what_if",

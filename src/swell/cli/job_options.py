@@ -10,7 +10,7 @@ import typer
 
 from swell.api.submission import MOMENT, DeclaredField, declared
 from swell.cli.option_groups import OptionGroup
-from swell.model.job import MOST_PRIORITY
+from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 
 #: Fields that say what runs: their options stand first.
 PROGRAM = ("script", "entry", "name")
@@ -67,13 +67,23 @@ OtherDeadline = Annotated[
         show_default=False,
     ),
 ]
-RequiredPriority = Annotated[
-    int,
+OtherPriority = Annotated[
+    int | None,
     typer.Option(
         "--priority",
         metavar="N",
         help=f"New priority, from {-MOST_PRIORITY} to {MOST_PRIORITY}: among the jobs of a class, those with "
         "the highest get devices first.",
+        show_default=False,
+    ),
+]
+OtherWeight = Annotated[
+    float | None,
+    typer.Option(
+        "--weight",
+        metavar="W",
+        help=f"New weight, from {1 / MOST_WEIGHT:g} to {MOST_WEIGHT:g}: factor of what the job gains, in "
+        "policies that add up the gains of jobs.",
         show_default=False,
     ),
 ]

@@ -40,6 +40,7 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     HoldRequested,
+    HostFetched,
     HostRuledOut,
     JobEvent,
     JobProfiled,
@@ -65,7 +66,7 @@ from swell.model.event import (
 )
 from swell.model.findings import JobFinding
 from swell.model.job import LOSS, Elasticity, Phase
-from swell.model.lengths import relative
+from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
 #: A trial run that took less was none: the job had been measured before.
@@ -346,8 +347,10 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
     note_change(record, event.at_s - record.commanded.launched_s)
-    state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
-    state.costs.upper.learn_start(record, event.at_s - record.commanded.launched_s, event.at_s)
+    record.status.start_s = event.at_s - record.commanded.launched_s
+    start_s = max(0.0, record.status.start_s - record.commanded.fetched_s)
+    state.costs.learn_start(record, start_s)
+    state.costs.upper.learn_start(record, start_s, event.at_s)
     state.set_rate(record, record.num_workers)
     state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))
@@ -458,9 +461,12 @@ def _(event: DifferencesAccepted, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
-    before, record.spec = record.spec.priority, msgspec.structs.replace(record.spec, priority=event.priority)
+    given = {"priority": event.priority, "weight": event.weight}
+    before, news = record.spec, {name: value for name, value in given.items() if value is not None}
+    record.spec = msgspec.structs.replace(before, **news)
     state.relearn(record)
-    state.tell(record, "priority", f"its owner changes its priority from {before} to {event.priority}")
+    changes = [f"its {name} from {getattr(before, name):g} to {value:g}" for name, value in news.items()]
+    state.tell(record, "priority", f"its owner changes {' and '.join(changes)}")
 
 
 def _still_held(record: JobRecord) -> str:
@@ -492,6 +498,18 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
     if news:
         befall(state, record, "barred")
         state.tell(record, "ruled_out", f"does not run on {', '.join(news)}: {event.message}")
+
+
+@_apply_to.register
+def _(event: HostFetched, state: HeadState, record: JobRecord) -> None:
+    nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
+    record.fetched = {**record.fetched, **dict.fromkeys(nodes, event.took_s)}
+    most_s = max((sum(took_s.values()) for took_s in record.fetched.values()), default=0.0)
+    record.fetch_s = most_s if any(node.name not in record.fetched for node in state.cluster.nodes) else 0.0
+    record.commanded.fetched_s = max(record.commanded.fetched_s, sum(event.took_s.values()))
+    state.relearn(record)
+    got = " and ".join(f"its {what} in {span(took_s)}" for what, took_s in sorted(event.took_s.items()))
+    state.tell(record, "fetched", f"{', '.join(nodes) or 'a host'} got {got}")
 
 
 @_apply_to.register

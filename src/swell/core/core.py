@@ -23,6 +23,7 @@ from swell.core.replan import Need, Replan
 from swell.core.snapshot_columns import quota_devices
 from swell.core.state import HeadState, Words
 from swell.core.table import BorrowedDevices
+from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.calendar import Calendar
@@ -42,6 +43,7 @@ from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
 from swell.model.quota import Quotas
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 
 #: A plan that asks for another one now would get the same answer, again and again.
@@ -547,6 +549,11 @@ class Core:
         """Jobs that have not ended, oldest first."""
         self._state.latest.write(self._state.records)
         return [guessed(record.view(), self._state.now_s) for record in self._state.records.values()]
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if there is no such job, or it has no profile."""
+        record = self._state.records.get(job_id)
+        return None if record is None else throughput_of(self._state, record)
 
     def changes(self) -> TurnChanges:
         """What became of open jobs since this was last asked; the first time, of all."""

@@ -75,7 +75,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if isinstance(event, DifferencesAccepted):
         return set(record.accepted).issuperset(event.names)
     if isinstance(event, PriorityChanged):
-        return record.spec.priority == event.priority
+        return event.priority in (None, record.spec.priority) and event.weight in (None, record.spec.weight)
     return isinstance(event, GangEvent) and _is_stale_report(record, event)
 
 

@@ -14,6 +14,7 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.model.options import Domain
 from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import CheckedEstimate, ThroughputPoint
 
 
 class World(Protocol):
@@ -55,6 +56,10 @@ class Decides(Protocol):
         """Its answer counts what changes cost: each one is made, if it can be."""
 
     @property
+    def forbids_migration(self) -> bool:
+        """A running job keeps its devices when it grows, and makes room for no other."""
+
+    @property
     def counts_quotas(self) -> bool:
         """Its answer gives no tenant more than its quota, promises apart."""
 
@@ -77,12 +82,14 @@ class Placer(Protocol):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
         All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
         jobs keep exactly what they hold, `owned_only` jobs get no device of a borrowed node, and those that
-        are `barred` none of nodes of these names, but for what they hold. The order of `held` means nothing.
+        are `barred` none of nodes of these names, but for what they hold. `staying` jobs have what they hold
+        and more, or a part of it. The order of `held` means nothing.
         """
 
 
@@ -99,12 +106,13 @@ class Belief(Protocol):
         num_steps: int,
         global_batch: int | None = None,
         num_hosts: int = 1,
-    ) -> None:
+    ) -> CheckedEstimate | None:
         """A running job's mean seconds a step over its last steps at this size, all that it did beside
         them included but for the time between epochs: corrects the curve and the margins.
 
         Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
-        A gang on several hosts says nothing about one that is on fewer.
+        A gang on several hosts says nothing about one that is on fewer. Returns how good the estimate was,
+        once, as soon as that is known; None of a profile that does not tell what it was made from.
         """
 
     def depends_on_hosts(self, job_id: str) -> bool:
@@ -156,6 +164,13 @@ class Belief(Protocol):
         """Margins to plan with, by class: how much longer work may take than rates say, as a share >= 0.
 
         It is the same array object until something is learnt.
+        """
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        """Rates at each size and batch, for people to look at; empty of a job without a profile.
+
+        Args:
+            hosts: (K,) that a gang of each size is on.
         """
 
     def slowdown_share(self, job_id: str) -> float:

@@ -36,6 +36,7 @@ class WrittenColumns(TypedDict):
     requested_workers: IntArray
     tenant: IntArray
     priority: IntArray
+    weight: FloatArray
     samples_per_step: IntArray
     held_workers: IntArray
     is_pinned: BoolArray
@@ -57,6 +58,7 @@ def as_written(rows: Rows) -> WrittenColumns:
         "requested_workers": ints["requested_workers"],
         "tenant": ints["tenant"],
         "priority": ints["priority"],
+        "weight": floats["weight"],
         "samples_per_step": ints["samples_per_step"],
         "held_workers": ints["held_workers"],
         "is_pinned": read_only(ints["is_pinned"] != 0),

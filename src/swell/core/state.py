@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
+from swell.core.checked_estimates import is_worth_telling, told_check
 from swell.core.costs import ChangeCosts
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import LatestAccounts
@@ -267,8 +268,10 @@ class HeadState(KeptState, kw_only=True):
     ) -> None:
         """See `Belief.learn_rate`."""
         num_hosts = self.num_hosts(record, num_workers)
-        self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
+        checked = self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
         self._relearnt.add(record.id)
+        if checked is not None and is_worth_telling(checked):
+            self.tell(record, "checked", told_check(num_workers, checked))
 
     def learn_between(self, record: JobRecord, seen: BetweenSteps) -> None:
         """See `Belief.learn_between`."""
@@ -276,7 +279,7 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.add(record.id)
 
     def relearn(self, record: JobRecord) -> None:
-        """It may have other sizes, or another priority, from now on."""
+        """It may have other sizes, another priority or another weight from now on."""
         self._relearnt.add(record.id)
 
     def learn_noise(self, record: JobRecord, noise_scale: float) -> None:

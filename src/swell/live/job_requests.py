@@ -109,17 +109,19 @@ class JobRequests:
         result_of(self._inbox.request(event), f"job {job_id!r} may or may not be held any more")
         return self._lookup.job(job_id)
 
-    def change_priority(self, job_id: str, priority: int) -> JobView:
-        """Give an open job another priority; the job after that.
+    def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
+        """Give an open job another priority, another weight, or both; the job after that.
 
         Raises UnknownJob, Unavailable; WrongPhase: the job has ended.
         """
         view = self._lookup.job(job_id)
         if view.phase.is_end:
-            raise has_ended_error(view, "has no other priority")
+            raise has_ended_error(view, "has no other priority or weight")
         self._journal.refuse_while_stalled()
-        event = PriorityChanged(at_s=self._now_s(), job_id=job_id, priority=priority)
-        result_of(self._inbox.request(event), f"job {job_id!r} may or may not have another priority")
+        event = PriorityChanged(at_s=self._now_s(), job_id=job_id, priority=priority, weight=weight)
+        result_of(
+            self._inbox.request(event), f"job {job_id!r} may or may not have another priority or weight"
+        )
         return self._lookup.job(job_id)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:

@@ -27,7 +27,6 @@ from swell.model.job import EndCondition, JobClass, JobSpec, Profile
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
-from swell.settings import Settings
 
 #: Jobs of a crowd, and turns of the head.
 NUM_JOBS = 16
@@ -38,8 +37,6 @@ CLASSES = (JobClass.STRICT, JobClass.SOFT, JobClass.BEST_EFFORT)
 TENANTS = ("a", "b", "c")
 #: In the second half of the turns.
 QUOTAS = {"a": Quota(devices=9), "b": Quota(share=0.5)}
-#: `hu` only asks for a proof, which has loops of its own, if it may search.
-SETTINGS = Settings(parameters={"hu.max_nodes": 100.0})
 
 Calls = dict[Callable[..., Any], Sequence[object]]
 
@@ -63,7 +60,7 @@ def calls_of_all_loops() -> Calls:
 
 def lead_crowd(policy: str) -> None:
     """Turns of a head with a crowd of jobs."""
-    crowd = _Crowd(new_core(policy, SETTINGS))
+    crowd = _Crowd(new_core(policy))
     for turn in range(NUM_TURNS):
         if turn == NUM_TURNS // 2 and keeps_quotas(POLICIES[policy]):
             crowd.limit()

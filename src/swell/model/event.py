@@ -103,9 +103,10 @@ class DifferencesAccepted(JobEvent, frozen=True, kw_only=True):
 
 
 class PriorityChanged(JobEvent, frozen=True, kw_only=True):
-    """The owner of the job gave it another priority."""
+    """The owner of the job gave it another priority, another weight, or both."""
 
-    priority: int  #: as in a `JobSpec`
+    priority: int | None = None  #: as in a `JobSpec`; None: as before
+    weight: float | None = None  #: likewise
 
 
 class GangStarted(GangEvent, frozen=True, kw_only=True):
@@ -178,6 +179,16 @@ class HostRuledOut(JobEvent, frozen=True, kw_only=True):
 
     devices: tuple[str, ...]
     message: str
+
+
+class HostFetched(JobEvent, frozen=True, kw_only=True):
+    """A host lacked an image or data of the job and has got them, before it runs workers of it.
+
+    `devices` are all of the host's.
+    """
+
+    devices: tuple[str, ...]
+    took_s: dict[str, float]  #: `image`, `data` -> seconds
 
 
 class WorkersLost(GangEvent, frozen=True, kw_only=True):
@@ -321,6 +332,7 @@ AnyEvent = (
     | ScriptDistributed
     | JobWarned
     | HostRuledOut
+    | HostFetched
     | WorkersLost
     | SuspendFailed
     | GangSuspended

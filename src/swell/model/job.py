@@ -18,6 +18,8 @@ LOSS = "loss"
 
 #: The highest priority of a job; the lowest is as far below 0.
 MOST_PRIORITY = 1000
+#: The largest weight of a job; the smallest is as many times below 1.
+MOST_WEIGHT = 1e6
 
 
 def plain_members(kind: AnyEnum) -> AnyEnum:
@@ -171,6 +173,7 @@ class JobSpec(
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of a metric that it reports
     metric_rises: bool = False  #: learning raises it, as it does an accuracy
     needs: tuple[str, ...] = ()  #: absolute paths that a host must have to run its workers
+    fetch: str = ""  #: shell command by which a host gets those that it lacks; empty: there is none
     memory_bytes: int | None = None  #: that all its workers together may have on a node; None: no limit
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
@@ -181,6 +184,7 @@ class JobSpec(
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     priority: int = 0  #: of its class the jobs with the highest go first; see `Snapshot.arrival_order`
     checkpoint_interval_s: float | None = None  #: between two checkpoints; None: the platform chooses
+    weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
 
@@ -294,3 +298,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     group_launch_s: dict[int, float] = {}
     #: Ways in which its result depends on its sizes; None: they were not looked for.
     findings: tuple[JobFinding, ...] | None = None
+    #: Of `allreduce_s`, numbers of workers that were measured with so many bytes; None: not told.
+    allreduce_sizes: tuple[int, ...] | None = None
+    group_step_s: dict[int, float] = {}  #: workers -> seconds of a whole step that a group of them made

@@ -26,7 +26,9 @@ class Reason:
 class Refusal:
     """A strict job whose deadline cannot be promised, or any new job for which there is no room."""
 
-    earliest_deadline_s: float | None  #: submitted now with this one it would be admitted; None: with none
+    earliest_deadline_s: (
+        float | None
+    )  #: submitted now with this one it would be admitted; None: with none, or none is named
     text: str  #: what stands in the way; not the deadline that is offered
 
     def told(self, now_s: float) -> str:

@@ -66,6 +66,7 @@ class Snapshot:
     job_class: IntArray  #: (J,) STRICT, SOFT or BEST_EFFORT
     submitted_s: FloatArray  #: (J,)
     priority: IntArray  #: (J,) which jobs go first that are alike otherwise: those with the highest
+    weight: FloatArray  #: (J,) > 0: factor of what a job gains, where gains of jobs are compared or added up
     deadline_s: FloatArray  #: (J,) inf where there is none
     remaining_steps: FloatArray  #: (J,) believed, at now_s, > 0
     done_steps: FloatArray  #: (J,) believed, at now_s
@@ -137,6 +138,12 @@ class Snapshot:
     def held_rate_per_s(self) -> FloatArray:
         """(J,) steps/s with what each job holds; 0 where that is nothing."""
         return self.rates_at(self.held_workers)
+
+    @cached_property
+    def relative_weight(self) -> FloatArray:
+        """(J,) weight of each job over that of the heaviest one: where all are equal, 1."""
+        relative: FloatArray = self.weight / self.weight.max(initial=0.0)
+        return relative
 
     def with_only(self, is_kept: BoolArray) -> Snapshot:
         """Without the other (O,) options: for a policy that narrows its choice."""

@@ -53,6 +53,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""  #: who submitted it; empty: the owner of the platform
     job_class: JobClass
     priority: int = 0  #: of its class the jobs with the highest go first
+    weight: float = 1.0  #: factor of what the job gains, in policies that add up gains
     phase: Phase
     entry: str
     args: tuple[str, ...]
@@ -77,6 +78,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_held: bool = False  #: its owner has it wait, without a gang once that is saved
     awaits: tuple[str, ...] = ()  #: ids of the jobs that it is to follow, until all of them have succeeded
     started_s: float | None  #: the first gang began to train
+    start_s: float | None = None  #: length of the latest start: from the launch until the gang trained
+    fetched_s: dict[str, float] = {}  #: what hosts got for it: `image`, `data` -> longest time
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended, or while nothing that there is can run it
     kept: (
@@ -106,6 +109,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     share_changes: Story | None = None  #: in a row, up to now: its story has them once something else happens
     cpu_s: float | None = None  #: CPU time of its workers so far; None: not measured
     memory_used_bytes: int | None = None  #: of its workers, resident
+    read_bytes: int | None = (
+        None  #: from block devices by its workers so far; None: not measured, as the next
+    )
+    written_bytes: int | None = None
+    received_bytes: int | None = None  #: over the network, as `model.usage.GangUsage` counts it
+    sent_bytes: int | None = None
     reason_code: str
     reason: str
     retry_s: float | None = (
@@ -166,6 +175,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  #: from which its host joined; empty: not known
     lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it
     leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
+    islands: str = ""  #: groups of devices that are joined closer, such as `4/2`; empty: all are alike
 
     @property
     def jobs(self) -> list[str]:

@@ -35,6 +35,7 @@ class EdfElastic(Policy):
     """
 
     name = "edf_elastic"
+    weighs_jobs = True
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)

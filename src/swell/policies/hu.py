@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,9 +32,14 @@ HorizonSteps = Annotated[int, Meta(ge=1, le=8, description="Periods that a plan 
 MaxPrices = Annotated[
     int, Meta(ge=1, description="Limit of work of the fast search: sets of prices that it tries.")
 ]
-MaxNodes = Annotated[
+MaxPlans = Annotated[
     int,
-    Meta(ge=0, description="Limit of work of the exact search: nodes of a tree; 0: only the fast search."),
+    Meta(
+        ge=0,
+        le=20_000,
+        description="Limit of work of the exact search: plans that can be in the optimum. With more of them "
+        "the answer has a proven gap instead; 0: always.",
+    ),
 ]
 
 MayWait = Annotated[
@@ -85,10 +89,11 @@ class Hu(Policy):
         first to arrive have theirs, or none must (`may_wait`).
         Constraint (11) holds, which section 4.3 drops: after its end a job has no workers. The speed is what
         is believed of each job, which is n 0.8^log2(n) where that is true. The model is not given to a
-        general solver, but to `best_plans`: its answer has a bound, and `max_nodes` asks for the proven
-        optimum. A job that goes on beyond its stated work can be taken to have a share of it left
-        (`overdue_share`); the paper does not say what it has. When nodes are lost it decides before the
-        period is over. Workers that the plan leaves idle are used all the same, where speeds grow most.
+        general solver, but to `best_plans`: its answer is the proven optimum where few enough plans can be in
+        it (`max_plans`), else it has a proven gap. A job that goes on beyond its stated work can be taken to
+        have a share of it left (`overdue_share`); the paper does not say what it has. When nodes are lost it
+        decides before the period is over. Workers that the plan leaves idle are used all the same, where
+        speeds grow most.
     """
 
     name = "hu"
@@ -105,11 +110,7 @@ class Hu(Policy):
     may_wait: MayWait = 0
     overdue_share: OverdueShare = 0.0
     max_prices: MaxPrices = MAX_PRICES
-    max_nodes: MaxNodes = 0
-
-    def __post_init__(self) -> None:
-        if self.max_nodes and find_spec("scipy") is None:
-            raise ValueError("the exact search needs scipy; pip install 'swell[repro]'")
+    max_plans: MaxPlans = 800
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options = offered(snapshot, self.least_workers, self.most_workers)
@@ -153,7 +154,7 @@ class Hu(Policy):
             weights=weights,
             num_devices=snapshot.num_devices,
         )
-        best = best_plans(problem, self.max_prices, self.max_nodes)
+        best = best_plans(problem, self.max_prices, self.max_plans)
         chosen, workers = best.option[:, 0], np.zeros(snapshot.num_jobs, dtype=np.int64)
         has = chosen != NO_OPTION
         workers[order[has]] = options.workers[at[chosen[has]]]

@@ -40,8 +40,8 @@ class Saxena(Policy):
     """Every admitted job has a device; the others go where the throughput of jobs grows most.
 
     Jobs are admitted in order of arrival while each can have its smallest size. Then the sum of the jobs'
-    throughputs, each over its throughput on one device, is the highest possible one, with each job at its
-    best batch. Between two decisions no gang changes.
+    throughputs, each over its throughput on one device and times its weight, is the highest possible one,
+    with each job at its best batch. Between two decisions no gang changes.
 
     References: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads", MASCOTS 2020, sections
         III-C (optimizer), III-D (autoscaler) and V-B (hybrid trigger).
@@ -58,6 +58,7 @@ class Saxena(Policy):
 
     name = "saxena"
     domain = Domain(sizes=Sizes.EVERY, ends_at_peak=True, opens_batches=True)
+    weighs_jobs = True
     weighs_changes = True  # section III-D: the period keeps gangs from thrashing
 
     period_s: Period = 600.0  # section V-B
@@ -113,7 +114,7 @@ class Saxena(Policy):
 
 
 def scaling_factors(snapshot: Snapshot) -> FloatArray:
-    """(O,) equation (1): T_j(b, k) / T_j(b_j^max, 1).
+    """(O,) equation (1), times the weight of the job: T_j(b, k) / T_j(b_j^max, 1).
 
     Deviates: of a job that one worker cannot run the base is the rate of its smallest size for each worker.
     """
@@ -124,7 +125,7 @@ def scaling_factors(snapshot: Snapshot) -> FloatArray:
     base[can_run] = options.rate_per_s[first] / options.workers[first]
     base = np.where(snapshot.one_worker_per_s > 0.0, snapshot.one_worker_per_s, base)
     factor: FloatArray = options.rate_per_s / base[options.rows]
-    return factor
+    return factor * snapshot.relative_weight[options.rows]
 
 
 def caveat(best: Best) -> str:

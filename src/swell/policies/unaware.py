@@ -1,4 +1,4 @@
-"""Policies as they are printed: they plan as if starts and resizes cost nothing."""
+"""Planning as if starts and resizes cost nothing, as the published simulator of ElasticFlow does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.edf_elastic import EdfElastic
-from swell.policies.elasticflow.elasticflow import ElasticFlow
 
 
 def without_costs(snapshot: Snapshot) -> Snapshot:
@@ -27,23 +26,13 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
     )
 
 
-class ElasticFlowUnaware(ElasticFlow):
-    """What it promises it may not keep: a plan ends just at its deadline, and what changes cost comes on top.
-
-    References: Gu et al., ElasticFlow, ASPLOS 2023, Algorithms 1 and 2, which know no overheads; its
-        simulator charges them, and its admission ignores them.
-    Deviates: as `elasticflow` does, but for costs and margins.
-    """
-
-    name = "elasticflow_unaware"
-
-    def decide(self, snapshot: Snapshot) -> Allocation:
-        """Like `ElasticFlow`, with no costs and margins in the snapshot."""
-        return super().decide(without_costs(snapshot))
-
-
 class EdfElasticUnaware(EdfElastic):
-    """`edf_elastic` that plans for no costs, as the published simulator does; see `ElasticFlowUnaware`."""
+    """`edf_elastic` that plans for no costs: a plan ends just at its deadline, and costs come on top.
+
+    References: Gu et al., ElasticFlow, ASPLOS 2023, whose simulator charges overheads that Algorithms 1 and 2
+        do not know.
+    Deviates: as `edf_elastic` does, but for costs and margins.
+    """
 
     name = "edf_elastic_unaware"
 

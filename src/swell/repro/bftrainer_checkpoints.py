@@ -9,7 +9,7 @@ import numpy as np
 
 from swell.repro.bftrainer_experiment import figure
 from swell.repro.bftrainer_inputs import DIVERSE, read_log, read_some_names, read_trainers
-from swell.repro.bftrainer_runs import CORRECTED, FROM_S, USUAL_FORWARD_S
+from swell.repro.bftrainer_runs import FROM_S, OPTIMISER, USUAL_FORWARD_S
 from swell.repro.bftrainer_simulated import SimulatedImages, simulated
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Missed, Part, table
@@ -90,7 +90,7 @@ def _run(context: Context, pools: Mapping[str, Pool], case: Case) -> SimulatedIm
         trainers = tuple(replace(one, submit_s=max(0.0, one.submit_s - FROM_S)) for one in trainers)
     parameters = {"t_fwd_s": USUAL_FORWARD_S}
     until_s = from_s + SPAN_S
-    return simulated(pools[name], trainers, CORRECTED, parameters, each_s, from_s, until_s, save_s)
+    return simulated(pools[name], trainers, OPTIMISER, parameters, each_s, from_s, until_s, save_s)
 
 
 def _some_nodes(context: Context) -> Pool:

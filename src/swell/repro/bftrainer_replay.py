@@ -380,6 +380,7 @@ def snapshot_of(
         job_class=np.full(num, BEST_EFFORT),
         submitted_s=np.array([trainer.submit_s for trainer in trainers]),
         priority=np.zeros_like(ones),
+        weight=np.ones(len(ones)),
         deadline_s=np.full(num, math.inf),
         remaining_steps=left,
         done_steps=np.array([run.images for run in runs]),

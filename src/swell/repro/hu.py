@@ -17,11 +17,10 @@ from swell.repro.hu_experiment import (
 from swell.repro.hu_runs import Allocator, HuCase
 from swell.repro.hu_workload import Assumed, Disturbed
 from swell.repro.page_texts import page_texts
+from swell.repro.start_delays import StartDelays
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
-#: Of its largest gains: what is disturbed is run on these only.
-SOME_NODES = (110, 150)
 HU = Allocator(policy="hu")
 HU_END = Allocator(policy="hu_end")
 HU_AWARE = Allocator(policy="hu_aware")
@@ -78,33 +77,36 @@ FIGURE_11 = AllocatorExperiment(
 FIGURE_12 = AllocatorExperiment(
     name="fig12",
     title="Figure 12: all 1,252 jobs, most of them shorter than 5 minutes",
-    cases=_over(SOME_NODES, HuCase(nodes=0, is_all=True)),
+    cases=_over(NODES, HuCase(nodes=0, is_all=True)),
     allocators=(HU,),
     claims=(HuClaim("most jobs in addition while the other does 100", 24.1),),
 )
 FIGURE_13 = AllocatorExperiment(
     name="fig13",
     title="Figure 13: estimates that are wrong by up to 10 %",
-    cases=_over(SOME_NODES, DISTURBED),
+    cases=_over(NODES, DISTURBED),
     allocators=(HU, HU_OVERDUE),
     claims=(HuClaim("most jobs in addition: 0.6 to 2.4 fewer than 17.4", 15.0),),
 )
 FIGURE_14 = AllocatorExperiment(
     name="fig14",
     title="Figure 14: wrong estimates, 15 % buggy jobs and 10 % that users give up",
-    cases=_over(SOME_NODES, ALL_DISTURBED),
+    cases=_over(NODES, ALL_DISTURBED),
     allocators=(HU, HU_OVERDUE),
     claims=(HuClaim("most jobs in addition", 15.0),),
 )
 FIGURE_15 = AllocatorExperiment(
     name="fig15",
     title="Figure 15: 15 s until a start or a growth takes place",
-    cases=_over(SOME_NODES, HuCase(nodes=0, resize_cost="delay:15")),
+    cases=_over(NODES, HuCase(nodes=0, resize_cost="delay:15")),
     allocators=(HU, HU_AWARE),
     claims=(HuClaim("most jobs in addition: 0.9 more to 1.8 fewer than 17.4", 15.6),),
 )
 FIGURE_16 = DecisionTimes(
     name="fig16", title="Figure 16: time of a decision, 70 nodes", case=HuCase(nodes=70), allocator=HU
+)
+DELAYS = StartDelays(
+    name="delays", title="Section 5.5: delays of starts and growths, measured and assumed", assumed_s=15.0
 )
 VARIANTS = AllocatorExperiment(
     name="variants",
@@ -135,6 +137,6 @@ PAPER = Paper(
     introduction=page_texts("hu").introduction,
     experiments=(
         *(FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, FIGURE_13, FIGURE_14, FIGURE_15, FIGURE_16),
-        *(VARIANTS, ASSUMED),
+        *(DELAYS, VARIANTS, ASSUMED),
     ),
 )

@@ -139,6 +139,7 @@ def _spec(
         requested_workers=job.requested_devices,
         tenant=job.tenant or "",
         priority=job.priority,
+        weight=job.weight,
         min_batch=None if batches is None else batches.least_batch,
         max_batch=None if batches is None else batches.most_batch,
         metric=job.metric or LOSS,

@@ -39,6 +39,9 @@ from swell.tally import Reduction, Tally
 from swell.wire.findings import ScriptFinding
 from swell.wire.numbers import Number
 
+#: Bytes of the all-reduces that each kind of device is calibrated with: up to 7.5 million parameters.
+CALIBRATED_BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000)
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     pass
@@ -352,6 +355,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     on_drift: OnDrift | None = None  #: None: as the script says
     local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
     compares: bool = False  #: mode `profile`: first compare one worker with two
+    allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
 
 

@@ -213,6 +213,12 @@ def test_a_priority_goes_with_its_job() -> None:
     assert (second.priority, second.as_trace_job().priority) == (0, None)
 
 
+def test_a_weight_goes_with_its_job() -> None:
+    (first, second) = fill(trace(job("a", weight=2.5), job("b")), PROFILES).jobs
+    assert (first.weight, first.as_trace_job().weight) == (2.5, 2.5)
+    assert (second.weight, second.as_trace_job().weight) == (1.0, None)
+
+
 def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
     many = trace(
         *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)

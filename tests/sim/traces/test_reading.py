@@ -201,6 +201,7 @@ def trace_jobs(draw: st.DrawFn) -> TraceJob:
         metric=draw(st.none() | CELLS),
         cores_per_worker=draw(st.none() | POSITIVE),
         priority=draw(st.none() | st.integers(-1000, 1000)),
+        weight=draw(st.none() | st.floats(1e-6, 1e6)),
     )
 
 
@@ -250,6 +251,13 @@ def test_a_priority_that_no_job_may_have_is_named(cell: str, write: Write) -> No
     assert [(job.id, job.priority) for job in trace.jobs] == [("x", -3)]
     why = f"priority is not a whole number from -1000 to 1000: '{cell}'"
     assert [entry.why for entry in trace.skipped] == [why]
+
+
+@pytest.mark.parametrize("cell", ["0", "-1", "1e7"])
+def test_a_weight_that_no_job_may_have_is_named(cell: str, write: Write) -> None:
+    trace = read(write(f"submit_s,id,weight\n0,x,2.5\n1,a,{cell}\n"))
+    assert [(job.id, job.weight) for job in trace.jobs] == [("x", 2.5)]
+    assert [entry.why for entry in trace.skipped] == [f"weight is not between 1e-06 and 1e+06: '{cell}'"]
 
 
 def test_a_broken_object_costs_itself_only(write: Write) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from swell.executors.gang.gang_settings import WorkerSettings
 from swell.model.job import JobSpec
-from swell.wire.messages import EarlyStop, OnDrift, Welcome
+from swell.wire.messages import CALIBRATED_BYTES, EarlyStop, OnDrift, Welcome
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +45,7 @@ class JobContext:
         local_batches: tuple[int, ...] = (),
         max_local_batch: int | None = None,
         compares: bool = False,
+        allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -69,4 +70,5 @@ class JobContext:
             checkpoint_interval_s=interval_s or None,
             keep_checkpoints=self.worker_settings.keep_checkpoints,
             heartbeat_s=self.worker_settings.heartbeat_s,
+            allreduce_bytes=allreduce_bytes,
         )

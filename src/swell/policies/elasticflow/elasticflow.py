@@ -67,8 +67,9 @@ class ElasticFlow(Policy):
        kept like that of a promise as long as it holds. Plans are made by priority, then by deadline.
     4. Jobs that have nothing yet get their smallest size: first promised and soft ones that run now,
        which would otherwise be suspended only to be started again; then best-effort ones, by priority, the
-       shortest remaining time first.
-    5. What is left goes where it is used best, one size at a time (Algorithm 2); what these leave, to soft
+       shortest remaining time over the weight first.
+    5. What is left goes where it is used best, one size at a time (Algorithm 2), savings of a job times its
+       weight; what these leave, to soft
        jobs that will be late, by priority, then by deadline.
     6. A change of steps 4 and 5 that no plan needs is made to a promised job only if its plan holds with that
        change paid for, and the change back, too.
@@ -81,21 +82,28 @@ class ElasticFlow(Policy):
     References: Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep
         Learning", ASPLOS 2023, sections 4.1, 4.2 and 4.4.
     Deviates:
+        large jobs that fit are refused where the cluster is crowded (`objective.ManyJobs`); the paper admits
+        each job that fits, as `crowded_share` = 100 and `elasticflow_paper` do;
+        a refusal names a deadline that would be accepted;
         continuous time, no slots; a plan's steps are events (`wake_s`);
         Algorithm 1, line 15, sums over jobs of earlier deadline, not over slots; sizes are powers of two;
-        plans pay for their changes, and remaining steps are inflated by the belief's margin;
+        plans pay for their changes, and remaining steps are inflated by the belief's margin and by one step;
         plans are kept from one decision to the next, and made anew where they do not hold; a newcomer is
-        tried in the gaps they leave, and with all plans as late and as early as can be;
-        a refusal names a deadline that would be accepted;
-        promises survive the loss of `survive_nodes` nodes (`reserve.keep_promises`);
+        tried in the gaps they leave, and with all plans as late and as early as can be, and in other orders;
+        promises count quotas, stand on owned nodes only, and survive the loss of `survive_nodes` nodes
+        (`reserve.keep_promises`);
         a promise that can no longer be kept is never dropped (`promises.PromisePlanner.keep` says when it is
-        served in its turn, and when behind those that can);
-        best-effort and soft jobs enter Algorithm 2 at their smallest size, because from nothing at all
-        their return would be the same for all of them: 0.
+        served in its turn, and when behind those that can), and does not forbid newcomers;
+        Algorithm 2 raises by one size, in closed form (`solvers.marginal.boost`), and makes only changes that
+        plans can pay for (step 6); a job may keep what it has between two steps of its plan (step 2);
+        soft jobs have plans of their own (step 3), and those that will be late come last (step 5);
+        best-effort and soft jobs enter Algorithm 2 at their smallest size (step 4), because from nothing at
+        all their return would be the same for all of them: 0.
     """
 
     name = "elasticflow"
     makes_promises = True
+    weighs_jobs = True
     counts_quotas = True
     crowded_share: CrowdedShare = 0.6
     small_share: SmallShare = 0.4
@@ -153,7 +161,7 @@ def _queue(
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0
     best_effort = np.flatnonzero(is_other & is_best_effort)
-    best_effort = by_key(snapshot, best_effort, _time_to_end_s(snapshot, levels))
+    best_effort = by_key(snapshot, best_effort, _weighted_time_s(snapshot, levels))
     return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
 
 
@@ -171,6 +179,15 @@ def _time_to_end_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
     return time_s
 
 
+def _weighted_time_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
+    """(J,) the time to the end over the weight of the job (Smith's rule); one below 0 is multiplied by it.
+
+    References: Smith, "Various optimizers for single-stage production", 1956.
+    """
+    time_s, weight = _time_to_end_s(snapshot, levels), snapshot.relative_weight
+    return np.where(time_s < 0.0, time_s * weight, time_s / weight)
+
+
 def _move_until_s(planner: PromisePlanner, promises: Promises, shares: Shares, rows: IntArray) -> FloatArray:
     """(n,) when the plan of each changes, if all of these go to other devices; -inf: it cannot pay."""
     takers, plans = planner.takers, promises.plans
@@ -186,7 +203,7 @@ def _move_until_s(planner: PromisePlanner, promises: Promises, shares: Shares, r
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:
     """The first step of a plan that may need more than its job has."""
-    run, held = suited(_next_step_s, snapshot.num_jobs), levels.held
+    run, held = suited(next_step_s, snapshot.num_jobs), levels.held
     next_s = min(
         float(run(shares.level, held, plans.top, plans.change_s))
         for plans in (promises.plans, shares.after_change, queue.plans)
@@ -196,7 +213,7 @@ def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue
     return snapshot.now_s + max(next_s, MOMENT_S)
 
 
-def _next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
+def next_step_s(level: IntArray, held: IntArray, top: IntArray, change_s: FloatArray) -> float:
     """The first step of any plan that goes to more than its job is to have and has; inf if there is none."""
     next_s = np.inf
     for row in range(len(level)):

@@ -130,7 +130,7 @@ def _wished(
             levels.devices,
             levels.rates,
             limits,
-            _prices(levels, promises, queue),
+            _prices(levels, promises, queue) * snapshot.relative_weight,
             levels.held,
             snapshot.arrival_rank,
             left,

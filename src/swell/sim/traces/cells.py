@@ -6,7 +6,7 @@ import math
 import re
 from datetime import UTC, datetime
 
-from swell.model.job import MOST_PRIORITY
+from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 from swell.sim.loss_text import parse_loss
 from swell.sim.traces.entry import Status
 from swell.sim.traces.errors import Malformed
@@ -83,6 +83,14 @@ def priority(cell: str) -> int:
     if not value.is_integer() or abs(value) > MOST_PRIORITY:
         raise Malformed(f"is not a whole number from {-MOST_PRIORITY} to {MOST_PRIORITY}: {_shown(cell)}")
     return int(value)
+
+
+def weight(cell: str) -> float:
+    """A number that a job may have as its weight."""
+    value = number(cell)
+    if not 1 / MOST_WEIGHT <= value <= MOST_WEIGHT:
+        raise Malformed(f"is not between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}: {_shown(cell)}")
+    return value
 
 
 def flag(cell: str) -> bool:

@@ -32,6 +32,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=T
     metric: str | None = None  #: name of what that curve is of; None: the loss
     cores_per_worker: float | None = None  #: that each worker uses if it gets them
     priority: int | None = None  #: of its class the jobs with the highest go first
+    weight: float | None = None  #: factor of what the job gains
 
 
 class Skipped(msgspec.Struct, frozen=True, gc=False):

@@ -126,6 +126,7 @@ class Filling:
             metric=job.metric,
             cores_per_worker=job.cores_per_worker,
             priority=job.priority or 0,
+            weight=job.weight or 1.0,
         )
 
     def _loss_curve(self, job: TraceJob, num_steps: int) -> str | None:

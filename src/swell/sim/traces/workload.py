@@ -40,6 +40,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     metric: str | None = None  #: name of what that curve is of; None: the loss
     cores_per_worker: float | None = None  #: that each worker uses if it gets them; None: one
     priority: int = 0
+    weight: float = 1.0
 
     def as_trace_job(self) -> TraceJob:
         """Without its fate and its elasticity, of which traces know nothing."""
@@ -61,6 +62,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             metric=self.metric,
             cores_per_worker=self.cores_per_worker,
             priority=self.priority or None,
+            weight=None if self.weight == 1.0 else self.weight,
         )
 
 

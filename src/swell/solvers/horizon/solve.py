@@ -28,7 +28,7 @@ SAME_VALUE = 1e-9
 def best_plans(
     problem: HorizonProblem,
     max_prices: int = MAX_PRICES,
-    max_nodes: int = 0,
+    max_plans: int = 0,
     gap_share: float = GAP_SHARE,
 ) -> BestPlans:
     """Options of each taker in each step with which what all have done of their demands is worth most.
@@ -39,7 +39,7 @@ def best_plans(
 
     Args:
         max_prices: sets of prices that are tried.
-        max_nodes: of HiGHS's search; 0: it is not asked.
+        max_plans: HiGHS is asked if no more plans can be in a better answer; 0: never.
         gap_share: a smaller gap ends the search for prices.
     """
     table = level_table(problem)
@@ -50,7 +50,7 @@ def best_plans(
     if steps.is_exact and not of.can_end.any():  # steps do not concern each other
         return LevelPlans(level, value, value, is_proven=True).told(table)
     descent = PriceDescent.begin(of, problem.num_devices, value)
-    enough = 1.0 + (min(gap_share, EXACT_GAP_SHARE) if max_nodes else gap_share)
+    enough = 1.0 + (min(gap_share, EXACT_GAP_SHARE) if max_plans else gap_share)
     gaps: list[float] = []
     for tried in range(1, max_prices + 1):
         descent.step(value)
@@ -65,8 +65,8 @@ def best_plans(
         if is_last or descent.bound <= value * enough + SAME_VALUE:
             break
     answer = LevelPlans(level, value, max(descent.bound, value), descent.bound <= value + SAME_VALUE)
-    if max_nodes and not answer.is_proven:
-        answer = prove(answer, of, descent.best_prices, problem.num_devices, max_nodes)
+    if max_plans and not answer.is_proven:
+        answer = prove(answer, of, descent.best_prices, problem.num_devices, max_plans)
     return answer.told(table)
 
 

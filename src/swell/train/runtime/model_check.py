@@ -38,6 +38,26 @@ def check_model(model: nn.Module) -> None:
                 "trains; use nn.BatchNorm, whose running statistics are averaged over the workers, or a "
                 "norm that does not look at other samples, such as nn.GroupNorm"
             )
+        _check_tensors(named, module)
+
+
+def _check_tensors(named: str, module: nn.Module) -> None:
+    """Raises TypeError for a parameter or a buffer that could not be saved or sent to a new worker."""
+    saved = {key for key in module._buffers if key not in module._non_persistent_buffers_set}
+    for key, tensor in (*module._parameters.items(), *module._buffers.items()):
+        if tensor is None or (key in module._buffers and key not in saved):
+            continue
+        if tensor.is_meta:
+            raise TypeError(
+                f"{named} has {key!r} on the meta device, without values; give it values before elastic(), "
+                "with to_empty() and an initialisation, or build the module on a device"
+            )
+        if tensor.layout != torch.strided:
+            raise TypeError(
+                f"{named} has {key!r} as a {tensor.layout} tensor; only dense tensors can be saved and sent "
+                "to new workers: use to_dense(), or register the buffer with persistent=False if each "
+                "worker computes it for itself"
+            )
 
 
 @cache

@@ -182,6 +182,8 @@ def copied(value: Any) -> Any:
 def mark(value: Any) -> Any:
     """Equal for equal values; of large tensors not every element is looked at."""
     if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_meta:  # is never saved
+            return ("tensor", tuple(value.shape), str(value.layout))
         if value.numel() <= NUM_COMPARED:
             return ("tensor", tuple(value.shape), repr(value.detach().flatten().tolist()))
         flat = value.detach().view(-1) if value.is_contiguous() else value.new_empty(0)  # a copy costs more

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from swell.sim.traces.cells import bound, count, flag, loss_curve, number, priority, status, text
+from swell.sim.traces.cells import bound, count, flag, loss_curve, number, priority, status, text, weight
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
@@ -54,6 +54,7 @@ COLUMNS: dict[str, TraceColumn] = {
     "metric": column("metric", parse=text),
     "cores_per_worker": column("cores_per_worker", parse=number),
     "priority": column("priority", parse=priority),
+    "weight": column("weight", parse=weight),
 }
 
 

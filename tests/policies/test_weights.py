@@ -1,0 +1,88 @@
+"""Weights: factors of what jobs gain, in the policies that add gains up or compare them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import pick, share_of_examples
+from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots, some_jobs
+from tests.policies.test_laws import every_policy, same
+
+from swell.model.snapshot import BEST_EFFORT, Snapshot
+from swell.policies.policy import Policy
+from swell.policies.registry import POLICIES, new_policy
+
+fewer = settings(max_examples=share_of_examples(0.25))
+WEIGHING = sorted(name for name, policy in POLICIES.items() if policy.weighs_jobs)
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+
+
+def with_weights(view: Snapshot, *weights: float) -> Snapshot:
+    """Each job the next of these weights, from the first again after the last."""
+    return replace(view, weight=np.resize(np.array(weights), view.num_jobs))
+
+
+@every_policy
+@fewer
+@given(view=snapshots(opens_batches=True), weight=pick(1e-6, 0.3, 3.0, 1e6))
+def test_one_weight_for_all_is_none(policy: Policy, view: Snapshot, weight: float) -> None:
+    assert same(policy.decide(with_weights(view, weight)), policy.decide(view))
+
+
+@every_policy
+@fewer
+@given(view=snapshots(opens_batches=True))
+def test_a_policy_that_does_not_say_so_weighs_nothing(policy: Policy, view: Snapshot) -> None:
+    if not policy.weighs_jobs:
+        assert same(policy.decide(with_weights(view, 0.01, 1.0, 70.0)), policy.decide(view))
+
+
+@pytest.mark.parametrize("name", WEIGHING)
+@fewer
+@given(
+    others=some_jobs(4),
+    rates=st.sampled_from(CURVES),
+    num_devices=st.integers(0, 12),
+    heavier=pick("a", "z"),
+    weight=pick(1.01, 2.0, 1000.0),
+)
+def test_of_two_jobs_that_are_alike_the_heavier_is_no_slower(
+    name: str, others: list[Job], rates: dict[int, float], num_devices: int, heavier: str, weight: float
+) -> None:
+    """Unless it came later, and no device was left to start it: priorities say which starts first."""
+    others = [replace(job, job_class=BEST_EFFORT, deadline=np.inf, promised=False) for job in others]
+    weights = {"a": 1.0, "z": 1.0, heavier: weight}
+    twins = [best_effort(one, rates, 20, start_cost=0.1, weight=weights[one]) for one in ("a", "z")]
+    view = snapshot([*others, *twins], num_devices)
+    answer = new_policy(name).decide(view)
+    num = dict(zip(("a", "z"), answer.workers.tolist()[-2:], strict=True))
+    (lighter,) = num.keys() - {heavier}
+    if num[heavier] or not name.startswith(("saxena", "hu")) or heavier == "a":
+        assert {0: 0.0, **rates}[num[heavier]] >= {0: 0.0, **rates}[num[lighter]]
+
+
+@pytest.mark.parametrize("name", ["bftrainer", "bftrainer_corrected", "elasticflow", "elasticflow_count"])
+def test_a_heavy_job_takes_devices_of_light_ones(name: str) -> None:
+    rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.0}
+    jobs = [best_effort("light", rates, 1e5, held=2), best_effort("heavy", rates, 1e5, held=2, weight=30.0)]
+    assert new_policy(name).decide(snapshot(jobs, 4)).workers[1] > 2 if name.startswith("bft") else True
+    fresh = [replace(job, held=0) for job in jobs]
+    light, heavy = new_policy(name).decide(snapshot(fresh, 5)).workers.tolist()
+    assert heavy == 4 and light <= 1
+
+
+def test_of_the_shortest_jobs_the_heaviest_starts_first() -> None:
+    jobs = [best_effort("short", LINEAR, 100), best_effort("long", LINEAR, 300, weight=4.0)]
+    assert new_policy("elasticflow").decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
+    equal = [replace(job, weight=2.0) for job in jobs]
+    assert new_policy("elasticflow").decide(snapshot(equal, 1)).workers.tolist() == [1, 0]
+
+
+def test_saxena_gives_devices_by_weight_of_speed_ups() -> None:
+    rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.0}
+    jobs = [best_effort("a", rates, 1e5), best_effort("b", rates, 1e5, weight=10.0)]
+    assert new_policy("saxena").decide(snapshot(jobs, 5)).workers.tolist() == [1, 4]
