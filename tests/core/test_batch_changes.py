@@ -46,7 +46,12 @@ class BatchBelief(PowerBelief):
         self.best = best
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return 2.0 * self.rates_per_s(job_id, sizes), 0 * sizes + self.best[job_id]
 

@@ -226,13 +226,18 @@ def options_of(ways: Sequence[Sequence[Way]]) -> Options:
     """One run of options a job."""
     flat = [way for run in ways for way in run]
     columns = [np.array([way[place] for way in flat], dtype=np.int64) for place in range(3)]
-    rates = np.array([way[3] for way in flat], dtype=float)
+    rates, efficiency = np.array([way[3] for way in flat], dtype=float), np.ones(len(flat))
     starts = np.cumsum([0, *map(len, ways)])
-    for column in (*columns, rates, starts):
+    for column in (*columns, rates, efficiency, starts):
         column.setflags(write=False)
     workers, devices, global_batch = columns
     return Options(
-        starts=starts, workers=workers, devices=devices, global_batch=global_batch, rate_per_s=rates
+        starts=starts,
+        workers=workers,
+        devices=devices,
+        global_batch=global_batch,
+        rate_per_s=rates,
+        efficiency=efficiency,
     )
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from swell.model.throughput import JobThroughput
 from swell.model.view import JobView
 
+#: Samples; a noise scale of more is no number that says anything.
+MOST_TOLD = 1e11
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
 
@@ -221,6 +223,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("group", view.group),
         ("tags", ", ".join(view.tags)),
         ("batch", _batch(view)),
+        ("noise", _noise(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
@@ -308,6 +311,22 @@ def _batch(view: JobView) -> str:
         return f"{view.batch} samples a step, {view.min_batch} to {view.max_batch} wanted, {rate}"
     is_known = view.elasticity == "live" or view.global_batch > 1
     return f"{view.global_batch} samples a step" if is_known else ""
+
+
+def _noise(view: JobView) -> str:
+    """What the noise of its gradients says of its batch; empty while that is not known."""
+    scale, own, batch = view.noise_scale, view.global_batch, view.batch
+    if scale is None:
+        return ""
+    told = (
+        f"noise scale of the gradients {scale:,.0f} samples"
+        if scale < MOST_TOLD
+        else "the gradients are all noise"
+    )
+    if not batch or batch == own:
+        return told
+    share = (scale + own) / (scale + batch) if scale + batch else 1.0
+    return f"{told}; a sample in {batch} is worth {share:.2f} of one in {own}"
 
 
 def _learning(view: JobView) -> str:

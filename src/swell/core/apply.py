@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 
 import msgspec
@@ -433,6 +434,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
         note_save_time(state, record, event.save_s)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
+        record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
     record.progress.done_steps = _truth(record, event.steps)
     if record.is_content(event.at_s):
         record.backoff.go_on()

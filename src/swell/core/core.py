@@ -84,7 +84,7 @@ class Core:
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief=belief, domain=planner.policy.domain)
+        self._state = HeadState(belief=belief, domain=planner.policy.offered)
         self._whole_cores = WholeCores()
         self._lack = NO_NODE_YET
 
@@ -354,7 +354,7 @@ class Core:
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
-        if not planner.policy.domain.shares_cores:
+        if not planner.policy.offered.shares_cores:
             return snapshot
         records = [state.records[job_id] for job_id in snapshot.job_ids]
         return replace(snapshot, learning=learning_of(records, state.usable))
@@ -484,7 +484,7 @@ class Core:
     @property
     def domain(self) -> Domain:
         """What the policy that decides chooses from."""
-        return self._current_planner.policy.domain
+        return self._current_planner.policy.offered
 
     @property
     def makes_promises(self) -> bool:

@@ -313,6 +313,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             min_batch=spec.min_batch,
             max_batch=spec.max_batch,
             batch_per_worker=spec.batch_per_worker,
+            noise_scale=status.noise_scale,
             min_workers=spec.min_workers,
             max_workers=spec.max_workers,
             devices_per_worker=spec.devices_per_worker,

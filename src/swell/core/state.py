@@ -235,7 +235,7 @@ class HeadState(KeptState, kw_only=True):
         """None: they keep the one that they have, or there is none that they can have."""
         sizes, hosts = np.array([num_workers]), np.array([self.num_hosts(record, num_workers)])
         kept = self.belief.rates_at_batch(record.id, sizes, record.global_batch, hosts)
-        best = self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts)
+        best = self._best_batches(record, sizes, hosts)
         if kept is None or kept[0] > 0.0 or best is None or best[0][0] <= 0.0:
             return None
         return int(best[1][0])
@@ -450,24 +450,31 @@ class HeadState(KeptState, kw_only=True):
             rates = self.belief.rates_per_s(record.id, sizes, self._hosts_of(record, sizes))
             best = rates, (spec.batch_per_worker or 0) * sizes
         rates, batches = best
-        is_option = rates > 0.0
+        is_option, efficiencies = rates > 0.0, self.belief.efficiencies(record.id, batches)
         if self.domain.ends_at_peak:
-            is_option &= rates > np.maximum.accumulate(np.concatenate([[0.0], rates[:-1]]))
+            speeds = rates * efficiencies if self.domain.weighs_efficiency else rates
+            is_option &= speeds > np.maximum.accumulate(np.concatenate([[0.0], speeds[:-1]]))
         one_worker_per_s = float(rates[0]) if len(sizes) and sizes[0] == 1 else 0.0
         if self.domain.fixed_batch is not None:
-            best = self.belief.best_batches(record.id, ONE_WORKER, record.wanted_batch)
+            best = self._best_batches(record, ONE_WORKER, None)
             one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
         sizes = sizes[is_option]
         margin_class = self.belief.margin_classes(record.id, sizes, self._hosts_of(record, sizes))
-        return JobOptions(sizes, batches[is_option], rates[is_option], margin_class, one_worker_per_s)
+        of_options = batches[is_option], rates[is_option], efficiencies[is_option]
+        return JobOptions(sizes, *of_options, margin_class, one_worker_per_s)
+
+    def _best_batches(
+        self, record: JobRecord, sizes: IntArray, hosts: IntArray | None
+    ) -> tuple[FloatArray, IntArray] | None:
+        """See `Belief.best_batches`."""
+        by_goodput = self.domain.weighs_efficiency
+        return self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts, by_goodput)
 
     def _open_batches_of(self, record: JobRecord, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""
         spec, fixed = record.spec, self.domain.fixed_batch
         if fixed is None or spec.max_batch is None:
-            return self.belief.best_batches(
-                record.id, sizes, record.wanted_batch, self._hosts_of(record, sizes)
-            )
+            return self._best_batches(record, sizes, self._hosts_of(record, sizes))
         batch = fixed.of(record.id, spec.least_batch, spec.max_batch)
         rates = self.belief.rates_at_batch(record.id, sizes, batch, self._hosts_of(record, sizes))
         return None if rates is None else (rates, np.full_like(sizes, batch))

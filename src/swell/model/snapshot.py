@@ -12,7 +12,7 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import JobClass
 from swell.model.learning import Learning
-from swell.model.options import Options
+from swell.model.options import NO_OPTION, Options
 
 #: What a policy keeps from one decision to the next: names to values. The very same values come back, so
 #: nobody changes them. Each is plain, as JSON can hold it, or `Encodable`.
@@ -159,6 +159,22 @@ class Snapshot:
         """(T,) by `tenant`, devices of its jobs at so many (J,) workers; as long as `quota_devices`."""
         num = 0 if self.quota_devices is None else len(self.quota_devices)
         return np.bincount(self.tenant, workers * self.devices_per_worker, num).astype(np.int64)
+
+    def in_goodput(self) -> Snapshot:
+        """The same with goodputs as rates, for a policy that weighs what samples are worth at each batch.
+
+        `remaining_steps` over such a rate is no time: a job ends after its samples, whatever these are worth.
+        """
+        options = self.options.in_goodput()
+        if options is self.options:
+            return self
+        first = np.where(options.num > 0, options.starts[:-1], NO_OPTION)
+        is_one = options.workers_of(first) == 1
+        return replace(
+            self,
+            options=options,
+            one_worker_per_s=np.where(is_one, options.rates_of(first), self.one_worker_per_s),
+        )
 
     def of_jobs(self, rows: IntArray, num_devices: int) -> Snapshot:
         """Return the snapshot with only these (n,) jobs, in this order, so many devices, and no quotas."""

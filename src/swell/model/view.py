@@ -64,6 +64,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     min_batch: int | None = None  #: of a job whose batch is open, as is `max_batch`
     max_batch: int | None = None
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
+    noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     min_workers: int
     max_workers: int | None
     devices_per_worker: int

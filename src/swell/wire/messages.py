@@ -114,6 +114,7 @@ class Progress(Message, frozen=True, kw_only=True):
     between: EndedEpochs | None = None  #: since the last one
     save_s: float | None = None  #: mean that training stood still for one of its latest checkpoints
     curves: dict[str, Tally] = {}  #: all values that were not told before, and the loss of each step
+    noise_scale: float | None = None  #: of the gradients, in samples; None: nothing new is known
 
 
 class WorkerValues(msgspec.Struct, frozen=True, kw_only=True):
@@ -357,6 +358,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     compares: bool = False  #: mode `profile`: first compare one worker with two
     allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
+    measures_noise: bool = False  #: mode `train`: tell the noise scale of the gradients
 
 
 class Regroup(Message, frozen=True, kw_only=True):

@@ -70,5 +70,6 @@ class JobContext:
             checkpoint_interval_s=interval_s or None,
             keep_checkpoints=self.worker_settings.keep_checkpoints,
             heartbeat_s=self.worker_settings.heartbeat_s,
+            measures_noise=mode == "train" and self.spec.may_change_batch,
             allreduce_bytes=allreduce_bytes,
         )

@@ -48,6 +48,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         pause_s=sum(pauses) if pauses else None,
         save_s=older.save_s if newer.save_s is None else newer.save_s,
         usage=newer.usage or older.usage,
+        noise_scale=newer.noise_scale if newer.noise_scale is not None else older.noise_scale,
         curves=plus(older.curves, newer.curves),
         mark=older.mark or newer.mark,
     )
@@ -111,7 +112,13 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         between=None if said.between is None else _between(said.between),
         save_s=_time(said.save_s),
         curves=sound(said.curves),
+        noise_scale=_noise_scale(said.noise_scale),
     )
+
+
+def _noise_scale(told: float | None) -> float | None:
+    """None for what no gradients can have: it comes from a user's process, and the head relies on it."""
+    return told if told is not None and 0.0 <= told < math.inf else None
 
 
 def values_report(job_id: str, generation: int, steps: int, said: Reported, now_s: float) -> StepsReported:
