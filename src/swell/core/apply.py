@@ -10,6 +10,7 @@ import msgspec
 from swell.core import leaving_nodes
 from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
+from swell.core.bracket import bracket_of
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
 from swell.core.checkpoints import note_save_time
 from swell.core.clock_steps import follow
@@ -22,6 +23,7 @@ from swell.core.feedback import (
     note_phase,
 )
 from swell.core.gang import NO_GANG
+from swell.core.halving import note_evaluation, told_silence
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.resizes import Mark
@@ -112,6 +114,8 @@ def _(event: JobSubmitted, state: HeadState) -> None:
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
+    if event.spec.halving is not None:
+        bracket_of(state.brackets, event.spec.group).enter(record.id)
     _note_set_aside(state, record)
     state.touch(record)
 
@@ -314,8 +318,14 @@ def _(event: PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None
 
 
 def _note_set_aside(state: HeadState, record: JobRecord) -> None:
-    """A job without a gang that is set aside waits, whatever has just become of it."""
+    """A job without a gang that is set aside waits, whatever has just become of it.
+
+    One that was stopped early has no more to wait for.
+    """
     if not record.is_set_aside or record.phase is not Phase.QUEUED or record.is_profiling:
+        return
+    if record.trial.is_stopped:
+        state.end(record, Phase.SUCCEEDED, "stopped_early", record.trial.stopped)
         return
     code, text = "held", f"is held: `swell resume {record.id}` lets it go on"
     if not record.is_held:
@@ -421,6 +431,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.usage.note(event.at_s, value, event.usage)
     if event.brings_steps:
         _note_progress(state, record, event)
+    note_evaluation(state, record, event)
 
 
 def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
@@ -582,7 +593,13 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     if event.outcome is Outcome.SUCCEEDED:
         record.progress.done_steps = _truth(record, event.steps)
         late = told_late(state, record, event.at_s)
-        state.end(record, Phase.SUCCEEDED, "succeeded", f"met its end condition{late}", event.at_s)
+        state.end(
+            record,
+            Phase.SUCCEEDED,
+            "succeeded",
+            f"met its end condition{late}{told_silence(record)}",
+            event.at_s,
+        )
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:

@@ -111,7 +111,7 @@ class Converger:
                 self._stop(record)
             elif record.gang.is_broken:
                 self._heal(record)
-            elif record.is_held:
+            elif record.is_to_leave:
                 self._leave(record)
 
     def _leave(self, record: JobRecord) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from swell.model.findings import JobFinding
+from swell.model.halving import Halving
 from swell.model.webhook import Webhook
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
@@ -187,6 +188,7 @@ class JobSpec(
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
+    halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`
 
     @property
     def least_batch(self) -> int:

@@ -12,6 +12,7 @@ from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
+from swell.model.halving import Halving
 from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.quota import Quota
@@ -69,6 +70,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     sharing: CoreDivision = BY_WEIGHT  #: how they do
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    halving: Halving | None = None  #: all jobs are trials of one search; None: of none
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
@@ -146,6 +148,8 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         cost = change_cost(conditions.resize_cost, conditions.num_devices)
     except ValueError as error:
         raise InvalidInput(f"--resize-cost: {error}") from error
+    if conditions.halving is not None:
+        _check_trials(workload)
     kind = profiles.name
     width, cores = conditions.devices_per_node, conditions.cores
     nodes = cluster(conditions.nodes, width, kind, cores, conditions.racks, conditions.islands)
@@ -171,6 +175,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.seed,
             conditions.refused,
             conditions.epoch_ends,
+            conditions.halving,
         ),
         cost=cost,
         timings=GangTimings(report_s=_report_s(workload, conditions), save_s=conditions.save_s),
@@ -179,6 +184,18 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         pool=_pool_beside(nodes, conditions.pool, kind),
         sharing=conditions.sharing,
     )
+
+
+def _check_trials(workload: Workload) -> None:
+    """Raises InvalidInput: nothing could be compared."""
+    if len(workload.jobs) < 2:
+        raise InvalidInput("--halving compares the jobs of a trace, and this one has a single job")
+    silent = sum(job.loss_curve is None for job in workload.jobs)
+    if silent:
+        raise InvalidInput(
+            f"--halving compares jobs by their losses, and {silent} of {len(workload.jobs)} jobs have none; "
+            "add the column loss_curve to the trace, or give --draw-losses"
+        )
 
 
 def _check_tenants(workload: Workload, quotas: Mapping[str, Quota]) -> None:
@@ -246,6 +263,7 @@ def truth_of(
         sharing=None if conditions.cores is None else conditions.sharing,
         report_s=conditions.report_s,
         quotas=conditions.quotas,
+        halving=conditions.halving,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from swell.model.event import StepsReported
-from swell.model.job import BetweenSteps
+from swell.model.halving import MetricValue
+from swell.model.job import LOSS, BetweenSteps, JobSpec
 from swell.tally import Tally, plus
 from swell.wire.messages import EndedEpochs, Progress, Reported
 from swell.wire.numbers import value_of
@@ -48,6 +49,7 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         pause_s=sum(pauses) if pauses else None,
         save_s=older.save_s if newer.save_s is None else newer.save_s,
         usage=newer.usage or older.usage,
+        evaluation=newer.evaluation.after(older.evaluation) if newer.evaluation else older.evaluation,
         noise_scale=newer.noise_scale if newer.noise_scale is not None else older.noise_scale,
         curves=plus(older.curves, newer.curves),
         mark=older.mark or newer.mark,
@@ -132,6 +134,24 @@ def values_report(job_id: str, generation: int, steps: int, said: Reported, now_
         metrics={name: value_of(value) for name, value in said.values.items()},
         curves=sound(said.curves),
     )
+
+
+def evaluation_of(report: StepsReported, spec: JobSpec) -> MetricValue | None:
+    """The value in a report by which a trial is compared; None: it has none, or the job is no trial.
+
+    A curve tells after which step it was measured. A report that has only the value says after which step the
+    latest one of its own was made.
+    """
+    if spec.halving is None:
+        return None
+    tally = report.curves.get(spec.metric)
+    value = report.loss if spec.metric == LOSS else None
+    value = report.metrics.get(spec.metric, value)
+    if value is None:
+        return None
+    if tally is None:
+        return MetricValue(steps=report.steps, value=value)
+    return MetricValue(steps=tally.last_step, value=value, num_values=tally.num_values)
 
 
 def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
