@@ -23,7 +23,10 @@ LATER = frozenset(
     {
         "accept_differences",
         "after",
+        "checkpoint_interval_s",
+        "fetch",
         "group",
+        "halving",
         "keeps_estimates",
         "priority",
         "resize_down_s",
@@ -76,8 +79,8 @@ def in_full(command: AnyCommand) -> AnyCommand:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    """Of the fields of a request that have one."""
-    return {field.name: field.default for field in msgspec.structs.fields(JobSpec)}
+    """Of the fields of a request."""
+    return msgspec.structs.asdict(JobSpec(name="", entry="", workdir="/", global_batch=1))
 
 
 @cache

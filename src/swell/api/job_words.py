@@ -242,6 +242,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("stated", _stated(view)),
+        ("checkpoints", _checkpoints(view)),
         ("learning", _learning(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
         ("used", _used(view)),
@@ -257,6 +258,20 @@ def _stated(view: JobView) -> str:
     text = "; ".join(filter(None, told))
     until = "whatever is measured" if view.keeps_estimates else "until measured"
     return f"{text} ({until})" if text else ""
+
+
+def _checkpoints(view: JobView) -> str:
+    """How often it is saved, and why as often."""
+    if view.checkpoint_interval_s is None:
+        return ""
+    told = f"every {span(view.checkpoint_interval_s)}"
+    if view.mean_time_to_loss_s is None:
+        told += ", as it was submitted"
+    if view.save_s is not None:
+        told += f"; each takes {view.save_s:.2g} s"
+    if view.mean_time_to_loss_s is not None:
+        told += f", and a loss is expected once in {span(view.mean_time_to_loss_s)}"
+    return told
 
 
 def told_findings(view: JobView) -> list[str]:
