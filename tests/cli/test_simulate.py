@@ -459,6 +459,13 @@ def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
     assert message in done.stderr
 
 
+def test_a_checkpoint_takes_a_time(swell: Run) -> None:
+    done = swell(*TWO_ON_ONE_NODE, "--save-time", "long")
+    assert done.returncode == 1 and done.stderr.startswith("swell: --save-time: 'long' is not a duration")
+    done = swell(*TWO_ON_ONE_NODE, "--save-time", "2s")
+    assert done.returncode == 0 and "a checkpoint takes 2 s" in done.stdout
+
+
 @pytest.mark.parametrize("option", ["--node-mtbf", "--node-mttr"])
 def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, option, "0s")

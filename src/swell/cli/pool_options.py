@@ -24,9 +24,10 @@ class PoolOptions:
     pool: Annotated[
         Path | None,
         typer.Option(
-            metavar="INTERVALS.csv",
+            metavar="PATH",
             help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
-            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz). Or a folder, or a "
+            "file, of snapshots that sinfo, bslots -l, pbsnodes -a or nodelist printed.",
         ),
     ] = None
     pool_nodes: Annotated[
@@ -60,9 +61,10 @@ class PoolOptions:
             if self.pool_warning is not None:
                 raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
             return None
+        from swell.sim.node_snapshots.read import are_snapshots, pool_of_snapshots
         from swell.sim.pool_file import read_pool
 
-        pool = read_pool(self.pool)
+        pool = pool_of_snapshots(self.pool) if are_snapshots(self.pool) else read_pool(self.pool)
         if self.pool_nodes is not None:
             pool = _of_nodes(pool, self.pool_nodes)
         if self.pool_window is not None:

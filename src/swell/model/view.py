@@ -101,6 +101,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: int
     total_steps: int | None
     step_s: float | None
+    checkpoint_interval_s: float | None = None  #: None: it has no gang, or the platform has fixed it
+    save_s: float | None = None  #: that training stands still for a checkpoint; None: not measured
+    mean_time_to_loss_s: float | None = None  #: expected, of training that is not saved; None: not asked
     loss: float | None
     metrics: dict[str, float]
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of one of `metrics`
@@ -130,6 +133,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     webhook: bool = False  #: an address that its owner has named is told of it
     findings: tuple[JobFinding, ...] = ()  #: ways in which its result depends on its sizes
     held_by: tuple[str, ...] = ()  #: names of those that hold it to its smallest number of workers
+    rung: int = 0  #: of a trial: the highest one that it has reached; 0: none
+    rung_rank: int = 0  #: among the trials that were there when it got there, from 1
+    rung_trials: int = 0  #: how many these were, itself included
 
 
 def is_set_aside(view: JobView) -> bool:
