@@ -19,7 +19,7 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, JobClass, MetricTarget
+from swell.model.job import LOSS, Elasticity, JobClass, MetricTarget
 from swell.model.kind import RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
@@ -53,6 +53,8 @@ MAX_SCRIPT_BYTES = 16 << 20
 FINDING_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
 #: has the most.
+#: Between two checkpoints.
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
 MIN_MEMORY_BYTES = 16 << 20
 MAX_MEMORY_BYTES = 1 << 50
 
@@ -248,6 +250,23 @@ def kind(name: str | None) -> str:
             f"{shown(name)} cannot be a kind of device: it has {RULE}; name one that `swell nodes` lists",
         )
     return name
+
+
+def checkpoint_interval(value: str | int | float | None, elasticity: Elasticity) -> float | None:
+    """Seconds; None: the platform chooses."""
+    if value is None:
+        return None
+    if elasticity is Elasticity.RESTART:
+        raise InvalidField(
+            "checkpoint_interval",
+            "the script of a restart job writes its own checkpoints; remove it, or use elasticity live",
+        )
+    interval_s = duration("checkpoint_interval", value)
+    if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
+        raise InvalidField(
+            "checkpoint_interval", f"{shown(value)} is not between 1s and 1d; write a time such as 10m"
+        )
+    return interval_s
 
 
 def webhook(url: str | None, on: str | tuple[str, ...]) -> Webhook | None:

@@ -241,11 +241,26 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("pids", _pids(view)),
         ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
+        ("checkpoints", _checkpoints(view)),
         ("learning", _learning(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
         ("used", _used(view)),
     ]
     return [(name, text) for name, text in told if text]
+
+
+def _checkpoints(view: JobView) -> str:
+    """How often it is saved, and why as often."""
+    if view.checkpoint_interval_s is None:
+        return ""
+    told = f"every {span(view.checkpoint_interval_s)}"
+    if view.mean_time_to_loss_s is None:
+        told += ", as it was submitted"
+    if view.save_s is not None:
+        told += f"; each takes {view.save_s:.2g} s"
+    if view.mean_time_to_loss_s is not None:
+        told += f", and a loss is expected once in {span(view.mean_time_to_loss_s)}"
+    return told
 
 
 def told_findings(view: JobView) -> list[str]:

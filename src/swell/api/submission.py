@@ -283,6 +283,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "A number is bytes. Default: none.",
         ),
     ] = None
+    checkpoint_interval: Annotated[
+        str | Number | None,
+        _option(
+            "TIME",
+            "Time between two checkpoints, from 1s to 1d, such as `10m`. Default: the platform chooses.",
+            "A number is seconds. The platform chooses by what a checkpoint takes and how often training is "
+            "lost on its nodes.",
+        ),
+    ] = None
     elasticity: Annotated[
         Elasticity,
         _option(
@@ -475,6 +484,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),
             kind=fields.kind(self.kind),
+            checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval, self.elasticity),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self.on_drift,
             accept_differences=fields.finding_names(self.accept_differences),

@@ -182,7 +182,7 @@ def _set_up(
     scenario = set_up(workload, profile_set, conditions)
     timings = replace(
         scenario.timings,
-        checkpoint_interval_s=settings.checkpoint_interval_s,
+        checkpoint_interval_s=settings.checkpoint_interval_s or None,
         notice_s=settings.leases.wait_s,
     )
     return workload, replace(scenario, timings=timings)

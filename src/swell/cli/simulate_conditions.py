@@ -101,6 +101,13 @@ class ConditionOptions:
     node_mttr: Annotated[
         str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
     ] = "1h"
+    save_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Time that training stands still for a checkpoint. Default: checkpoints take no time.",
+        ),
+    ] = None
     fault_rates: Annotated[
         str,
         typer.Option(
@@ -159,6 +166,7 @@ class ConditionOptions:
             epoch_ends=None if self.between_steps is None else _epoch_ends(self.between_steps),
             node_mtbf_s=None if self.node_mtbf is None else seconds("node-mtbf", self.node_mtbf),
             node_mttr_s=seconds("node-mttr", self.node_mttr),
+            save_s=0.0 if self.save_time is None else seconds("save-time", self.save_time),
             fault_rates=parse_fault_rates(self.fault_rates),
             seed=seed,
             refused=self.refused,

@@ -12,6 +12,7 @@ from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
 from swell.core.bracket import bracket_of
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
+from swell.core.checkpoints import note_save_time
 from swell.core.clock_steps import follow
 from swell.core.feedback import (
     learn_between,
@@ -145,6 +146,9 @@ def _(event: NodeLost, state: HeadState) -> None:
         befall_all(state, "node", event.name)
     if event.cause:
         state.note_lost_node(event)
+    is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
+    if is_owned and event.name not in state.warned:
+        state.losses.num_lost += 1
     state.set_cluster(state.cluster.without_node(event.name))
 
 
@@ -344,6 +348,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.become(record.gang.started(event.generation))
+    record.num_nodes = state.nodes_of(record.gang.held)
     record.usage.begin_gang()
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
@@ -371,6 +376,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     before, gang = record.sizes.latest, record.gang
     learn_stretch(state, record, event.at_s, event.steps)
     record.become(record.gang.changed(event.generation))
+    record.num_nodes = state.nodes_of(record.gang.held)
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
     record.backoff.go_on()
@@ -435,6 +441,8 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     learn_rate(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)
+    if event.save_s is not None:
+        note_save_time(state, record, event.save_s)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
         record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
@@ -524,6 +532,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
     befall(state, record, "lost")
+    state.note_lost_workers(record, event.devices, is_whole=False)
     record.become(record.gang.lose(event.generation, event.devices))
     record.progress.rate_per_s = 0.0
     record.progress.resume()
@@ -574,6 +583,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     is_refused = record.gang.is_launching and state.is_ruled_out(record, record.gang.goal.devices)
     if event.outcome is Outcome.LOST:
         befall(state, record, "launch" if record.gang.is_launching else "lost")
+        if not record.gang.is_launching:
+            state.note_lost_workers(record, record.gang.held, is_whole=True)
     _release(record, event.at_s)
     record.progress.done_steps = steps
     _note_end(record, event)

@@ -59,7 +59,7 @@ class CoreSettings:
     min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
     yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
-    checkpoint_interval_s: float = 30.0  #: of running jobs
+    checkpoint_interval_s: float = 30.0  #: of running jobs that name none; 0: chosen for each gang
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
 
 
@@ -231,6 +231,7 @@ class Core:
             state.unknown.owner,
             state.warned_devices,
             state.survivors,
+            None if self._settings.checkpoint_interval_s else state.mean_time_to_loss_s,
         )
 
     def _end_trials(self) -> list[AnyCommand]:

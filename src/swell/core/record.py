@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from swell.checkpoint_interval import interval_s
 from swell.core.admission_state import Admission, AskedDeadline
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
 from swell.core.bracket import TrialState
@@ -69,6 +70,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     commanded: CommandTimes = msgspec.field(default_factory=CommandTimes)
     progress: JobProgress = msgspec.field(default_factory=JobProgress)
     backoff: Backoff = msgspec.field(default_factory=Backoff)
+    num_nodes: int = 1  #: that its gang was on when it was last changed
+    told_interval_s: float = 0.0  #: between checkpoints, that its story has told of last; 0: none
+    save_s: float | None = None  #: that training stood still for a checkpoint, lately; None: not measured
     resizes: ResizeLog = msgspec.field(default_factory=ResizeLog)
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)
     sizes: SizeHistory = msgspec.field(default_factory=SizeHistory)
@@ -169,6 +173,14 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return (
             int(total_steps) if self.spec.elasticity is Elasticity.LIVE and total_steps is not None else None
         )
+
+    @property
+    def checkpoint_interval_s(self) -> float | None:
+        """Training between two checkpoints, named by the job or chosen; None: fixed by the platform."""
+        named_s, mean_s = self.spec.checkpoint_interval_s, self.gang.goal.mean_time_to_loss_s
+        if named_s is None and (mean_s is None or self.save_s is None):
+            return None  # what a checkpoint takes is known with the first one
+        return interval_s(named_s, mean_s, self.save_s)
 
     @property
     def max_local_batch(self) -> int | None:
@@ -346,6 +358,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             steps=self._shown_steps(),
             total_steps=self.known_total,
             step_s=status.step_s,
+            checkpoint_interval_s=None if self.ended is not None else self.checkpoint_interval_s,
+            save_s=self.save_s,
+            mean_time_to_loss_s=gang.goal.mean_time_to_loss_s,
             loss=status.loss,
             metrics=status.metrics,
             metric=spec.metric,

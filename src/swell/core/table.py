@@ -15,7 +15,15 @@ from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions, OptionTable, PackedOptions
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
-from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs, with_waits
+from swell.core.snapshot_columns import (
+    Rows,
+    advanced,
+    as_written,
+    checkpoint_intervals,
+    idle_s,
+    mean_costs,
+    with_waits,
+)
 from swell.model.job import Elasticity
 from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
 
@@ -61,6 +69,7 @@ FLOATS = (
     "own_shrink_s",
     "trained_s",
     "num_taken",
+    "checkpoint_interval_s",
 )
 INTS = (
     "held_workers",
@@ -225,7 +234,7 @@ class JobTable:
             quota_devices=quota_devices,
             num_borrowed=lent.num_borrowed,
             owned_widths=owned_widths,
-            checkpoint_interval_s=checkpoint_interval_s,
+            checkpoint_interval_s=checkpoint_intervals(rows, checkpoint_interval_s),
             unheard_s=unheard_s,
             reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,
@@ -371,6 +380,7 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         _first_known(record.resizes.mean_shrink_pause_s, profile.shrink_s if profile else None),
         tenure.total_s,
         tenure.num_taken,
+        record.checkpoint_interval_s or 0.0,
     )
 
 

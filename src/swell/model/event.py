@@ -146,6 +146,7 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     pause_s: float | None = None  #: time the latest change of the gang took from training
     between: BetweenSteps | None = None  #: epochs that ended in the time reported on, and what followed each
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
+    save_s: float | None = None  #: mean that training stood still for one of its latest checkpoints
     usage: GangUsage | None = None  #: of the gang by now; None: it is not measured
     evaluation: MetricValue | None = (
         None  #: of a job that is a trial (`JobSpec.halving`), if there is a new one

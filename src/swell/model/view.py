@@ -99,6 +99,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: int
     total_steps: int | None
     step_s: float | None
+    checkpoint_interval_s: float | None = None  #: None: it has no gang, or the platform has fixed it
+    save_s: float | None = None  #: that training stands still for a checkpoint; None: not measured
+    mean_time_to_loss_s: float | None = None  #: expected, of training that is not saved; None: not asked
     loss: float | None
     metrics: dict[str, float]
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of one of `metrics`

@@ -60,6 +60,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     profile_error_share: float = 0.0
     node_mtbf_s: float | None = None
     node_mttr_s: float = 3600.0
+    save_s: float = 0.0  #: that training stands still for a checkpoint
     fault_rates: FaultRates = NO_FAULTS
     seed: int = 0
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
@@ -177,7 +178,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.halving,
         ),
         cost=cost,
-        timings=GangTimings(report_s=_report_s(workload, conditions)),
+        timings=GangTimings(report_s=_report_s(workload, conditions), save_s=conditions.save_s),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
@@ -214,7 +215,7 @@ def _report_s(workload: Workload, conditions: Conditions) -> float:
         return conditions.report_s
     if workload.tells_losses:
         return LOSS_REPORT_S
-    is_slowed = _is_long(conditions) or conditions.cores is not None
+    is_slowed = _is_long(conditions) or conditions.cores is not None or conditions.save_s > 0.0
     return REPORT_S if conditions.noise_share or conditions.profile_error_share or is_slowed else math.inf
 
 
@@ -253,6 +254,7 @@ def truth_of(
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
         pool=conditions.pool.source if conditions.pool else None,
+        save_s=conditions.save_s,
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         refused=conditions.refused,
