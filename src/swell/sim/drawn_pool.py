@@ -28,12 +28,12 @@ class IdleStatistics:
 
     @property
     def num_nodes(self) -> int:
-        """Of the machine."""
+        """All nodes of the machine."""
         return round(self.equivalent_nodes / self.share)
 
     @property
     def leave_share(self) -> float:
-        """Of the idle nodes, that the queue takes at a time, on average."""
+        """The share of the idle nodes that the queue takes at a time, on average."""
         flow_per_h = self.joins_per_h * self.least_request
         return flow_per_h / (self.leaves_per_h * self.equivalent_nodes)
 
@@ -88,7 +88,7 @@ def drawn_pool(name: str, duration_s: float, seed: int) -> Pool:
 
 
 def _moments(generator: np.random.Generator, per_h: float, duration_s: float) -> list[float]:
-    """Of a Poisson process, at the grain of the paper's logs; each once."""
+    """Draw the moments of a Poisson process at the grain of the paper's logs, each once."""
     num = generator.poisson(per_h * duration_s / HOUR_S)
     grains = np.ceil(generator.uniform(0.0, duration_s, num) / GRAIN_S)
     moments_s: list[float] = (np.unique(grains) * GRAIN_S).tolist()
@@ -98,7 +98,7 @@ def _moments(generator: np.random.Generator, per_h: float, duration_s: float) ->
 def _join(
     generator: np.random.Generator, busy: list[int], since: dict[int, float], num: int, at_s: float
 ) -> None:
-    """As many nodes that were busy become idle, as far as there are."""
+    """Let so many busy nodes become idle, as far as there are."""
     for draw in generator.random(min(num, len(busy))).tolist():
         at = int(draw * len(busy))
         busy[at], busy[-1] = busy[-1], busy[at]
