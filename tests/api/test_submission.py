@@ -188,6 +188,10 @@ def test_a_range_is_taken_exactly_if_a_power_of_two_lies_in_it(least: int, most:
             worker_range(f"{least}:{most}")
 
 
+def test_an_estimate_of_a_live_job_is_kept(script: Path) -> None:
+    assert spec(script, estimate="10m").estimate_s == 600.0
+
+
 def test_a_restart_job_ends_by_itself(script: Path) -> None:
     restart = spec(script, steps=..., elasticity="restart", estimate="10m", deadline="now+1h")
     assert (restart.end, restart.estimate_s) == (EndCondition(), 600.0)
@@ -317,7 +321,6 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"elasticity": "restart"}, "steps", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "until": "loss<=1"}, "until", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "deadline": "now+3m"}, "estimate", "needs an estimate"),
-    ({"estimate": "10m"}, "estimate", "remove it"),
     ({"elasticity": "restart", "steps": ..., "estimate": "long"}, "estimate", "is not a duration"),
     ({"elasticity": "restart", "steps": ..., "estimate": -1}, "estimate", "more than 0"),
     ({"seed": -1}, "seed", "between"),

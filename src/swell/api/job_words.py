@@ -239,6 +239,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
         ("pids", _pids(view)),
+        ("estimate", _estimate(view)),
         ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("checkpoints", _checkpoints(view)),
@@ -362,6 +363,17 @@ def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:
     if not (one or other):
         return ""
     return f"{format_bytes(one or 0)} {how}, {format_bytes(other or 0)} {how_other}"
+
+
+def _estimate(view: JobView) -> str:
+    """What its owner expected of its time on one worker, and how wrong that was."""
+    if view.estimate_s is None:
+        return ""
+    told = f"{span(view.estimate_s)} on one worker"
+    if not view.alone_s:
+        return told
+    error = view.estimate_s / view.alone_s - 1.0
+    return f"{told}; measured {span(view.alone_s)} ({abs(error):.0%} too {'low' if error < 0 else 'high'})"
 
 
 def _start(view: JobView) -> str:

@@ -306,8 +306,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | Number | None,
         _option(
             "DURATION",
-            "For `restart` jobs: expected time on one worker, such as `10m`.",
-            "A number is seconds.",
+            "Expected time on one worker, such as `10m`.",
+            "A number is seconds. A `restart` job is planned by it; a `live` job is measured, and `swell "
+            "show` tells how wrong its estimate was.",
         ),
     ] = None
     seed: Annotated[int, _option("N", "Random seed of the sample order.", bounds=(0, 2**63 - 1))] = 0
@@ -540,12 +541,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
-        if self.elasticity is Elasticity.LIVE:
-            if self.estimate is not None:
-                raise InvalidField("estimate", "live jobs are measured, not estimated; remove it")
-            return None
         if self.estimate is None:
-            if deadline_s is not None:
+            if deadline_s is not None and self.elasticity is Elasticity.RESTART:
                 raise InvalidField(
                     "estimate",
                     "a restart job with a deadline needs an estimate; give its time on one "

@@ -83,6 +83,19 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     trial: TrialState = msgspec.field(default_factory=TrialState)  #: of a job with `JobSpec.halving`
 
     @property
+    def alone_s(self) -> float | None:
+        """Time of all its steps on one worker: as its trial run measured a step.
+
+        Steps of a restart job are not known: that is the time that it has trained, if it has never had more.
+        """
+        if self.spec.elasticity is Elasticity.RESTART:
+            is_known = self.ended is Phase.SUCCEEDED and self.sizes.most_workers == 1
+            return self.tenure.total_s if is_known else None
+        step_s = self.profile.compute_s.get(self.spec.global_batch) if self.profile else None
+        total_steps = self.progress.total_steps
+        return None if step_s is None or total_steps is None else step_s * total_steps
+
+    @property
     def longest_fetches_s(self) -> dict[str, float]:
         """What nodes had to get for it -> the longest time that one took."""
         longest: dict[str, float] = {}
@@ -333,6 +346,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             refusal=self.admission.refusal,
             asked_deadline_s=self.asked_deadline_s,
             started_s=status.started_s,
+            estimate_s=spec.estimate_s,
+            alone_s=self.alone_s,
             start_s=status.start_s,
             fetched_s=self.longest_fetches_s,
             finished_s=status.finished_s,

@@ -156,7 +156,7 @@ class JobSpec(
     requested_workers: int | None = None  #: what a policy of fixed sizes gives it; None: its smallest number
     devices_per_worker: int = 1
     elasticity: Elasticity = Elasticity.LIVE
-    estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker
+    estimate_s: float | None = None  #: the user's, of the time on one worker; restart jobs are planned by it
     seed: int = 0  #: order of samples
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update

@@ -79,6 +79,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_held: bool = False  #: its owner has it wait, without a gang once that is saved
     awaits: tuple[str, ...] = ()  #: ids of the jobs that it is to follow, until all of them have succeeded
     started_s: float | None  #: the first gang began to train
+    estimate_s: float | None = None  #: its owner's, of its time on one worker
+    alone_s: float | None = None  #: that time as measured; None while it is not known
     start_s: float | None = None  #: length of the latest start: from the launch until the gang trained
     fetched_s: dict[str, float] = {}  #: what hosts got for it: `image`, `data` -> longest time
     finished_s: float | None  #: the job ended, in whichever way
