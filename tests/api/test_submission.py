@@ -120,6 +120,13 @@ def test_the_evaluation_function_and_where_it_goes(
     assert (made.metric, made.metric_rises) == (metric, rises)
 
 
+def test_several_kinds_are_a_list_or_a_text_with_commas(script: Path) -> None:
+    for said in ("a100,v100", "a100, v100", ["a100", "v100", "a100"]):
+        made = spec(script, kind=said)
+        assert (made.kind, made.kinds) == ("", ("a100", "v100"))
+    assert (spec(script, kind=["a100"]).kind, spec(script, kind=["a100"]).kinds) == ("a100", ())
+
+
 @pytest.mark.parametrize(
     ("text", "num_bytes"),
     [("500MB", 500 * 10**6), ("4GiB", 4 << 30), ("1.5G", 1500000000), (1 << 30, 1 << 30)],
@@ -339,6 +346,10 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"tenant": ""}, "tenant", "leave it out"),
     ({"tenant": "the lab"}, "tenant", "letters, digits"),
     ({"tenant": 7}, "tenant", "str"),
+    ({"kind": []}, "kind", "an empty list names no kind"),
+    ({"kind": "a100,,v100"}, "kind", "cannot be a kind of device"),
+    ({"kind": ["a100", "any"]}, "kind", "`any` has every kind; name it alone"),
+    ({"kind": [f"k{number}" for number in range(21)]}, "kind", "21 kinds are named, more than 20"),
     ({"kind": ""}, "kind", "cannot be a kind of device: it has at most 80 letters"),
     ({"kind": " a100"}, "kind", "begins with a letter or digit; name one that `swell nodes` lists"),
     ({"kind": "a" * 81}, "kind", "at most 80"),

@@ -20,7 +20,7 @@ import msgspec
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, Elasticity, JobClass, MetricTarget
-from swell.model.kind import RULE, is_kind
+from swell.model.kind import ANY, RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.wire import environ
@@ -261,6 +261,24 @@ def tags(words: tuple[str, ...]) -> tuple[str, ...]:
     if len(words) > MOST_TAGS:
         raise InvalidField("tags", f"{len(words)} are given, more than {MOST_TAGS}; leave some out")
     return tuple(dict.fromkeys(words))
+
+
+MOST_KINDS = 20
+
+
+def kinds(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The names as given, each once; a text has commas between them. None for none."""
+    if names is None:
+        return ()
+    words = [word.strip() for word in names.split(",")] if isinstance(names, str) and "," in names else names
+    found = tuple(dict.fromkeys(kind(word) for word in ([words] if isinstance(words, str) else words)))
+    if not found:
+        raise InvalidField("kind", "an empty list names no kind; name one, or leave it out")
+    if len(found) > MOST_KINDS:
+        raise InvalidField("kind", f"{len(found)} kinds are named, more than {MOST_KINDS}; leave some out")
+    if ANY in found and len(found) > 1:
+        raise InvalidField("kind", f"`{ANY}` has every kind; name it alone, or the others without it")
+    return found
 
 
 def kind(name: str | None) -> str:

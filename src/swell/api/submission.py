@@ -268,11 +268,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = None
     devices_per_worker: Annotated[int, _option("N", "Devices of each worker: 1, 2, 4, 8, ...")] = 1
     kind: Annotated[
-        str | None,
+        str | tuple[str, ...] | None,
         _option(
-            "KIND",
+            "KIND,...",
             "Kind of the devices that the job runs on, as `swell nodes` lists it. Default: the only one.",
-            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`.",
+            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`. Of several kinds "
+            "the platform chooses one at submission; `any` stands for all that it has.",
         ),
     ] = None
     memory: Annotated[
@@ -487,6 +488,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 is_goal_given=self.metric_goes is not None or self.until is not None,
                 end={RungUnit.STEPS: self.steps, RungUnit.EPOCHS: self.epochs}.get(halving.by),
             )
+        kinds = fields.kinds(self.kind)
         return JobSpec(
             halving=halving,
             name=fields.job_name(self.name, entry),
@@ -519,7 +521,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),
-            kind=fields.kind(self.kind),
+            kind=kinds[0] if len(kinds) == 1 else "",
+            kinds=kinds if len(kinds) > 1 else (),
             checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval, self.elasticity),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self.on_drift,

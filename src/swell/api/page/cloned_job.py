@@ -74,7 +74,7 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         weight=spec.weight,
         workers=_workers(spec.min_workers, spec.max_workers),
         devices_per_worker=spec.devices_per_worker,
-        kind=spec.kind or None,
+        kind=spec.kinds or spec.kind or None,
         memory=spec.memory_bytes,
         elasticity=spec.elasticity,
         estimate=spec.estimate_s,
