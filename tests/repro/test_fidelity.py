@@ -13,7 +13,7 @@ from swell.cli import main
 from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
-from swell.repro.fidelity import BAR_SHARE, WORKLOAD
+from swell.repro.fidelity import BAR_SHARE, OPEN_BATCH, WORKLOAD, workload_of
 from swell.repro.fidelity_findings import findings_of
 from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
 from swell.repro.simulated_rerun import _line, measured_cost, simulate
@@ -37,8 +37,15 @@ COST = AsMeasured(pause_s=0.04, order_s=0.2, crowding_share=0.4)
 TIMINGS = GangTimings(report_s=1.0, grain_steps=1.0)
 
 
-def live_run(policy: str, parts: tuple[PlannedJob, ...] = WORKLOAD) -> LiveRun:
+#: Of jobs whose batch is open: a step has a part that the batch does not change.
+OPEN_PROFILE = msgspec.structs.replace(
+    PROFILE, compute_s={size: 0.008 + size / 64 for size in (1, 4, 16, 64, 256)}
+)
+
+
+def live_run(policy: str, parts: tuple[PlannedJob, ...] | None = None) -> LiveRun:
     """A run that went exactly as it is simulated."""
+    parts = workload_of(policy) if parts is None else parts
     core = new_core(policy)
     core.handle([Opened(at_s=BEGUN_S, policy=policy), NodeJoined(at_s=BEGUN_S, node=NODE)])
     run = LiveRun(
@@ -66,10 +73,10 @@ def _submitted(part: PlannedJob) -> LiveJob:
     at_s = BEGUN_S + 1.0 + part.at_s
     spec = parse(part.fields(at_s)).to_spec(at_s)
     view = job_view(id=f"{part.name}-1", name=part.name, submitted_s=at_s)
-    return LiveJob(spec=spec, profile=PROFILE, view=view, stories=())
+    return LiveJob(spec=spec, profile=OPEN_PROFILE if part.batch else PROFILE, view=view, stories=())
 
 
-@pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo"])
+@pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo", "saxena", "hu", "pollux"])
 def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
     run = live_run(policy)
     assert measured_cost(run).crowding_share == pytest.approx(COST.crowding_share, abs=0.02)
@@ -78,6 +85,16 @@ def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
     assert found.missed == ()
     (row,) = found.tables[0].rows
     assert row[:5] == (policy, 12, row[2], row[2], "yes") and row[5] < 1.0  # type: ignore[operator]
+
+
+def test_policies_that_choose_batches_get_jobs_with_a_range_and_the_same_samples() -> None:
+    assert workload_of("hu") == workload_of("elasticflow") == WORKLOAD
+    opened = workload_of("saxena")
+    assert [job.steps * job.global_batch for job in opened] == [
+        job.steps * job.global_batch for job in WORKLOAD
+    ]
+    batches = {(job.view.batch, job.spec.max_batch) for job in live_run("saxena").jobs}
+    assert {most for _, most in batches} == {256} and {batch for batch, _ in batches} > {OPEN_BATCH}
 
 
 def test_costs_are_fitted_without_going_below_nothing() -> None:

@@ -40,6 +40,7 @@ class PlannedJob:
     deadline_after_s: float | None = None  #: after its submission
     workers: str = "1:"
     global_batch: int = 64
+    batch: str = ""  #: range from which its batch is chosen, MIN:MAX; empty: `global_batch` is its own
 
     def fields(self, now_s: float) -> dict[str, Any]:
         """Return the fields of the job, as `Client.submit` takes them."""
@@ -53,6 +54,8 @@ class PlannedJob:
             "class": str(self.job_class),
             "workers": self.workers,
         }
+        if self.batch:
+            given["batch"] = self.batch
         if self.deadline_after_s is not None:
             given["deadline"] = now_s + self.deadline_after_s
         return given
@@ -95,13 +98,13 @@ class Player:
 
         First one after the other, on as many devices as it can use; then all of them on one each.
         """
-        unlike = {(part.script, part.workers, part.global_batch): part for part in parts}
+        unlike = {(part.script, part.workers, part.global_batch, part.batch): part for part in parts}
         short = [
             replace(part, steps=num_steps, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
             for part in unlike.values()
         ]
         whole = [self.client.wait(self._submit(part)) for part in short]
-        scripts = {(part.script, part.global_batch): replace(part, workers="1") for part in short}
+        scripts = {(part.script, part.global_batch, part.batch): replace(part, workers="1") for part in short}
         small = [self._submit(part) for part in scripts.values()]
         return [*whole, *(self.client.wait(job_id) for job_id in small)]
 
