@@ -424,7 +424,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     learn_rate(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)
-    record.status.batch = event.global_batch or record.spec.global_batch
+    record.status.batch = record.global_batch
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
         record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
