@@ -178,6 +178,7 @@ def snapshot(
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),
+        checkpoint_interval_s=column([0.0] * len(jobs), float),
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
         requested_workers=column([job.requested for job in jobs], np.int64),
         tenant=column([job.tenant for job in jobs], np.int64),

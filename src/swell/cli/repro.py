@@ -129,9 +129,9 @@ def hu(
     """Figures fig9 to fig16 of Hu et al.
 
     Jobs are generated, with all statistics that the paper gives of its own. Each table compares an allocator
-    with the greedy one on the same jobs, over five seeds. Three more: delays shows how long starts and
-    growths take on a platform (--state), variants compares other policies, and assumed varies what the paper
-    does not say about the jobs.
+    with the greedy one on the same jobs, over five seeds. Four more: delays and estimates show how long
+    starts and growths take on a platform (--state) and how wrong its users' estimates are, variants compares
+    other policies, and assumed varies what the paper does not say about the jobs.
     """
     from swell.repro.hu import PAPER
 

@@ -82,6 +82,7 @@ class Snapshot:
     num_changes: IntArray  #: (J,) of the gang since it first trained, restarts and losses included
     changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
     attained_device_s: FloatArray  #: (J,) device-seconds used so far
+    checkpoint_interval_s: FloatArray  #: (J,) training of so long may be lost with the last worker of a gang
     resize_cost_s: (
         FloatArray  #: (J,) time that one more change while running is expected to take from training
     )
@@ -104,7 +105,6 @@ class Snapshot:
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
-    checkpoint_interval_s: float = 0.0  #: training of so long may be lost with the last worker of a gang
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
     num_left_idle: int = (
         0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores

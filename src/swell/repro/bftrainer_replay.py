@@ -391,6 +391,7 @@ def snapshot_of(
         requested_workers=ones,
         is_pinned=np.zeros(len(growth_s), dtype=bool),
         idle_s=np.zeros(len(growth_s)),
+        checkpoint_interval_s=zeros,
         held_workers=held,
         tenant=np.zeros_like(ones),
         num_tenants=1,

@@ -306,6 +306,7 @@ class Linked:
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
+        self._checkpoints.mean_time_to_loss_s = regroup.mean_time_to_loss_s
         self._task.course.batch = regroup.global_batch or self._task.course.global_batch
         self._drift_watch.begin()
         if self._task.course.epoch != epoch:
@@ -470,6 +471,7 @@ class Linked:
                 metrics=self._untold_metrics.take(),
                 pause_s=pause_s,
                 between=self._epochs.take(course),
+                save_s=self._checkpoints.take_save_s(),
                 curves={**curve, **self._take_curves()},
                 noise_scale=noise_scale,
             )
