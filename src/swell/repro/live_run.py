@@ -93,6 +93,27 @@ class Player:
     advance: Callable[[int], None] = lambda num_ended: None
     specs: dict[str, JobSpec] = field(default_factory=dict)  #: by id
 
+    def profile(self, parts: Sequence[PlannedJob]) -> None:
+        """Have the longest job of each script measured, and cancelled.
+
+        The trial run of a job that ends within its first epoch does not tell what follows an epoch, and a
+        longer job would be measured again.
+        """
+        longest: dict[tuple[str, int, str], PlannedJob] = {}
+        for part in sorted(parts, key=lambda part: part.steps):
+            longest[part.script, part.global_batch, part.batch] = part
+        for part in longest.values():
+            plain = replace(part, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
+            job_id = self._submit(plain)
+            while not self._is_profiled(job_id):
+                time.sleep(LOOK_EVERY_S)
+            self.client.cancel(job_id)
+            self.client.wait(job_id)
+
+    def _is_profiled(self, job_id: str) -> bool:
+        is_over = self.client.job(job_id).phase.is_end
+        return is_over or any(story.code == "profiled" for story in self.client.stories(job_id))
+
     def measure(self, parts: Sequence[PlannedJob], num_steps: int = NUM_TRIAL_STEPS) -> list[JobView]:
         """Have each script measured, and run for so many steps; what became of these jobs.
 
@@ -148,6 +169,7 @@ class Player:
 def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Callable[[int], None]) -> LiveRun:
     """Play the workload, once every script in it has been measured."""
     player = Player(client, advance)
+    player.profile(parts)
     trials = player.measure(parts)
     begun = begin(player, devices, nodes_of(client.cluster()), trials)
     return ended(player, begun, player.play(parts))
