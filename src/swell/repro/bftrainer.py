@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.repro import bftrainer_diverse, bftrainer_hpo
+from swell.repro import bftrainer_diverse, bftrainer_hpo, bftrainer_pools
 from swell.repro.bftrainer_checkpoints import checkpoint_intervals
 from swell.repro.bftrainer_checks import beside_replayer, machine, pool_figures
 from swell.repro.experiment import Paper
@@ -16,6 +16,7 @@ PAPER = Paper(
     introduction=page_texts("bftrainer").introduction,
     experiments=(
         pool_figures,
+        *bftrainer_pools.FIGURES,
         beside_replayer,
         machine,
         checkpoint_intervals,
