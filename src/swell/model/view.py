@@ -63,7 +63,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     args: tuple[str, ...]
     global_batch: int
     batch: int = (
-        0  #: samples of a step as it trains now, or will from its start; 0: told by no version before
+        0  #: samples of a step as it trains now, will from its start, or did last; 0: of an earlier version
     )
     min_batch: int | None = None  #: of a job whose batch is open, as is `max_batch`
     max_batch: int | None = None
