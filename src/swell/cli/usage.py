@@ -52,7 +52,7 @@ def usage(
     are not charged.
     """
     from swell.api.client import connect
-    from swell.api.usage_reports import csv_of
+    from swell.api.usage_accounting import csv_of
 
     if csv and json:
         raise InvalidInput("choose one of --json and --csv")
@@ -100,7 +100,7 @@ def _priced(report: UsageReport, by: GroupBy, file: Path) -> UsageReport:
 
 
 def _print_report(report: UsageReport) -> None:
-    from swell.api.usage_reports import cells_of, headings_of
+    from swell.api.usage_accounting import cells_of, headings_of
 
     def amounts(hours: float, cost: float | None) -> list[str]:
         return [f"{hours:,.3f}", *([] if cost is None else [f"{cost:,.2f} {report.currency}"])]

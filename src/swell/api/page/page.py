@@ -28,7 +28,7 @@ from swell.api.page.sessions import SESSION_S, Session, Sessions
 from swell.api.page.socket_owner import user_of
 from swell.api.page.usage_page import UsagePage
 from swell.api.page.what_if_page import WhatIfPage
-from swell.api.usage_reports import UsageReports
+from swell.api.usage_accounting import UsageAccounting
 from swell.model.errors import Unavailable
 from swell.store.folder import StateFolder
 from swell.web.static_files import static_file
@@ -53,7 +53,7 @@ class Page:
         self.feed = PageFeed(control)
         self.job_streams = JobStreams(control)
         self._port = _no_port if port is None else port
-        self.usage = UsageReports(control, None if folder is None else StateFolder(folder).prices_file)
+        self.usage = UsageAccounting(control, None if folder is None else StateFolder(folder).prices_file)
         self._views = (
             WhatIfPage(control, base_values, folder),
             HistoryPage(control, base_values),

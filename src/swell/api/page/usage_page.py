@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from swell.api.answers import failure
 from swell.api.caller import caller_of
 from swell.api.page.history_filter import day_s
-from swell.api.usage_reports import UsageReports, cells_of, csv_of, headings_of
+from swell.api.usage_accounting import UsageAccounting, cells_of, csv_of, headings_of
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob, Unavailable
 from swell.web.templating import render
@@ -28,7 +28,7 @@ class UsagePage:
         base_values: what `base.html` needs of a request.
     """
 
-    def __init__(self, usage: UsageReports, base_values: Callable[[Request], dict[str, Any]]) -> None:
+    def __init__(self, usage: UsageAccounting, base_values: Callable[[Request], dict[str, Any]]) -> None:
         self._usage, self._base_values = usage, base_values
 
     def routes(self) -> list[BaseRoute]:

@@ -31,7 +31,7 @@ COLUMNS: dict[GroupBy, tuple[str, ...]] = {
 }
 
 
-class UsageReports:
+class UsageAccounting:
     """Reports of one platform. A user sees the device hours of their own jobs, an operator those of all."""
 
     def __init__(self, control: Control, prices_file: Path | None) -> None:
