@@ -71,6 +71,10 @@ Count = TypeVar("Count", int, float)
 Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
+#: The highest speed that can be stated, in samples a second.
+MOST_RATE_PER_S = 1e12
+
+
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
     """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
@@ -78,6 +82,25 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
             field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
         )
     return value
+
+
+def speed(text: str | None) -> dict[int, float]:
+    """Workers -> samples a second of `1:7100,2:13100`. Raises InvalidField."""
+    found: dict[int, float] = {}
+    for part in [] if text is None else text.split(","):
+        workers, colon, rate = part.partition(":")
+        try:
+            size, rate_per_s = int(workers), float(rate)
+        except ValueError:
+            size, rate_per_s = 0, math.nan
+        if not (colon and size >= 1 and 0.0 < rate_per_s <= MOST_RATE_PER_S):
+            raise InvalidField(
+                "speed", f"{shown(part)} is not WORKERS:SAMPLES_A_SECOND; write for example 1:7100,2:13100"
+            )
+        if size in found:
+            raise InvalidField("speed", f"{size} workers stand twice in it; state each size once")
+        found[size] = rate_per_s
+    return dict(sorted(found.items()))
 
 
 def power_of_two(field: str, value: int) -> int:

@@ -242,12 +242,23 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("estimate", _estimate(view)),
         ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
+        ("stated", _stated(view)),
         ("checkpoints", _checkpoints(view)),
         ("learning", _learning(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
         ("used", _used(view)),
     ]
     return [(name, text) for name, text in told if text]
+
+
+def _stated(view: JobView) -> str:
+    """What its owner states, and whether it counts for good."""
+    speeds = ", ".join(f"{rate:g} samples/s with {told_workers(num)}" for num, rate in view.speed.items())
+    pauses = (("a growth", view.resize_up_s), ("a shrink", view.resize_down_s))
+    told = [speeds, *(f"{name} takes {pause_s:g} s" for name, pause_s in pauses if pause_s is not None)]
+    text = "; ".join(filter(None, told))
+    until = "whatever is measured" if view.keeps_estimates else "until measured"
+    return f"{text} ({until})" if text else ""
 
 
 def _checkpoints(view: JobView) -> str:

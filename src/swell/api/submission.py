@@ -253,8 +253,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "W",
             "Factor of what the job gains, in policies that add up the gains of jobs. Default: 1.",
-            "`bftrainer`, `saxena`, their variants, and `elasticflow` beyond what promises need: of two jobs "
-            "that are alike, the heavier one has no fewer devices.",
+            "`bftrainer`, `saxena`, `hu`, their variants, and `elasticflow` beyond what promises need: of "
+            "two jobs that are alike, the heavier one has no fewer devices.",
             bounds=(1 / MOST_WEIGHT, MOST_WEIGHT),
         ),
     ] = 1
@@ -374,6 +374,40 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "deadline. `missed`: the deadline is over.",
         ),
     ] = ()
+    speed: Annotated[
+        str | None,
+        _option(
+            "WORKERS:RATE,...",
+            "Samples a second at some numbers of workers, such as `1:7100,2:13100`: believed until the job "
+            "has run at a size and was measured.",
+            "The trial run is made all the same. Other sizes are estimated from these. A promise counts it "
+            "as it does a measured speed.",
+        ),
+    ] = None
+    resize_up_s: Annotated[
+        Number | None,
+        _option(
+            "SECONDS",
+            "Time that a growth takes from training (R_up of BFTrainer): believed until growths of the job "
+            "were measured.",
+            bounds=(0, 1e6),
+        ),
+    ] = None
+    resize_down_s: Annotated[
+        Number | None,
+        _option(
+            "SECONDS",
+            "Time that a shrink takes from training (R_dw): believed until shrinks of the job were measured.",
+            bounds=(0, 1e6),
+        ),
+    ] = None
+    keep_estimates: Annotated[
+        bool,
+        _option(
+            "",
+            "Count the stated `speed`, `resize_up_s` and `resize_down_s` also once they were measured.",
+        ),
+    ] = False
     stop_on_nan: Annotated[
         bool,
         _option(
@@ -478,6 +512,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             seed=self._bounded("seed"),
             tenant=fields.tenant(self.tenant),
             stop_on_nan=self.stop_on_nan,
+            **self._stated(),
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
             image=fields.image(self.image, self.python),
@@ -528,11 +563,35 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         limits = declared()[name].meta.extra_json_schema or {}
         return fields.bounded(name, getattr(self, name), limits["minimum"], limits["maximum"])
 
+    def _stated(self) -> dict[str, Any]:
+        """What its owner states of its speed and of what changes take."""
+        if self.speed is not None and (self.batch is not None or self.batch_per_worker is not None):
+            raise InvalidField(
+                "speed", "a speed is that of one batch; remove it, or `batch`/`batch_per_worker`"
+            )
+        if self.keep_estimates and (self.speed, self.resize_up_s, self.resize_down_s) == (None,) * 3:
+            raise InvalidField(
+                "keep_estimates", "nothing is stated; give speed, resize_up_s or resize_down_s, or remove it"
+            )
+        pauses = {
+            name: float(self._bounded(name))
+            for name in ("resize_up_s", "resize_down_s")
+            if getattr(self, name) is not None
+        }
+        return {
+            "speed": fields.speed(self.speed),
+            "keeps_estimates": self.keep_estimates,
+        } | pauses
+
     def _check_restart(self) -> None:
         """Raises InvalidField for what only a script that uses `swell.train` can have."""
         if self.stop_on_nan:
             raise InvalidField(
                 "stop_on_nan", "a restart job updates its model itself; remove it, and stop in the script"
+            )
+        if self.speed is not None:
+            raise InvalidField(
+                "speed", "Swell does not see the samples of a restart job; remove it, or use live"
             )
         if self.on_drift is not None:
             raise InvalidField(

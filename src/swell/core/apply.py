@@ -441,6 +441,7 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     learn_rate(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)
+    record.status.batch = record.global_batch
     if event.save_s is not None:
         note_save_time(state, record, event.save_s)
     if event.noise_scale is not None:

@@ -325,11 +325,15 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             job_class=self.job_class,
             priority=spec.priority,
             weight=spec.weight,
+            speed=spec.speed,
+            resize_up_s=spec.resize_up_s,
+            resize_down_s=spec.resize_down_s,
+            keeps_estimates=spec.keeps_estimates,
             phase=self.phase,
             entry=spec.entry,
             args=spec.args,
             global_batch=spec.global_batch,
-            batch=self.global_batch if gang.members.devices else self.wanted_batch,
+            batch=self._shown_batch(),
             min_batch=spec.min_batch,
             max_batch=spec.max_batch,
             batch_per_worker=spec.batch_per_worker,
@@ -410,6 +414,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if self.deadline_s is None or finished_s is None or is_called_off:
             return None
         return self.ended is Phase.SUCCEEDED and finished_s <= self.deadline_s
+
+    def _shown_batch(self) -> int:
+        """Samples of a step now, or once it starts; of a job that has ended, of its last ones."""
+        if self.ended is not None and self.status.batch:
+            return self.status.batch
+        return self.global_batch if self.gang.members.devices else self.wanted_batch
 
     def _shown_steps(self) -> int:
         """A restart job's work is counted in seconds; its script's steps are only for people.

@@ -270,7 +270,9 @@ class HeadState(KeptState, kw_only=True):
     def learn_rate(
         self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
     ) -> None:
-        """See `Belief.learn_rate`."""
+        """See `Belief.learn_rate`. Where a stated speed counts for good, nothing is learnt."""
+        if record.spec.keeps_estimates and record.spec.speed:
+            return
         num_hosts = self.num_hosts(record, num_workers)
         checked = self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
         self._relearnt.add(record.id)

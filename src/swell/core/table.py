@@ -376,8 +376,18 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         len(record.gang.held),
         record.resizes.mean_pause_s,
         record.resizes.wait_s,
-        _first_known(record.resizes.mean_growth_pause_s, profile.growth_s if profile else None),
-        _first_known(record.resizes.mean_shrink_pause_s, profile.shrink_s if profile else None),
+        _pause_s(
+            record.resizes.mean_growth_pause_s,
+            profile.growth_s if profile else None,
+            record.spec.resize_up_s,
+            record.spec.keeps_estimates,
+        ),
+        _pause_s(
+            record.resizes.mean_shrink_pause_s,
+            profile.shrink_s if profile else None,
+            record.spec.resize_down_s,
+            record.spec.keeps_estimates,
+        ),
         tenure.total_s,
         tenure.num_taken,
         record.checkpoint_interval_s or 0.0,
@@ -414,8 +424,12 @@ def _is_changing(record: JobRecord) -> bool:
     return record.gang.awaits_change and not record.gang.is_reconfigured_in_place
 
 
-def _first_known(measured_s: float, profiled_s: float | None) -> float:
-    """NaN if neither is known."""
+def _pause_s(
+    measured_s: float, profiled_s: float | None, stated_s: float | None, keeps_stated: bool
+) -> float:
+    """What a growth, or a shrink, is expected to take from training; NaN if nothing is known of it."""
+    if stated_s is not None and (keeps_stated or math.isnan(measured_s)):
+        return stated_s
     return profiled_s if math.isnan(measured_s) and profiled_s is not None else measured_s
 
 

@@ -185,6 +185,11 @@ class JobSpec(
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     priority: int = 0  #: of its class the jobs with the highest go first; see `Snapshot.arrival_order`
+    #: Workers -> samples a second, as its owner states them: believed in the place of its trial run.
+    speed: dict[int, float] = {}
+    resize_up_s: float | None = None  #: time that a growth takes from training, as its owner states it
+    resize_down_s: float | None = None  #: likewise, of a shrink
+    keeps_estimates: bool = False  #: what its owner states counts, also where something else was measured
     checkpoint_interval_s: float | None = None  #: between two checkpoints; None: the platform chooses
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.

@@ -53,13 +53,17 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""  #: who submitted it; empty: the owner of the platform
     job_class: JobClass
     priority: int = 0  #: of its class the jobs with the highest go first
+    speed: dict[int, float] = {}  #: workers -> samples a second, as its owner states them
+    resize_up_s: float | None = None  #: that a growth takes from training, as its owner states it
+    resize_down_s: float | None = None  #: likewise, of a shrink
+    keeps_estimates: bool = False  #: what its owner states counts, whatever is measured
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains
     phase: Phase
     entry: str
     args: tuple[str, ...]
     global_batch: int
     batch: int = (
-        0  #: samples of a step as it trains now, or will from its start; 0: told by no version before
+        0  #: samples of a step as it trains now, will from its start, or did last; 0: of an earlier version
     )
     min_batch: int | None = None  #: of a job whose batch is open, as is `max_batch`
     max_batch: int | None = None

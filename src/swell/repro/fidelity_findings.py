@@ -83,11 +83,12 @@ def _jobs(comparisons: Sequence[Comparison]) -> Table:
         (
             *(found.run.policy, pair.live.view.name, _fate(pair.live.view), _fate(pair.simulated)),
             *twin_cells(pair),
+            *(pair.live.view.batch or None, pair.simulated.batch or None),
         )
         for found in comparisons
         for pair in found.pairs
     )
-    heading = ("policy", "job", "live", "simulated", *TWIN_HEADING)
+    heading = ("policy", "job", "live", "simulated", *TWIN_HEADING, "last batch", "sim. last batch")
     return table("fidelity-jobs", "job by job", heading, rows)
 
 

@@ -24,6 +24,7 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
+from swell.throughput.given_speed import with_given_speed
 from swell.throughput.learnt import Learnt, Measured
 from swell.throughput.points import points_of
 from swell.throughput.sources import source_of
@@ -72,7 +73,7 @@ class FittedBelief:
         known = self._state.jobs.get(job_id)
         batches = profile.batches if spec.max_batch is not None else None
         self._state.jobs[job_id] = Learnt(
-            curve=self._shared(Curve.of(spec, profile)),
+            curve=self._shared(Curve.of(spec, with_given_speed(spec, profile))),
             measured=known.measured if known else {},
             at_batch=known.at_batch if known else {},
             crossing=known.crossing if known else {},

@@ -83,6 +83,10 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         group=spec.group or None,
         tags=spec.tags,
         stop_on_nan=spec.stop_on_nan,
+        speed=",".join(f"{size}:{rate!r}" for size, rate in spec.speed.items()) or None,
+        resize_up_s=spec.resize_up_s,
+        resize_down_s=spec.resize_down_s,
+        keep_estimates=spec.keeps_estimates,
         accept_differences=spec.accept_differences,
         on_drift=spec.on_drift,
     )
