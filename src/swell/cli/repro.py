@@ -107,8 +107,9 @@ def bftrainer(
 ) -> None:
     """Figures fig7 to fig16 and tables table1, table3 and table4 of BFTrainer.
 
-    Trainers on nodes that a supercomputer leaves idle, as its log says. Two more: replayer compares with an
-    open replayer of that log, and machine counts over all nodes. Exit status 1: a target was missed.
+    Trainers on nodes that a supercomputer leaves idle, as its log says. Three more: replayer compares with an
+    open replayer of that log, machine counts over all nodes, and checkpoints compares intervals between
+    checkpoints. Exit status 1: a target was missed.
     """
     from swell.repro.bftrainer import PAPER
 
