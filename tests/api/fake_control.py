@@ -30,6 +30,7 @@ from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
+from swell.model.throughput import JobThroughput
 from swell.model.view import (
     ClusterView,
     JobView,
@@ -67,6 +68,7 @@ class FakeControl:
         self._curves_seen: list[dict[str, list[CurvePoint]]] = [
             {}
         ]  #: at each `metric_news` that found new ones
+        self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
@@ -117,6 +119,7 @@ class FakeControl:
             tenant=spec.tenant,
             job_class=spec.job_class,
             entry=spec.entry,
+            elasticity=spec.elasticity,
             args=spec.args,
             global_batch=spec.global_batch,
             min_workers=spec.min_workers,
@@ -402,6 +405,9 @@ class FakeControl:
                     self._news.notify_all()
                     self._changed[job.job_id] = self._turn
         return chosen
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        return self.throughputs.get(self.job(job_id).id)
 
     def head_state(self) -> bytes:
         return b"{}"

@@ -18,6 +18,7 @@ from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import JobHistory
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
@@ -99,6 +100,12 @@ class Control(Protocol):
 
     def job(self, job_id: str) -> JobView:
         """Raises UnknownJob."""
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if it has no profile, or has ended.
+
+        Raises UnknownJob.
+        """
 
     def stories(self, job_id: str) -> Sequence[Story]:
         """Why the job has what it has, oldest first. Raises UnknownJob."""

@@ -18,6 +18,7 @@ from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.control import Control
 from swell.api.fields import InvalidField, bounded
 from swell.api.intake import Intake
+from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.operation import Operation, operation
 from swell.api.page.page import Page
@@ -31,6 +32,7 @@ from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT, JobSpec, Origin, Phase, key_of_user
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -316,6 +318,13 @@ class Operations:
         that, a point stands for many steps.
         """
         return self._control.metrics(job_id, name, since)
+
+    @operation("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409))
+    def curve(self, job_id: JobId) -> JobThroughput:
+        """Samples a second of a job by number of workers and batch, the best batch of each number of workers,
+        and what each of these was made from. Of an ended job: what its trial run has measured.
+        """
+        return throughput_of(self._control, job_id)
 
     @operation("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
     def logs(

@@ -86,6 +86,10 @@ SOURCES: Mapping[str, CommandSource] = {
         "jobs:explain",
         "Explain a job's size, waiting or refusal, live or in a simulated run.",
     ),
+    "curve": CommandSource(
+        "throughput:curve",
+        "Show samples a second of a job by number of workers and batch, and what was measured of that.",
+    ),
     "what-if": CommandSource(
         "what_if:what_if",
         "Forecast each job after a change of policy, nodes or jobs, without making the change.",

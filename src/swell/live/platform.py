@@ -44,6 +44,7 @@ from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import JobHistory
 from swell.model.quota import NO_QUOTAS, Quotas
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -164,6 +165,14 @@ class Platform:
         Raises TimeoutError if the head does not come to the end of a turn.
         """
         return self._questions.ask(self._core.save)
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if it has no profile, or has ended.
+
+        Raises UnknownJob; TimeoutError if the head does not come to the end of a turn.
+        """
+        found = self._lookup.found(job_id)
+        return None if found.phase.is_end else self._questions.ask(lambda: self._core.throughput(found.id))
 
     # ------------------------------------------------------------ requests
     def submit(

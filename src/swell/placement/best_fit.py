@@ -25,7 +25,8 @@ class BestFitPlacer:
     * Of nodes with islands it gets one where an island has room, before one where others would have to move.
     * A job that keeps its size keeps its devices, unless it makes room for another. One that shrinks keeps
       some, of as few nodes as possible.
-      One that grows stays on its node, if there is room, else takes what overlaps most with its own.
+      One that grows stays on its node, if there is room, else takes what overlaps most with its own. One that
+      is to stay keeps all its devices then, wherever the others are.
     * If enough devices are free but not on one node, others move to other nodes: few running ones, and small
       ones. Powers of two on nodes, islands and racks of powers of two always fit so, if nothing is pinned
       (`tests/placement`).
@@ -50,6 +51,7 @@ class BestFitPlacer:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         """See `core.ports.Placer.place`. Held devices that are no longer in the cluster are ignored."""
         if cluster is not self._reality.cluster:
@@ -58,7 +60,7 @@ class BestFitPlacer:
         damaged = sorted(self._reality.damaged)
         if not wanted and not damaged:
             return Placement(changes={})
-        placing = PlacementState(self._reality, pinned, owned_only, barred)
+        placing = PlacementState(self._reality, pinned, owned_only, barred, staying)
         again = {job: len(held[job]) for job in damaged if job not in wanted} | dict(wanted)
         movable = {job: num_devices for job, num_devices in again.items() if job not in pinned}
         for job, num_devices in movable.items():

@@ -48,7 +48,7 @@ class BuddyAllocator:
             self._keep(job, num)
         lacking = [job for job, num in wanted.items() if len(self.places(job)) < num]
         for job in sorted(lacking, key=lambda job: -wanted[job]):
-            if not self._settle(job):
+            if job in self._pinned or not self._settle(job):
                 self._take(job, self._sizes[job], self._tree)
 
     def _keep(self, job: str, num: int) -> None:

@@ -33,9 +33,12 @@ class PlacementState:
         pinned: frozenset[str],
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
+        staying: frozenset[str] = frozenset(),
     ) -> None:
         self._reality, self._topology = reality, reality.topology
-        self.pinned, self._owned_only, self._barred = pinned, owned_only, barred
+        self._owned_only, self._barred = owned_only, barred
+        self._staying = staying & reality.held.keys()
+        self.pinned = pinned | self._staying  #: jobs that make no room for others
         self._free: IntArray = reality.free.copy()
         self._num_free = int(reality.free.sum())
         self._leaving = np.zeros_like(reality.free)  #: (N,) of the free ones those that jobs really hold
@@ -57,6 +60,8 @@ class PlacementState:
         """See that the job has `num_devices`; False, and it has none, if there are not enough."""
         if sum(self.share(job).values()) == num_devices:
             return True
+        if job in self._staying and self.share(job):
+            return self._extend(job, num_devices)
         self._clear(job)
         if self._num_free < num_devices:
             return False
@@ -72,6 +77,25 @@ class PlacementState:
             return True
         self._go_back(before)
         return False
+
+    def _extend(self, job: str, num_devices: int) -> bool:
+        """Add free devices to those that the job has: of its own nodes, then of the fewest others."""
+        own, allowed = self.share(job), self._allowed(job)
+        lacking = num_devices - sum(own.values())
+        nodes = np.flatnonzero(allowed & (self._free > 0))
+        free = self._free[nodes]
+        if free.sum() < lacking:
+            self._clear(job)
+            return False
+        is_own = np.fromiter((node in own for node in nodes.tolist()), bool, len(nodes))
+        amounts = np.minimum(free, lacking)
+        for node in nodes[np.lexsort((free, -amounts, self._topology.is_owned[nodes], ~is_own))].tolist():
+            num = min(lacking, int(self._free[node]))
+            self._add(job, node, num)
+            lacking -= num
+            if lacking == 0:
+                break
+        return True
 
     def share(self, job: str) -> Share:
         """Devices that the job has by now."""
@@ -333,7 +357,7 @@ class PlacementState:
         return fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
 
     def _parts_on(self, is_near: BoolArray) -> Mapping[int, Sequence[PlacedPart]]:
-        """Parts on each node of `is_near` (N,) that may be moved: those of jobs that are not pinned."""
+        """Parts on each node of `is_near` (N,) that may be moved: not of jobs that are pinned or stay."""
         found: dict[int, list[PlacedPart]] = {}
         for node in np.flatnonzero(is_near).tolist():
             others = self._reality.jobs_on[node].difference(self.shares, self.pinned)

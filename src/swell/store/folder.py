@@ -76,7 +76,7 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     devices: str
     policy: str
     preload: tuple[str, ...]
-    settings: dict[str, int | float] = {}  #: those that are not as by default
+    settings: dict[str, int | float | str] = {}  #: those that are not as by default
     cores: float | None = None  #: that workers share; None: all
     cpu_shares: str = "weight"  #: what a share means
     containers: str = "auto"  #: which program runs them
