@@ -103,6 +103,21 @@ def test_policies_that_choose_batches_get_jobs_with_a_range_and_the_same_samples
     assert {most for _, most in batches} == {256} and {batch for batch, _ in batches} > {OPEN_BATCH}
 
 
+def test_noise_that_live_gangs_measured_is_that_of_their_twins() -> None:
+    """They report it, and the policy goes by it, as in the live run."""
+    run = live_run("pollux")
+    quiet = [
+        msgspec.structs.replace(job, view=msgspec.structs.replace(job.view, noise_scale=1.0))
+        for job in run.jobs
+    ]
+    views = simulate(run, COST, TIMINGS)
+    with_noise = simulate(msgspec.structs.replace(run, jobs=tuple(quiet)), COST, TIMINGS)
+    assert all(view.noise_scale is None for view in views.values())
+    told = [view for view in with_noise.values() if view.noise_scale == 1.0]
+    assert told and all(view.noise_scale in (None, 1.0) for view in with_noise.values())
+    assert sum(view.batch for view in with_noise.values()) < sum(view.batch for view in views.values())
+
+
 class ProfilingClient:
     """Measures a job when it is looked at for the third time."""
 

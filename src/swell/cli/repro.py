@@ -224,6 +224,31 @@ def reclaim(
     _play(PAPER, None, Evaluation(invoked, out, docs, html), data=data, seed=seed, runs=out, played=live)
 
 
+@app.command()
+def hpo(
+    invoked: typer.Context,
+    data: Data = Path("data"),
+    out: Out = Path("out/repro/hpo"),
+    seed: Seed = 0,
+    live: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Tell again of the search in the --out folder of an earlier call."
+        ),
+    ] = None,
+    docs: Docs = None,
+    html: Html = None,
+) -> None:
+    """A live search for a learning rate, with early stopping, on machines that are killed without notice.
+
+    Machines are made of namespaces, and come and go as in `swell repro reclaim`. A run takes eight minutes of
+    this machine, which must be idle otherwise. Exit status 1: a trial failed, or had not ended by then.
+    """
+    from swell.repro.live_search import PAPER
+
+    _play(PAPER, None, Evaluation(invoked, out, docs, html), data=data, seed=seed, runs=out, played=live)
+
+
 def _play(paper: Paper, figures: list[str] | None, evaluation: Evaluation, **given: Any) -> None:
     """`given`: fields of the context."""
     from swell.cli.progress import progress_bar
