@@ -172,8 +172,10 @@ def _parameters() -> list[str]:
     for name, policy in POLICIES.items():
         defaults = {field.name: field.default for field in msgspec.structs.fields(policy)}
         for parameter, meta in parameters_of(name).items():
-            if parameter != "period_s" or math.isfinite(defaults[parameter]):
-                lines.append(f"| `{name}.{parameter}` | {meta.description} | {spell(defaults[parameter])} |")
+            if parameter != "period_s" or defaults[parameter] != math.inf:
+                lines.append(
+                    f"| `{name}.{parameter}` | {meta.description} | {spell(defaults[parameter]) or 'none'} |"
+                )
     return lines
 
 

@@ -242,8 +242,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "W",
             "Factor of what the job gains, in policies that add up the gains of jobs. Default: 1.",
-            "`bftrainer`, `saxena`, their variants, and `elasticflow` beyond what promises need: of two jobs that "
-            "are alike, the heavier one has no fewer devices.",
+            "`bftrainer`, `saxena`, their variants, and `elasticflow` beyond what promises need: of two jobs "
+            "that are alike, the heavier one has no fewer devices.",
             bounds=(1 / MOST_WEIGHT, MOST_WEIGHT),
         ),
     ] = 1

@@ -207,7 +207,7 @@ def _pool_beside(nodes: Sequence[Node], pool: Pool | None, kind: str) -> Pool | 
 def truth_of(
     workload: Workload,
     conditions: Conditions,
-    settings: Mapping[str, float],
+    settings: Mapping[str, float | str],
     offline_bound: float | None = None,
 ) -> Truth:
     return Truth(

@@ -46,7 +46,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     #: Share of deadlines that no schedule could beat, had it known all jobs, if asked for: `sim.bound`.
     offline_bound: float | None
-    settings: dict[str, float]  #: of the head
+    settings: dict[str, float | str]  #: of the head
     version: str
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
