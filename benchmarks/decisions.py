@@ -88,6 +88,7 @@ class TimedPolicy:
         self.name, self.makes_promises = policy.name, policy.makes_promises
         self.domain, self.weighs_changes = policy.domain, policy.weighs_changes
         self.counts_quotas = policy.counts_quotas
+        self.forbids_migration = policy.forbids_migration
         self.period_s = policy.period_s
         self.decide: Callable[[Snapshot], Allocation] = watch.timed(policy.decide)
 

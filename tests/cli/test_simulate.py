@@ -204,6 +204,10 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--buggy", "2"), "--buggy is 2; it must be between 0 and 1"),
         (("log.csv", "--cluster", "1x8", "--soft", "nan"), "--soft is nan; it must be between 0 and 1"),
         (("log.csv", "--cluster", "big"), "--cluster is 'big'; write NODESxDEVICES, such as 16x8"),
+        (("log.csv", "--cluster", "2x2x2x8"), "or RACKSxNODESxDEVICES, and islands behind it"),
+        (("log.csv", "--cluster", "0x2x8"), "there is at least one rack"),
+        (("log.csv", "--cluster", "2x8/3"), "8 devices are no whole number of islands of 3"),
+        (("log.csv", "--cluster", "2x8/"), "write numbers of devices, the outermost level first"),
         (("log.csv", "--cluster", "0x8"), "a cluster of 0x8 has no devices; both must be at least 1"),
         (
             ("log.csv", "--cluster", "99999999x8"),

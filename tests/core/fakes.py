@@ -245,6 +245,7 @@ class FirstFree:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         there, may_have = cluster.devices, permission(cluster, owned_only, barred)
@@ -283,6 +284,7 @@ class Shuffler(FirstFree):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}

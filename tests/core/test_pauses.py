@@ -292,6 +292,7 @@ class Mover(FirstFree):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         turned = Cluster(nodes=(Node(name="n0", devices=cluster.devices[::-1], kind="fake"),))
         kept = {job: devices for job, devices in held.items() if job in pinned}

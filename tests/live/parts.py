@@ -93,6 +93,7 @@ class FirstFree:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
         free = [device for device in cluster.devices if device not in taken]

@@ -224,6 +224,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
         ("pids", _pids(view)),
+        ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
         ("learning", _learning(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
@@ -317,6 +318,14 @@ def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:
     return f"{format_bytes(one or 0)} {how}, {format_bytes(other or 0)} {how_other}"
 
 
+def _start(view: JobView) -> str:
+    """How long the latest start took, and what hosts have got for it. Starts within a second are not told."""
+    got = ", ".join(f"{what} got in {span(took_s)}" for what, took_s in sorted(view.fetched_s.items()))
+    if view.start_s is None or (view.start_s < 1.0 and not got):
+        return ""
+    return f"{view.start_s:.1f} s" + (f" (hosts lacked: {got})" if got else "")
+
+
 def _pids(view: JobView) -> str:
     """Pids of the live workers, and the number of processes before them."""
     num_former = len(set(view.pids).difference(view.live_pids))
@@ -339,6 +348,7 @@ def submission_facts(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, 
         ("seed", str(spec.seed)),
         ("memory limit", "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)),
         ("needs", ", ".join(spec.needs)),
+        ("fetch", spec.fetch),
     ]
     return [(name, text) for name, text in told if text]
 

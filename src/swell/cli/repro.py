@@ -124,16 +124,19 @@ def hu(
     seed: Seed = 0,
     docs: Docs = None,
     html: Html = None,
+    state: State = None,
 ) -> None:
     """Figures fig9 to fig16 of Hu et al.
 
     Jobs are generated, with all statistics that the paper gives of its own. Each table compares an allocator
-    with the greedy one on the same jobs, over five seeds. Two more: variants compares other policies, and
-    assumed varies what the paper does not say about the jobs.
+    with the greedy one on the same jobs, over five seeds. Three more: delays shows how long starts and
+    growths take on a platform (--state), variants compares other policies, and assumed varies what the paper
+    does not say about the jobs.
     """
     from swell.repro.hu import PAPER
 
-    _play(PAPER, figures, Evaluation(invoked, out, docs, html), seed=seed, policies=_named(policy))
+    evaluation = Evaluation(invoked, out, docs, html)
+    _play(PAPER, figures, evaluation, seed=seed, policies=_named(policy), records=_records(state))
 
 
 @app.command()

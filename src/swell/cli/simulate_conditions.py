@@ -12,6 +12,7 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
+    from swell.model.islands import Islands
     from swell.sim.conditions import Conditions
     from swell.sim.epoch_ends import EpochEnds
     from swell.sim.pool import Pool
@@ -25,7 +26,9 @@ class ConditionOptions:
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="NODESxDEVICES", help="Equal nodes: 16x8 means 128 devices. Not needed with --pool."
+            metavar="[RACKSx]NODESxDEVICES[/ISLANDS]",
+            help="Equal nodes: 16x8 means 128 devices; 2x8x8/4/2 the same in two racks, where the devices of "
+            "each node are in islands of 4 and, within these, of 2. Not needed with --pool.",
         ),
     ] = None
     resize_cost: Annotated[
@@ -132,13 +135,13 @@ class ConditionOptions:
             raise InvalidInput(
                 "there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both"
             )
-        nodes, cross, devices = ("0", "x", "0") if self.cluster is None else self.cluster.partition("x")
-        if not (cross and nodes.isdecimal() and devices.isdecimal()):
-            raise InvalidInput(f"--cluster is {self.cluster!r}; write NODESxDEVICES, such as 16x8")
+        racks, nodes, devices, islands = _shape("0x0" if self.cluster is None else self.cluster)
         quotas = parse_quotas(self.quota or [])
         return Conditions(
-            nodes=int(nodes),
-            devices_per_node=int(devices),
+            nodes=racks * nodes,
+            devices_per_node=devices,
+            racks=racks,
+            islands=islands,
             pool=pool,
             resize_cost=self.resize_cost,
             noise_share=self.noise,
@@ -154,6 +157,26 @@ class ConditionOptions:
             report_s=None if self.report_every is None else seconds("report-every", self.report_every),
             quotas={tenant: quota for tenant, quota in quotas.items() if quota is not None},
         )
+
+
+def _shape(text: str) -> tuple[int, int, int, Islands]:
+    """Racks, nodes of each, devices of each node, and their islands. Raises InvalidInput."""
+    from swell.model.islands import InvalidIslands, parse_islands
+
+    numbers, has_islands, islands = text.partition("/")
+    words = numbers.split("x")
+    if len(words) not in (2, 3) or not all(word.isdecimal() for word in words):
+        raise InvalidInput(
+            f"--cluster is {text!r}; write NODESxDEVICES, such as 16x8, or RACKSxNODESxDEVICES, and islands "
+            "behind it, such as 2x8x8/4/2"
+        )
+    racks, nodes, devices = map(int, ["1", *words][-3:])
+    if racks < 1:
+        raise InvalidInput(f"--cluster is {text!r}; there is at least one rack")
+    try:
+        return racks, nodes, devices, parse_islands(islands, devices) if has_islands else ()
+    except InvalidIslands as error:
+        raise InvalidInput(f"--cluster is {text!r}: {error}") from error
 
 
 def _epoch_ends(text: str) -> EpochEnds:

@@ -39,6 +39,7 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     HoldRequested,
+    HostFetched,
     HostRuledOut,
     JobEvent,
     JobProfiled,
@@ -64,7 +65,7 @@ from swell.model.event import (
 )
 from swell.model.findings import JobFinding
 from swell.model.job import LOSS, Elasticity, Phase
-from swell.model.lengths import relative
+from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
 #: A trial run that took less was none: the job had been measured before.
@@ -341,8 +342,10 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.status.note_pids(event.pids)
     record.sizes.note(event.at_s, record.num_workers)
     note_change(record, event.at_s - record.commanded.launched_s)
-    state.costs.learn_start(record, event.at_s - record.commanded.launched_s)
-    state.costs.upper.learn_start(record, event.at_s - record.commanded.launched_s, event.at_s)
+    record.status.start_s = event.at_s - record.commanded.launched_s
+    start_s = max(0.0, record.status.start_s - record.commanded.fetched_s)
+    state.costs.learn_start(record, start_s)
+    state.costs.upper.learn_start(record, start_s, event.at_s)
     state.set_rate(record, record.num_workers)
     state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))
@@ -487,6 +490,18 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
     if news:
         befall(state, record, "barred")
         state.tell(record, "ruled_out", f"does not run on {', '.join(news)}: {event.message}")
+
+
+@_apply_to.register
+def _(event: HostFetched, state: HeadState, record: JobRecord) -> None:
+    nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
+    record.fetched = {**record.fetched, **dict.fromkeys(nodes, event.took_s)}
+    most_s = max((sum(took_s.values()) for took_s in record.fetched.values()), default=0.0)
+    record.fetch_s = most_s if any(node.name not in record.fetched for node in state.cluster.nodes) else 0.0
+    record.commanded.fetched_s = max(record.commanded.fetched_s, sum(event.took_s.values()))
+    state.relearn(record)
+    got = " and ".join(f"its {what} in {span(took_s)}" for what, took_s in sorted(event.took_s.items()))
+    state.tell(record, "fetched", f"{', '.join(nodes) or 'a host'} got {got}")
 
 
 @_apply_to.register

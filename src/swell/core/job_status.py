@@ -14,6 +14,7 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Times are head time."""
 
     started_s: float | None = None
+    start_s: float | None = None  #: length of the latest start
     finished_s: float | None = None
     estimated_finish_s: float | None = None
     begins_s: float | None = None  #: when the gang has started, as the estimate expects of one that has not

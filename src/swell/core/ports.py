@@ -55,6 +55,10 @@ class Decides(Protocol):
         """Its answer counts what changes cost: each one is made, if it can be."""
 
     @property
+    def forbids_migration(self) -> bool:
+        """A running job keeps its devices when it grows, and makes room for no other."""
+
+    @property
     def counts_quotas(self) -> bool:
         """Its answer gives no tenant more than its quota, promises apart."""
 
@@ -77,12 +81,14 @@ class Placer(Protocol):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
         All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
         jobs keep exactly what they hold, `owned_only` jobs get no device of a borrowed node, and those that
-        are `barred` none of nodes of these names, but for what they hold. The order of `held` means nothing.
+        are `barred` none of nodes of these names, but for what they hold. `staying` jobs have what they hold
+        and more, or a part of it. The order of `held` means nothing.
         """
 
 

@@ -329,7 +329,7 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         record.submitted_s,
         record.progress.total_steps or 0.0,
         _least_steps(record),
-        profile.start_s if profile else 0.0,
+        (profile.start_s if profile else 0.0) + record.fetch_s,
         profile.state_bytes if profile else 0,
         options.one_worker_per_s,
         record.spec.weight,

@@ -16,6 +16,7 @@ from swell.live.turn_feed import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
+from swell.model.islands import islands_text
 from swell.model.job import Phase
 from swell.model.job_query import newest
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
@@ -355,6 +356,7 @@ class ViewBoard:
                 address=node.address,
                 lacks=node.lacks,
                 leaving=_leaving(posted.warned.get(node.name)),
+                islands=islands_text(node.islands),
             )
             for node in posted.cluster.nodes
         )

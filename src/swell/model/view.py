@@ -78,6 +78,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_held: bool = False  #: its owner has it wait, without a gang once that is saved
     awaits: tuple[str, ...] = ()  #: ids of the jobs that it is to follow, until all of them have succeeded
     started_s: float | None  #: the first gang began to train
+    start_s: float | None = None  #: length of the latest start: from the launch until the gang trained
+    fetched_s: dict[str, float] = {}  #: what hosts got for it: `image`, `data` -> longest time
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended, or while nothing that there is can run it
     kept: (
@@ -170,6 +172,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""  #: from which its host joined; empty: not known
     lacks: tuple[str, ...] = ()  #: what its host cannot do, and what is odd about it
     leaving: NodeLeaving | None = None  #: None: jobs may be placed on it
+    islands: str = ""  #: groups of devices that are joined closer, such as `4/2`; empty: all are alike
 
     @property
     def jobs(self) -> list[str]:

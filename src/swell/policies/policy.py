@@ -25,7 +25,8 @@ class Policy(Registered, kw_only=True):
     """A policy is a value: its fields are its parameters, its class variables what it declares.
 
     `decide` is pure: what it is to know next time goes through `Allocation.memory`.
-    A parameter is a number with its bounds and its meaning, and is set by `--set NAME.PARAMETER=VALUE`.
+    A parameter is a number with its bounds, or a text, and has a meaning; it is set by
+    `--set NAME.PARAMETER=VALUE`.
     """
 
     #: An undecided job that it does not refuse has been promised its deadline.
@@ -40,6 +41,9 @@ class Policy(Registered, kw_only=True):
     #: where they do not (`core.within_quotas`). One that makes promises must count them itself.
     counts_quotas: ClassVar[bool] = False
 
+    #: A running job gives up devices or takes in others, and does not change them for others of the cluster:
+    #: it moves only from a node that is to be left.
+    forbids_migration: ClassVar[bool] = False
     #: It adds up or compares what jobs gain, each times its weight (`Snapshot.weight`).
     weighs_jobs: ClassVar[bool] = False
 

@@ -12,6 +12,7 @@ from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
+from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
@@ -51,6 +52,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: int  #: owned ones; none, if there is a pool
     devices_per_node: int
+    racks: int = 1  #: of equally many owned nodes
+    islands: Islands = ()  #: of the devices of each owned node
     resize_cost: str = "changed"
     noise_share: float = 0.0
     profile_error_share: float = 0.0
@@ -71,6 +74,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         if is_empty and not (self.pool is not None and self.nodes == self.devices_per_node == 0):
             raise InvalidInput(
                 f"a cluster of {self.nodes}x{self.devices_per_node} has no devices; both must be at least 1"
+            )
+        if self.racks < 1 or self.nodes % self.racks:
+            raise InvalidInput(
+                f"{self.nodes} nodes are no whole number for each of {self.racks} racks; racks are equal"
             )
         if self.num_devices > MAX_DEVICES:
             raise InvalidInput(
@@ -121,7 +128,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shape(self) -> Shape:
         devices = self.nodes * self.devices_per_node
-        return Shape(nodes=self.nodes, devices_per_node=self.devices_per_node, devices=devices)
+        return Shape(
+            nodes=self.nodes,
+            devices_per_node=self.devices_per_node,
+            devices=devices,
+            racks=self.racks,
+            islands=islands_text(self.islands),
+        )
 
 
 def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> Scenario:
@@ -133,7 +146,8 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     except ValueError as error:
         raise InvalidInput(f"--resize-cost: {error}") from error
     kind = profiles.name
-    nodes = cluster(conditions.nodes, conditions.devices_per_node, kind, conditions.cores)
+    width, cores = conditions.devices_per_node, conditions.cores
+    nodes = cluster(conditions.nodes, width, kind, cores, conditions.racks, conditions.islands)
     others: list[tuple[float, Occurrence]] = []
     if conditions.quotas:
         _check_tenants(workload, conditions.quotas)

@@ -18,15 +18,19 @@ from swell.sim.segments import holdings, pauses, starts
 from swell.sim.shared_cores import CoreDivision
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cluster of equal nodes; 0x0: borrowed nodes only."""
 
     nodes: int
     devices_per_node: int
     devices: int
+    racks: int = 1  #: of equally many nodes
+    islands: str = ""  #: of a node's devices, such as `4/2`; empty: all are alike
 
     def __str__(self) -> str:
-        return f"{self.nodes}x{self.devices_per_node}"
+        racks = f"{self.racks}x" if self.racks > 1 else ""
+        islands = f"/{self.islands}" if self.islands else ""
+        return f"{racks}{self.nodes // self.racks}x{self.devices_per_node}{islands}"
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,6 +56,7 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         python=spec.python or None,
         image=spec.image or None,
         needs=spec.needs,
+        fetch=spec.fetch or None,
         global_batch=None if is_restart and spec.global_batch == 1 else spec.global_batch,
         batch=None if spec.max_batch is None else f"{spec.least_batch}:{spec.max_batch}",
         batch_per_worker=spec.batch_per_worker,
