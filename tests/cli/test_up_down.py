@@ -342,6 +342,13 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
 
 
+def test_a_resource_that_its_machine_cannot_divide_is_refused(state: Path) -> None:
+    words = ("--devices", "paced:8@200", "--policy", "flowcon", "--set", "flowcon.resource=network")
+    done = run_swell("up", "--state", state, *words)
+    fails(done, 1, "the policy divides network: the network has no weights", "choose --cpu-shares quota")
+    wait_for_lock(state)
+
+
 def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) -> None:
     assert up(*PACED).returncode == 0
     os.kill(pid_of(state), signal.SIGKILL)
@@ -383,10 +390,6 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--cores", "nan"), ("--cores nan: name a number",)),
         (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
         (("--disk-rate", "many"), ("--disk-rate many: 'many' is not an amount of data",)),
-        (
-            ("--policy", "flowcon", "--set", "flowcon.resource=network"),
-            ("the policy divides network: the network has no weights", "choose --cpu-shares quota"),
-        ),
         (("--set", "flowcon.resource=disk"), ("flowcon.resource=disk may not be",)),
         (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],
