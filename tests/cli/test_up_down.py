@@ -342,13 +342,6 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
 
 
-def test_a_resource_that_its_machine_cannot_divide_is_refused(state: Path) -> None:
-    words = ("--devices", "paced:8@200", "--policy", "flowcon", "--set", "flowcon.resource=network")
-    done = run_swell("up", "--state", state, *words)
-    fails(done, 1, "the policy divides network: the network has no weights", "choose --cpu-shares quota")
-    wait_for_lock(state)
-
-
 def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) -> None:
     assert up(*PACED).returncode == 0
     os.kill(pid_of(state), signal.SIGKILL)

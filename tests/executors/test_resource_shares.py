@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
 
 from swell.api.machine_findings import machine_findings
+from swell.assemble import open_platform
 from swell.executors.local.containers.group import share_words
 from swell.executors.local.containers.network_limit import LEAST_BURST_BYTES, bucket_words, limit_network
 from swell.executors.local.limits import resource_shares
@@ -28,6 +29,8 @@ from swell.executors.local.limits.resource_shares import memory_share_bytes, sha
 from swell.executors.local.machine_probe import probe_machine
 from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
+from swell.platform_options import PlatformOptions
+from swell.settings import make_settings
 
 WEIGHTS = CoreSharing()
 QUOTAS = CoreSharing(mode=ShareMode.QUOTA, disk_rate=100_000_000, network_rate=1_000_000)
@@ -173,6 +176,17 @@ def test_more_is_never_less(one: float, other: float, rate: int) -> None:
     assert 0 < share_rate(low, rate) <= share_rate(high, rate) <= rate
     words = bucket_words(rate)
     assert int(words[words.index("burst") + 1].removesuffix("b")) >= LEAST_BURST_BYTES
+
+
+def test_no_platform_begins_whose_policy_divides_what_its_machine_cannot(tmp_path: Path) -> None:
+    options = PlatformOptions(
+        state_dir=tmp_path / "state",
+        devices="paced:8@200",
+        policy="flowcon",
+        settings=make_settings({"flowcon.resource": "network"}),
+    )
+    with pytest.raises(LimitError, match="the policy divides network"), open_platform(options):
+        raise AssertionError("it has begun")
 
 
 # ------------------------------------------------------------ containers
