@@ -29,6 +29,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
+from swell.model.throughput import ThroughputPoint
 
 NODE_DEVICES = 8
 RACK_DEVICES = 16 * NODE_DEVICES
@@ -108,6 +109,9 @@ class TableBelief:
     def __init__(self, members: dict[str, Member]) -> None:
         self._members = members
 
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
+
     def slowdown_share(self, job_id: str) -> float:
         return 0.0
 
@@ -144,8 +148,19 @@ class TableBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         pass
 
+    def noise_scale(self, job_id: str) -> float | None:
+        return None
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        return np.ones(batches.shape)
+
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return None
 

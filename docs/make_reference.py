@@ -71,6 +71,8 @@ sweep:
 ```
 
 A list of combinations (`sweep: [{lr: 0.1, width: 64}, {lr: 0.01, width: 128}]`) stands for these alone.
+With `search: {draws: N, seed: S}` a parameter may also be a range (`lr: {min: 0.001, max: 0.1, scale: log}`),
+and N combinations are drawn.
 """
 
 
@@ -172,8 +174,10 @@ def _parameters() -> list[str]:
     for name, policy in POLICIES.items():
         defaults = {field.name: field.default for field in msgspec.structs.fields(policy)}
         for parameter, meta in parameters_of(name).items():
-            if parameter != "period_s" or math.isfinite(defaults[parameter]):
-                lines.append(f"| `{name}.{parameter}` | {meta.description} | {spell(defaults[parameter])} |")
+            if parameter != "period_s" or defaults[parameter] != math.inf:
+                lines.append(
+                    f"| `{name}.{parameter}` | {meta.description} | {spell(defaults[parameter]) or 'none'} |"
+                )
     return lines
 
 

@@ -32,7 +32,7 @@ AT_WORK = (
     "swell.sim.html_report", "swell.sim.result_tables", "swell.sim.simulate",
 )  # fmt: skip
 #: Written for those who have the extra, and imported after it was looked for.
-NEEDS_AN_EXTRA = {"swell.cli.curve_picture"}
+NEEDS_AN_EXTRA = {"swell.cli.curve_picture", "swell.cli.throughput_picture"}
 PROGRAM = """
 import importlib, sys
 

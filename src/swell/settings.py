@@ -151,7 +151,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _CONDUCT.trial_s
     )
     checkpoint_interval_s: Annotated[
-        float, _seconds(1, DAY_S, "Time between two checkpoints of a running job.")
+        float,
+        _seconds(
+            0,
+            DAY_S,
+            "Time between two checkpoints of a running job that names none, at least 1; 0: it is chosen for "
+            "each gang by what a checkpoint takes and how often training is lost.",
+        ),
     ] = _WORKER_SETTINGS.checkpoint_interval_s
     keep_checkpoints: Annotated[
         int, Meta(ge=1, le=1000, description="Number of checkpoints kept for each job, the newest.")
@@ -215,7 +221,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 16 << 20
 
     # ---- policies: count from the next `swell up` on
-    parameters: dict[str, float] = {}  #: `tiresias.promote_knob` -> value, where it is not the default
+    parameters: Mapping[
+        str, float | str
+    ] = {}  #: `tiresias.promote_knob` -> value, where it is not the default
 
     def __post_init__(self) -> None:
         if self.silence_s < HEARTBEATS_IN_SILENCE * self.heartbeat_s:
@@ -223,6 +231,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"silence_s={spell(self.silence_s)} is too short for "
                 f"heartbeat_s={spell(self.heartbeat_s)}; it must be at least "
                 f"{HEARTBEATS_IN_SILENCE} times as long"
+            )
+        if 0 < self.checkpoint_interval_s < 1:
+            raise InvalidSetting(
+                f"checkpoint_interval_s={spell(self.checkpoint_interval_s)} is too short; "
+                "it must be 0, which lets Swell choose, or at least 1"
             )
         if 0 < self.log_bytes < LEAST_LOG_BYTES:
             raise InvalidSetting(
@@ -262,7 +275,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}
 
-    def parameters_of(self, policy: str) -> dict[str, float]:
+    def parameters_of(self, policy: str) -> dict[str, float | str]:
         """Return the parameters of a policy, by name."""
         prefix = f"{policy}."
         return {
@@ -272,23 +285,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         }
 
     @property
-    def changed(self) -> dict[str, Number]:
+    def changed(self) -> dict[str, Number | str]:
         """Those that are not as by default."""
-        changed: dict[str, Number] = {
+        changed: dict[str, Number | str] = {
             known.name: value
             for known in msgspec.structs.fields(self)
             if known.name != "parameters" and (value := getattr(self, known.name)) != known.default
         }
-        return changed | self.parameters
+        return {**changed, **self.parameters}
 
 
-def parse_setting(text: str) -> tuple[str, Number]:
+def parse_setting(text: str) -> tuple[str, Number | str]:
     """`ready_s=300`, or a parameter of a policy: `tiresias.promote_knob=4`. Raises InvalidSetting."""
     name, sign, value = text.partition("=")
     if not sign:
         raise InvalidSetting(f"{text!r} is not NAME=VALUE; write for example ready_s=300")
     name = name.strip()
     is_whole = False
+    if _is_text(name):
+        _check_parameter(name, value)
+        return name, value
     if not _is_parameter(name):
         _check_name(name)
         is_whole = get_type_hints(Settings)[name] is int
@@ -301,13 +317,17 @@ def parse_setting(text: str) -> tuple[str, Number]:
     return name, number
 
 
-def make_settings(values: Mapping[str, Number]) -> Settings:
+def make_settings(values: Mapping[str, Number | str]) -> Settings:
     """Make settings from these values, by default as far as not given. Raises InvalidSetting."""
     for name, value in values.items():
         if not _is_parameter(name):
             _check_name(name)
         _check_bounds(name, value)
-    parameters = {name: float(value) for name, value in values.items() if _is_parameter(name)}
+    parameters = {
+        name: value if isinstance(value, str) else float(value)
+        for name, value in values.items()
+        if _is_parameter(name)
+    }
     others = {name: value for name, value in values.items() if name not in parameters}
     return Settings(parameters=parameters, **others)  # type: ignore[arg-type]
 
@@ -322,8 +342,10 @@ def bounds(name: str) -> Meta:
     return meta
 
 
-def spell(value: Number) -> str:
-    """The shortest text that is read as the same number."""
+def spell(value: Number | str) -> str:
+    """The shortest text that is read as the same number; a text as it is."""
+    if isinstance(value, str):
+        return value
     return str(int(value)) if value == int(value) else repr(value)
 
 
@@ -336,10 +358,22 @@ def _check_name(name: str) -> None:
         )
 
 
-def _check_bounds(name: str, value: Number) -> None:
+def _is_text(name: str) -> bool:
+    """Whether its value is a text: a parameter of a policy such as `bftrainer.objective`."""
+    if not _is_parameter(name):
+        return False
+    from swell.policies.registry import is_text
+
+    policy, _, parameter = name.partition(".")
+    return is_text(policy, parameter)
+
+
+def _check_bounds(name: str, value: Number | str) -> None:
     if _is_parameter(name):
         _check_parameter(name, value)
         return
+    if isinstance(value, str):
+        raise InvalidSetting(f"{name}={value} is not a number; write one")
     meta = bounds(name)
     least, most = meta.ge or 0, meta.le or math.inf
     if not least <= value <= most:  # which no NaN is
@@ -347,7 +381,7 @@ def _check_bounds(name: str, value: Number) -> None:
         raise InvalidSetting(f"{name}={text} is not between {spell(least)} and {spell(most)}")
 
 
-def _check_parameter(name: str, value: Number) -> None:
+def _check_parameter(name: str, value: Number | str) -> None:
     from swell.policies.registry import InvalidParameter, UnknownPolicy, check_parameter  # numpy and all
 
     policy, _, parameter = name.partition(".")

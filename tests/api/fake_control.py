@@ -23,12 +23,14 @@ from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
+from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
+from swell.model.throughput import JobThroughput
 from swell.model.view import (
     ClusterView,
     JobView,
@@ -66,6 +68,7 @@ class FakeControl:
         self._curves_seen: list[dict[str, list[CurvePoint]]] = [
             {}
         ]  #: at each `metric_news` that found new ones
+        self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
@@ -116,6 +119,7 @@ class FakeControl:
             tenant=spec.tenant,
             job_class=spec.job_class,
             entry=spec.entry,
+            elasticity=spec.elasticity,
             args=spec.args,
             global_batch=spec.global_batch,
             min_workers=spec.min_workers,
@@ -263,6 +267,10 @@ class FakeControl:
         ]
         return JobHistory(period_s=length_s, periods=tuple(periods))
 
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
+        held = [HeldTime.of(view) for view in self.jobs() if user is None or view.user == user]
+        return [UsageEntry(one.payer, one.id, one.name, one.device_s(since_s, until_s)) for one in held]
+
     def candidates(self, wanted: str) -> list[JobView]:
         views = self.jobs()
         exact = [view for view in views if view.id == wanted]
@@ -397,6 +405,9 @@ class FakeControl:
                     self._news.notify_all()
                     self._changed[job.job_id] = self._turn
         return chosen
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        return self.throughputs.get(self.job(job_id).id)
 
     def head_state(self) -> bytes:
         return b"{}"

@@ -116,3 +116,11 @@ def test_options_of_the_group_are_not_taken_for_those_of_its_command(here: Run, 
     done = here("nodes", "--json", "drain", "far")
     assert done.returncode == 2 and "options come after 'drain'" in done.stderr
     assert far.joined[0].leaving is None
+
+
+def test_racks_and_islands_are_shown(here: Run, far: FakeControl) -> None:
+    far.joined = (msgspec.structs.replace(joined(), rack="r-17", islands="4/2"),)
+    shown = here("nodes").stdout
+    assert "r-17" in shown and "islands 4/2" in shown
+    told = json.loads(here("nodes", "--json").stdout)["nodes"]
+    assert [node["islands"] for node in told if node["rack"] == "r-17"] == ["4/2"]

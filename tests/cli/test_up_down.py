@@ -222,7 +222,7 @@ def started(state: Path, up: Run, *options: str) -> str:
 
 
 def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
-    def remembered() -> dict[str, float]:
+    def remembered() -> dict[str, int | float | str]:
         options = StateFolder(state).read_options()
         assert options is not None
         return options.settings
@@ -305,7 +305,7 @@ def test_settings_that_cannot_be(
 
 @pytest.mark.parametrize("settings", [{"ready_s": 0.5}, {"of_old_s": 3}])
 def test_remembered_settings_that_cannot_be_are_said_to_be_so(
-    state: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, float]
+    state: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, int | float | str]
 ) -> None:
     folder = StateFolder(state)
     folder.create()

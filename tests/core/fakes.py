@@ -19,6 +19,7 @@ from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profi
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, Refusal, WrittenAccount
 from swell.model.snapshot import STRICT, Snapshot
+from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
 
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
@@ -59,6 +60,9 @@ class PowerBelief:
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return STEPS_PER_S * self._factors.get(job_id, 1.0) * sizes.astype(float) ** SCALING_EXPONENT
 
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
+
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """What it is of is left alone."""
 
@@ -68,8 +72,19 @@ class PowerBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """Every job has its own batch."""
 
+    def noise_scale(self, job_id: str) -> float | None:
+        return None
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        return np.ones(batches.shape)
+
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return None
 
@@ -245,6 +260,7 @@ class FirstFree:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         there, may_have = cluster.devices, permission(cluster, owned_only, barred)
@@ -283,6 +299,7 @@ class Shuffler(FirstFree):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         wanted = everybody(wanted, held)
         taken = {device for job in pinned for device in held.get(job, ())}

@@ -53,7 +53,9 @@ LAUNCHED_S = 10.0
 
 def seen(record: JobRecord, now_s: float) -> Snapshot:
     table = JobTable()
-    options = JobOptions(SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), 0 * SIZES, one_worker_per_s=10.0)
+    options = JobOptions(
+        SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), np.ones(len(SIZES)), 0 * SIZES, one_worker_per_s=10.0
+    )
     table.write(record, options)
     costs = ChangeCosts(pause_s=1.0, start_s=4.0)
     return table.snapshot(now_s, 4, costs, np.full(1, 0.05), 5.0, 1, PolicyState())
@@ -292,6 +294,7 @@ class Mover(FirstFree):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         turned = Cluster(nodes=(Node(name="n0", devices=cluster.devices[::-1], kind="fake"),))
         kept = {job: devices for job, devices in held.items() if job in pinned}

@@ -143,6 +143,8 @@ def test_a_kind_is_plain_text(kind: str) -> None:
         offer(num=MOST_DEVICES + 1),
         offer(rack="<b>"),
         offer(address="\x07"),
+        offer(num=4, islands=((3, 3),)),
+        offer(num=4, islands=((2, 2), (1, 3))),
         offer(cores=math.nan),
         offer(cores=-1.0),
     ],

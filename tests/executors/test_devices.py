@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -92,3 +93,46 @@ def test_nodes_of_two_kinds_make_no_platform() -> None:
     assert only_kind(nodes) == "cpu"
     with pytest.raises(DeviceError, match=r"2 kinds \(cpu, paced@200\); `swell up` offers one kind"):
         only_kind([*nodes, *parse_devices("paced:2@200")])
+
+
+def test_a_form_may_end_with_islands() -> None:
+    (node,) = parse_devices("cpu:8/4/2")
+    assert node.node.islands == ((4, 4), (2, 2, 2, 2))
+    assert [one.node.islands for one in parse_devices("paced:2x5@4/3+2")] == [((3, 2),)] * 2
+    assert parse_devices("cpu:8/8/1")[0].node.islands == (), "these divide nothing"
+
+
+def test_paced_nodes_may_stand_in_racks() -> None:
+    nodes = [one.node for one in parse_devices("paced:2x3x4@400/2")]
+    assert [node.rack for node in nodes] == ["rack0"] * 3 + ["rack1"] * 3
+    assert {node.islands for node in nodes} == {((2, 2),)}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cpu:8/3", "no whole number of islands of 3"),
+        ("cpu:8/3+4", "not the node's 8 devices"),
+        ("cpu:8/4/3+5", "across the border of a larger one"),
+        ("cpu:8/0+8", "write numbers of devices"),
+        ("cpu:8/", "write numbers of devices"),
+        ("cpu:8/x", "write numbers of devices"),
+        ("cpu:8/4/4/4/4/4/4/4/4/4", "at most 8"),
+        ("none/4", "no devices that could have islands"),
+        ("paced:0x2x4@4", "racks, nodes, devices and rate"),
+    ],
+)
+def test_islands_that_cannot_be(text: str, why: str) -> None:
+    with pytest.raises(DeviceError, match=re.escape(why)):
+        parse_devices(text)
+
+
+def test_gpus_of_an_island_are_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [(f"GPU-{number}", "NVIDIA H200") for number in range(4)]
+    monkeypatch.setattr(module, "_find_gpus", lambda: gpus)
+    order = ["GPU-0", "GPU-2", "GPU-1", "GPU-3"]
+    monkeypatch.setattr(module, "islands_of_gpus", lambda uuids: (order, ((2, 2),)))
+    (node,) = parse_devices("cuda")
+    assert [binding.cuda for binding in node.bindings.values()] == order
+    assert node.node.islands == ((2, 2),)
+    assert parse_devices("cuda/4")[0].node.islands == (), "who starts the host knows better"

@@ -10,7 +10,7 @@ import pytest
 from swell.api.errors import InvalidOption
 from swell.cli.remembered import ChosenOptions, choose
 from swell.cli.up_options import UpOptions
-from swell.executors.node.options import NodeOptions, address_towards, read_options
+from swell.executors.node.options import InvalidHostOptions, NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
 from swell.store.folder import StateFolder
 
@@ -59,3 +59,17 @@ def test_the_head_may_name_the_address_of_its_own_workers(tmp_path: Path) -> Non
     assert "--advertise 10.9.0.1" in " ".join(chosen("10.9.0.1").words)
     with pytest.raises(InvalidOption, match="--advertise head: workers cannot be reached at 'head'"):
         _ = chosen("head").advertise
+
+
+def test_a_machine_may_name_its_rack_and_its_islands() -> None:
+    plain = options().node().node
+    assert (plain.rack, plain.islands) == ("rack0", ())
+    named = options("--rack", "r-17", "--devices", "cpu:8/4").node().node
+    assert (named.rack, named.islands) == ("r-17", ((4, 4),))
+    assert named.devices == tuple(f"n1/{number}" for number in range(8))
+
+
+@pytest.mark.parametrize("name", ["a rack", "r/1", "r" * 41])
+def test_what_is_no_name_of_a_rack_is_refused(name: str) -> None:
+    with pytest.raises(InvalidHostOptions, match="choose one with --rack"):
+        options("--rack", name)

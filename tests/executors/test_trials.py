@@ -24,7 +24,7 @@ from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
 from swell.wire.findings import ScriptFinding
-from swell.wire.messages import Failed, Hello, NotCompared, Profiled, Welcome
+from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Failed, Hello, NotCompared, Profiled, Welcome
 
 MakeProfile = Callable[..., ProfileJob]
 TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
@@ -226,6 +226,52 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
     (told,) = trial.exited(1, 1, "", 6.0)
     assert isinstance(told, Report) and isinstance(told.event, ProfilingFailed)
     assert told.event.message == "take sizes from the batch\nExpected hidden size 32"
+
+
+def test_large_gradients_are_summed_at_their_own_size_once() -> None:
+    """Saxena, section III-B: t_comm(p, k) is measured with as many parameters as the job has."""
+    job, num_bytes = make_stage(), 400_000_000
+    command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
+    usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
+    table = {size: GroupTimes(allreduce_s=usual, launch_s=0.5) for size in (2, 4)}
+    trial = Trial(job, command, 0, 4, table, GangSettings(), is_stopped)
+    said = Profiled(compute_s={64: 0.1}, grad_bytes=num_bytes, state_bytes=8, samples_per_epoch=512)
+    trial.begin_part(None, ["node0/0"], 0.0)
+    trial.said(0, said, 1.0)
+    assert trial.exited(0, 0, "", 2.0) == [] and trial.missing == [2, 4], "it is not answered yet"
+    for size, first in ((2, 1), (4, 3)):
+        trial.begin_part(size, [f"node0/{place}" for place in range(size)], 3.0)
+        welcome = welcome_of(trial.said(first, Hello(token="", worker=first, pid=1), 3.0))
+        assert welcome.allreduce_bytes == (num_bytes,)
+        trial.said(first, Calibrated(allreduce_s={num_bytes: 0.1 * size}), 4.0)
+        ends = [trial.exited(first + rank, 0, "", 5.0) for rank in range(size)]
+    [told] = ends[-1]
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+    profile = told.event.profile
+    assert profile.allreduce_s[2] == pytest.approx(0.2) and profile.allreduce_s[4] == pytest.approx(0.4)
+    assert profile.allreduce_sizes == (2, 4)
+    assert table[2].allreduce_s[1000] == 0.001 and table[2].launch_s == 0.5, "what was known stays"
+    again = Trial(job, command, 0, 4, table, GangSettings(), is_stopped)
+    again.begin_part(None, ["node0/0"], 0.0)
+    again.said(0, said, 1.0)
+    [told] = again.exited(0, 0, "", 2.0)
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+
+
+def test_large_gradients_for_which_there_is_no_memory_are_extrapolated() -> None:
+    job = make_stage()
+    command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2), device_kind="cpu")
+    table = {2: GroupTimes(allreduce_s={1000: 0.001, 30_000_000: 0.03}, launch_s=0.5)}
+    trial = Trial(job, command, 0, 2, table, GangSettings(), is_stopped)
+    said = Profiled(compute_s={64: 0.1}, grad_bytes=400_000_000, state_bytes=8, samples_per_epoch=512)
+    trial.begin_part(None, ["node0/0"], 0.0)
+    trial.said(0, said, 1.0)
+    trial.exited(0, 0, "", 2.0)
+    trial.begin_part(2, ["node0/0", "node0/1"], 3.0)
+    trial.exited(1, -9, "", 4.0)
+    [told] = trial.exited(2, -9, "", 4.0)
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+    assert told.event.profile.allreduce_sizes == () and told.event.profile.allreduce_s[2] > 0.03
 
 
 def welcome_of(effects: Sequence[Effect]) -> Welcome:

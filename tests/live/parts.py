@@ -34,6 +34,7 @@ from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, WrittenAccount
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
 from swell.store.journal import SqlJournal
 
@@ -93,6 +94,7 @@ class FirstFree:
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         taken = {device for job in held for device in held[job]}
         free = [device for device in cluster.devices if device not in taken]
@@ -127,6 +129,9 @@ class Linear:
     def forget(self, job_id: str) -> None: ...
     def restore(self, state: bytes) -> None: ...
 
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        return ()
+
     def slowdown_share(self, job_id: str) -> float:
         return 0.0
 
@@ -139,7 +144,19 @@ class Linear:
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return sizes.astype(np.float64)
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None) -> None:
+    def noise_scale(self, job_id: str) -> None: ...
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        return np.ones(batches.shape)
+
+    def best_batches(
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
+    ) -> None:
         """Nothing is known but the own batch's."""
 
     def rates_at_batch(

@@ -40,6 +40,7 @@ class Site:
         options: of `swell up`.
         num_borrowed: hosts that may be reclaimed at any second, the last ones.
         kinds: of the devices of the first hosts; those of the others are called what they are.
+        racks: of the first hosts; the others name none.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Site:
         options: Sequence[str] = (),
         num_borrowed: int = 0,
         kinds: Sequence[str] = (),
+        racks: Sequence[str] = (),
     ) -> None:
         self.head, *self.hosts = network.machines
         self._devices = devices
@@ -62,7 +64,8 @@ class Site:
             file.write_text(token)
             is_borrowed = number > len(self.hosts) - num_borrowed
             kind = ["--kind", kinds[number - 1]] if number <= len(kinds) else []
-            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []), *kind)
+            rack = ["--rack", racks[number - 1]] if number <= len(racks) else []
+            self.join(host, f"n{number}", *(["--borrowed"] if is_borrowed else []), *kind, *rack)
         self.await_nodes(len(self.hosts))
 
     def join(self, host: Machine, name: str, *options: str) -> subprocess.Popen[str]:

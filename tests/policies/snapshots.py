@@ -59,6 +59,9 @@ class Job:
     value_at: float = np.nan
     rises: bool = False
     cpu: float = np.nan  #: seconds that it has used
+    memory: float = np.nan  #: byte-seconds
+    block_io: float = np.nan  #: bytes, as is the next
+    network: float = np.nan
     share: float = np.nan
 
     @property
@@ -98,6 +101,9 @@ class MoreOfJob(TypedDict, total=False):
     value_at: float
     rises: bool
     cpu: float
+    memory: float
+    block_io: float
+    network: float
     share: float
 
 
@@ -172,6 +178,7 @@ def snapshot(
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),
+        checkpoint_interval_s=column([0.0] * len(jobs), float),
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
         requested_workers=column([job.requested for job in jobs], np.int64),
         tenant=column([job.tenant for job in jobs], np.int64),
@@ -202,6 +209,9 @@ def snapshot(
             rises=column([job.rises for job in jobs], bool),
             value_s=column([now_s + job.value_at for job in jobs], float),
             cpu_s=column([job.cpu for job in jobs], float),
+            memory_byte_s=column([job.memory for job in jobs], float),
+            block_io_bytes=column([job.block_io for job in jobs], float),
+            network_bytes=column([job.network for job in jobs], float),
             share=column([job.share for job in jobs], float),
             cores=column([cores if job.held and job.node >= 0 else np.nan for job in jobs], float),
         ),
@@ -216,13 +226,18 @@ def options_of(ways: Sequence[Sequence[Way]]) -> Options:
     """One run of options a job."""
     flat = [way for run in ways for way in run]
     columns = [np.array([way[place] for way in flat], dtype=np.int64) for place in range(3)]
-    rates = np.array([way[3] for way in flat], dtype=float)
+    rates, efficiency = np.array([way[3] for way in flat], dtype=float), np.ones(len(flat))
     starts = np.cumsum([0, *map(len, ways)])
-    for column in (*columns, rates, starts):
+    for column in (*columns, rates, efficiency, starts):
         column.setflags(write=False)
     workers, devices, global_batch = columns
     return Options(
-        starts=starts, workers=workers, devices=devices, global_batch=global_batch, rate_per_s=rates
+        starts=starts,
+        workers=workers,
+        devices=devices,
+        global_batch=global_batch,
+        rate_per_s=rates,
+        efficiency=efficiency,
     )
 
 
@@ -313,6 +328,7 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 value=draw(pick(np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308)),
                 value_at=draw(pick(np.nan, 0.0, -1.0)),
                 cpu=draw(pick(np.nan, 0.0, 1.0, 2.0, 40.0)),
+                network=draw(pick(np.nan, 0.0, 1e3, 1e9)),
                 share=draw(pick(np.nan, 0.1, 1.0)),
             )
         )

@@ -12,11 +12,13 @@ from swell.live.metrics import MetricNews
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
+from swell.model.device_usage import UsageEntry
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import JobHistory
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 __all__ = ["Control", "InvalidJob", "UnknownJob"]
@@ -85,6 +87,10 @@ class Control(Protocol):
         """Ended jobs that match it, added up by the time of their end in periods of this length, one of which
         begins at `origin_s`. None: of a length that suits."""
 
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> Sequence[UsageEntry]:
+        """Device time of jobs between two times that have been; of one user's jobs, the owner's is empty, or
+        (None) of all."""
+
     def candidates(self, wanted: str) -> Sequence[JobView]:
         """Which jobs a user may mean: the one of that id, else the newest of that name, else some whose ids
         begin so."""
@@ -94,6 +100,12 @@ class Control(Protocol):
 
     def job(self, job_id: str) -> JobView:
         """Raises UnknownJob."""
+
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if it has no profile, or has ended.
+
+        Raises UnknownJob.
+        """
 
     def stories(self, job_id: str) -> Sequence[Story]:
         """Why the job has what it has, oldest first. Raises UnknownJob."""

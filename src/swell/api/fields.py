@@ -19,8 +19,8 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, JobClass, MetricTarget
-from swell.model.kind import RULE, is_kind
+from swell.model.job import LOSS, Elasticity, JobClass, MetricTarget
+from swell.model.kind import ANY, RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.wire import environ
@@ -30,6 +30,8 @@ TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
 TAG = re.compile(r"[^\s,\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 MOST_TAGS = 20
 MOST_PREDECESSORS = 100
+#: Characters of a shell command.
+MOST_COMMAND = 4000
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII)
 ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
@@ -51,6 +53,8 @@ MAX_SCRIPT_BYTES = 16 << 20
 FINDING_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
 #: has the most.
+#: Between two checkpoints.
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
 MIN_MEMORY_BYTES = 16 << 20
 MAX_MEMORY_BYTES = 1 << 50
 
@@ -67,6 +71,10 @@ Count = TypeVar("Count", int, float)
 Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
+#: The highest speed that can be stated, in samples a second.
+MOST_RATE_PER_S = 1e12
+
+
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
     """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
@@ -74,6 +82,25 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
             field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
         )
     return value
+
+
+def speed(text: str | None) -> dict[int, float]:
+    """Workers -> samples a second of `1:7100,2:13100`. Raises InvalidField."""
+    found: dict[int, float] = {}
+    for part in [] if text is None else text.split(","):
+        workers, colon, rate = part.partition(":")
+        try:
+            size, rate_per_s = int(workers), float(rate)
+        except ValueError:
+            size, rate_per_s = 0, math.nan
+        if not (colon and size >= 1 and 0.0 < rate_per_s <= MOST_RATE_PER_S):
+            raise InvalidField(
+                "speed", f"{shown(part)} is not WORKERS:SAMPLES_A_SECOND; write for example 1:7100,2:13100"
+            )
+        if size in found:
+            raise InvalidField("speed", f"{size} workers stand twice in it; state each size once")
+        found[size] = rate_per_s
+    return dict(sorted(found.items()))
 
 
 def power_of_two(field: str, value: int) -> int:
@@ -236,6 +263,24 @@ def tags(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+MOST_KINDS = 20
+
+
+def kinds(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The names as given, each once; a text has commas between them. None for none."""
+    if names is None:
+        return ()
+    words = [word.strip() for word in names.split(",")] if isinstance(names, str) and "," in names else names
+    found = tuple(dict.fromkeys(kind(word) for word in ([words] if isinstance(words, str) else words)))
+    if not found:
+        raise InvalidField("kind", "an empty list names no kind; name one, or leave it out")
+    if len(found) > MOST_KINDS:
+        raise InvalidField("kind", f"{len(found)} kinds are named, more than {MOST_KINDS}; leave some out")
+    if ANY in found and len(found) > 1:
+        raise InvalidField("kind", f"`{ANY}` has every kind; name it alone, or the others without it")
+    return found
+
+
 def kind(name: str | None) -> str:
     """The name as given; empty for none."""
     if name is None:
@@ -246,6 +291,23 @@ def kind(name: str | None) -> str:
             f"{shown(name)} cannot be a kind of device: it has {RULE}; name one that `swell nodes` lists",
         )
     return name
+
+
+def checkpoint_interval(value: str | int | float | None, elasticity: Elasticity) -> float | None:
+    """Seconds; None: the platform chooses."""
+    if value is None:
+        return None
+    if elasticity is Elasticity.RESTART:
+        raise InvalidField(
+            "checkpoint_interval",
+            "the script of a restart job writes its own checkpoints; remove it, or use elasticity live",
+        )
+    interval_s = duration("checkpoint_interval", value)
+    if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
+        raise InvalidField(
+            "checkpoint_interval", f"{shown(value)} is not between 1s and 1d; write a time such as 10m"
+        )
+    return interval_s
 
 
 def webhook(url: str | None, on: str | tuple[str, ...]) -> Webhook | None:
@@ -332,6 +394,17 @@ def image(image: str | None, python: str | None) -> str:
 def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Absolute paths. They may be missing here: it is the hosts of the workers that must have them."""
     return tuple(str(_absolute("needs", path)) for path in paths)
+
+
+def fetch(command: str | None, paths: tuple[str, ...]) -> str:
+    """A command that brings paths; empty for none."""
+    if command is None:
+        return ""
+    if not paths:
+        raise InvalidField("fetch", "nothing says when it is to run; name what it brings with `needs`")
+    if not command.strip() or "\0" in command or len(command) > MOST_COMMAND:
+        raise InvalidField("fetch", f"is no shell command of 1 to {MOST_COMMAND} characters")
+    return command
 
 
 def finding_names(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, Story, SubmitResult
 
 #: Seconds between two looks at a job that is waited for, and for an answer of the platform.
@@ -217,6 +218,13 @@ class JobCalls:
         if since_s is not None:
             query["since"] = repr(since_s)
         return self._transport.get(f"{_path(job_id)}/metrics", MetricHistory, query)
+
+    def curve(self, job_id: str) -> JobThroughput:
+        """Samples a second by number of workers and batch, and what each of these was made from.
+
+        Raises UnknownJob; ApiError: its trial run is not over, or it has none.
+        """
+        return self._transport.get(f"{_path(job_id)}/curve", JobThroughput)
 
     def logs(
         self,

@@ -18,6 +18,7 @@ from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.control import Control
 from swell.api.fields import InvalidField, bounded
 from swell.api.intake import Intake
+from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.operation import Operation, operation
 from swell.api.page.page import Page
@@ -28,8 +29,10 @@ from swell.api.promise_request import PromiseRequest
 from swell.api.resubmission import Resubmission, continued, retried
 from swell.api.submission import Submission, declared, origin_of, request_key
 from swell.live.retention import PrunedJob, PruneRequest
+from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT, JobSpec, Origin, Phase, key_of_user
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -106,6 +109,14 @@ Phases = Annotated[
 EndedSince = Annotated[
     float, Meta(description="Leave out jobs that ended before this time, in seconds since 1970.")
 ]
+UsageBy = Annotated[
+    GroupBy,
+    Meta(description="What has a row of its own; `all`: each combination of user, tenant, class and kind."),
+]
+UsedSince = Annotated[
+    float, Meta(description="Begin of the time, in seconds since 1970. Default: 30 days before its end.")
+]
+UsedUntil = Annotated[float, Meta(description="End of the time, in seconds since 1970. Default: now.")]
 Before = Annotated[
     str,
     Meta(
@@ -233,6 +244,17 @@ class Operations:
             return self._control.candidates(match)
         return self._control.jobs(parse_query(phase, since, limit), before)
 
+    @operation("GET", "/v1/usage", Role.VIEW, failures=(422, 503))
+    def usage(
+        self,
+        scope: Scope,
+        by: UsageBy = GroupBy.USER,
+        since: UsedSince | None = None,
+        until: UsedUntil | None = None,
+    ) -> UsageReport:
+        """Device hours of jobs, and what they cost: of the caller's own jobs, to an operator of all."""
+        return self._page.usage.report(caller_of(scope), by, since, until)
+
     @operation("GET", "/v1/counts", Role.VIEW)
     def counts(self) -> Mapping[Phase, int]:
         """The number of jobs in each phase."""
@@ -296,6 +318,13 @@ class Operations:
         that, a point stands for many steps.
         """
         return self._control.metrics(job_id, name, since)
+
+    @operation("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409))
+    def curve(self, job_id: JobId) -> JobThroughput:
+        """Samples a second of a job by number of workers and batch, the best batch of each number of workers,
+        and what each of these was made from. Of an ended job: what its trial run has measured.
+        """
+        return throughput_of(self._control, job_id)
 
     @operation("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
     def logs(

@@ -100,6 +100,14 @@ def _losses(measures: Measures) -> Samples:
     return {("yes",): losses.get(True, 0), ("no",): losses.get(False, 0)}
 
 
+def _disk_bytes(measures: Measures) -> Samples:
+    return {("read",): measures.used.read_bytes or 0, ("written",): measures.used.written_bytes or 0}
+
+
+def _network_bytes(measures: Measures) -> Samples:
+    return {("received",): measures.used.received_bytes or 0, ("sent",): measures.used.sent_bytes or 0}
+
+
 METRICS: Sequence[PlatformMetric] = (
     Gauge(
         "swell_info",
@@ -115,6 +123,29 @@ METRICS: Sequence[PlatformMetric] = (
         ("phase", "class"),
     ),
     Gauge("swell_workers", "Workers of all jobs.", lambda m: _one(m.num_workers)),
+    Gauge(
+        "swell_open_jobs_cpu_seconds",
+        "CPU time that open jobs have used so far. It falls when a job ends, as do the next three.",
+        lambda m: _one(m.used.cpu_s),
+    ),
+    Gauge(
+        "swell_open_jobs_memory_bytes",
+        "Resident memory of the workers of open jobs.",
+        lambda m: _one(m.used.memory_bytes),
+    ),
+    Gauge(
+        "swell_open_jobs_block_io_bytes",
+        "Bytes that open jobs have read from block devices and written to them so far.",
+        _disk_bytes,
+        ("direction",),
+    ),
+    Gauge(
+        "swell_open_jobs_network_bytes",
+        "Bytes that open jobs have received and sent so far: over TCP, or over the interfaces of their "
+        "containers.",
+        _network_bytes,
+        ("direction",),
+    ),
     Count(
         "swell_jobs_submitted",
         "Jobs that were submitted.",

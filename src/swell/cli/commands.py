@@ -34,6 +34,11 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
     "jobs": CommandSource("jobs:list_jobs", "List jobs, oldest first."),
+    "usage": CommandSource(
+        "usage:usage",
+        "Show how many device hours jobs used, and what they cost: of your own jobs or, to operators, of "
+        "all.",
+    ),
     "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
     "show": CommandSource(
         "jobs:show", "Show everything about a job, including why it failed; or compare the jobs of a group."
@@ -81,6 +86,10 @@ SOURCES: Mapping[str, CommandSource] = {
         "jobs:explain",
         "Explain a job's size, waiting or refusal, live or in a simulated run.",
     ),
+    "curve": CommandSource(
+        "throughput:curve",
+        "Show samples a second of a job by number of workers and batch, and what was measured of that.",
+    ),
     "what-if": CommandSource(
         "what_if:what_if",
         "Forecast each job after a change of policy, nodes or jobs, without making the change.",
@@ -95,7 +104,7 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "backup": CommandSource(
         "doctor:backup",
-        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
+        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml, prices.yaml and "
         "webhook-secret; the platform may be running.",
     ),
     "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),

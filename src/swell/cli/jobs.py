@@ -192,6 +192,7 @@ def show(
     """Show everything about a job, including why it failed; or compare the jobs of a group."""
     views, times = _look(job, run, policy, state)
     view, *others = views
+    curve = "" if others or json or run is not None else _curve(view, state)
     if others or (view.group == job and job not in (view.id, view.name)):
         if json:
             print_json(views)
@@ -201,7 +202,8 @@ def show(
     if json:
         print_json(view)
         return
-    print_table(("", ""), [(name, text) for name, text in facts_in_order(view, times) if text])
+    facts = [*facts_in_order(view, times), ("curve", curve)]
+    print_table(("", ""), [(name, text) for name, text in facts if text])
     if view.resize_history:
         print()
         print_table(resizes.HEADINGS, [resizes.resize_row(resize, times) for resize in view.resize_history])
@@ -211,6 +213,19 @@ def show(
         console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
     if view.message:
         console().print(f"\n{view.message}", soft_wrap=True)
+
+
+def _curve(view: JobView, state: Path | None) -> str:
+    """Samples a second by workers, and what they were made from; empty while there is no curve."""
+    from swell.api.client import ApiError, connect
+
+    if view.phase.is_end or view.total_steps is None:
+        return ""
+    try:
+        with connect(state) as client:
+            return job_words.told_throughput(client.curve(view.id))
+    except ApiError:  # a restart job, or one whose trial run is not over
+        return ""
 
 
 def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[list[JobView], Times]:

@@ -39,9 +39,19 @@ class HostOptions:
         str,
         typer.Option(
             metavar="DEVICES",
-            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S.",
+            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S. Behind it "
+            "the islands in which they are joined closer, the outermost first: /4/2 for two sockets with "
+            "two switches each. Default: what NVML tells of GPUs, else none.",
         ),
     ] = "auto"
+    rack: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
+            "rack0, as for the platform's own machine.",
+        ),
+    ] = None
     kind: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +106,7 @@ class HostOptions:
             modes = ", ".join(ShareMode)
             raise InvalidOption(f"--cpu-shares {self.cpu_shares}: choose from {modes}") from error
         yield from ("--grace", f"{seconds('grace', self.grace):g}")
-        for name in ("join", "token_file", "devices", "advertise", "kind", "name"):
+        for name in ("join", "token_file", "devices", "advertise", "kind", "name", "rack"):
             if (value := getattr(self, name)) is not None:
                 yield from (f"--{name.replace('_', '-')}", str(value))
         yield from ["--borrowed"] if self.borrowed else []

@@ -177,7 +177,9 @@ def _clock(at_s: float) -> str:
 def _rows(node: NodeView) -> list[tuple[str, ...]]:
     """One for each run of neighbours with one holder; the node is named in the first."""
     num_free = sum(holder is None for holder in node.devices.values())
-    marks = [node.kind, *(["borrowed"] if node.is_borrowed else []), *(["leaving"] if node.leaving else [])]
+    islands = [f"islands {node.islands}"] if node.islands else []
+    borrowed, leaving = ["borrowed"] if node.is_borrowed else [], ["leaving"] if node.leaving else []
+    marks = [node.kind, *islands, *borrowed, *leaving]
     first = (node.name, node.rack, ", ".join(marks), f"{num_free}/{len(node.devices)}")
     rows: list[tuple[str, ...]] = []
     for holder, group in groupby(node.devices.items(), key=lambda item: item[1]):

@@ -223,7 +223,7 @@ def _words(options: LastOptions, names: Iterable[str]) -> Iterator[tuple[str, ..
             yield from ((_option(name), one) for one in values)
 
 
-def _chosen(settings: Sequence[str]) -> dict[str, int | float]:
+def _chosen(settings: Sequence[str]) -> dict[str, int | float | str]:
     try:
         return dict(parse_setting(text) for text in settings if text)
     except InvalidSetting as error:

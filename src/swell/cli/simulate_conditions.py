@@ -12,6 +12,8 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
+    from swell.model.halving import Halving
+    from swell.model.islands import Islands
     from swell.sim.conditions import Conditions
     from swell.sim.epoch_ends import EpochEnds
     from swell.sim.pool import Pool
@@ -25,7 +27,9 @@ class ConditionOptions:
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="NODESxDEVICES", help="Equal nodes: 16x8 means 128 devices. Not needed with --pool."
+            metavar="[RACKSx]NODESxDEVICES[/ISLANDS]",
+            help="Equal nodes: 16x8 means 128 devices; 2x8x8/4/2 the same in two racks, where the devices of "
+            "each node are in islands of 4 and, within these, of 2. Not needed with --pool.",
         ),
     ] = None
     resize_cost: Annotated[
@@ -97,6 +101,13 @@ class ConditionOptions:
     node_mttr: Annotated[
         str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
     ] = "1h"
+    save_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Time that training stands still for a checkpoint. Default: checkpoints take no time.",
+        ),
+    ] = None
     fault_rates: Annotated[
         str,
         typer.Option(
@@ -122,6 +133,15 @@ class ConditionOptions:
         ),
     ] = None
 
+    halving: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS[:FACTOR]",
+            help="Take all jobs for trials of one search, stopped early by successive halving: compared by "
+            "their loss curves after STEPS, FACTOR (3) x STEPS, ... steps, and the best 1/FACTOR go on.",
+        ),
+    ] = None
+
     def conditions(self, seed: int, pool: Pool | None) -> Conditions:
         """Raises InvalidInput."""
         from swell.api.quotas import parse_quotas
@@ -132,13 +152,13 @@ class ConditionOptions:
             raise InvalidInput(
                 "there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both"
             )
-        nodes, cross, devices = ("0", "x", "0") if self.cluster is None else self.cluster.partition("x")
-        if not (cross and nodes.isdecimal() and devices.isdecimal()):
-            raise InvalidInput(f"--cluster is {self.cluster!r}; write NODESxDEVICES, such as 16x8")
+        racks, nodes, devices, islands = _shape("0x0" if self.cluster is None else self.cluster)
         quotas = parse_quotas(self.quota or [])
         return Conditions(
-            nodes=int(nodes),
-            devices_per_node=int(devices),
+            nodes=racks * nodes,
+            devices_per_node=devices,
+            racks=racks,
+            islands=islands,
             pool=pool,
             resize_cost=self.resize_cost,
             noise_share=self.noise,
@@ -146,6 +166,7 @@ class ConditionOptions:
             epoch_ends=None if self.between_steps is None else _epoch_ends(self.between_steps),
             node_mtbf_s=None if self.node_mtbf is None else seconds("node-mtbf", self.node_mtbf),
             node_mttr_s=seconds("node-mttr", self.node_mttr),
+            save_s=0.0 if self.save_time is None else seconds("save-time", self.save_time),
             fault_rates=parse_fault_rates(self.fault_rates),
             seed=seed,
             refused=self.refused,
@@ -153,7 +174,43 @@ class ConditionOptions:
             sharing=_sharing(self.cpu_shares, self.interference),
             report_s=None if self.report_every is None else seconds("report-every", self.report_every),
             quotas={tenant: quota for tenant, quota in quotas.items() if quota is not None},
+            halving=None if self.halving is None else _halving(self.halving),
         )
+
+
+def _halving(text: str) -> Halving:
+    from swell.api.fields import InvalidField
+    from swell.api.halving_field import halving_of
+
+    steps, colon, factor = text.partition(":")
+    try:
+        numbers = {"first": float(steps), "factor": float(factor) if colon else 3.0}
+    except ValueError as error:
+        raise InvalidInput(f"--halving is {text!r}; write STEPS or STEPS:FACTOR, such as 1000:3") from error
+    try:
+        return halving_of({"by": "steps", **numbers})
+    except InvalidField as error:
+        raise InvalidInput(f"--{error}") from error
+
+
+def _shape(text: str) -> tuple[int, int, int, Islands]:
+    """Racks, nodes of each, devices of each node, and their islands. Raises InvalidInput."""
+    from swell.model.islands import InvalidIslands, parse_islands
+
+    numbers, has_islands, islands = text.partition("/")
+    words = numbers.split("x")
+    if len(words) not in (2, 3) or not all(word.isdecimal() for word in words):
+        raise InvalidInput(
+            f"--cluster is {text!r}; write NODESxDEVICES, such as 16x8, or RACKSxNODESxDEVICES, and islands "
+            "behind it, such as 2x8x8/4/2"
+        )
+    racks, nodes, devices = map(int, ["1", *words][-3:])
+    if racks < 1:
+        raise InvalidInput(f"--cluster is {text!r}; there is at least one rack")
+    try:
+        return racks, nodes, devices, parse_islands(islands, devices) if has_islands else ()
+    except InvalidIslands as error:
+        raise InvalidInput(f"--cluster is {text!r}: {error}") from error
 
 
 def _epoch_ends(text: str) -> EpochEnds:

@@ -20,8 +20,9 @@ class UpOptions:
             metavar="DEVICES",
             help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at "
             "a fixed speed: paced:DEVICES@SAMPLES_PER_S, "
-            "paced:NODESxDEVICES@SAMPLES_PER_S; none: other machines bring all. Default: previous "
-            "value, else auto.",
+            "paced:NODESxDEVICES@SAMPLES_PER_S, paced:RACKSxNODESxDEVICES@SAMPLES_PER_S; none: other "
+            "machines bring all. Behind it the islands in which a node's devices are joined closer, such as "
+            "/4/2. Default: previous value, else auto.",
         ),
     ] = None
     policy: Annotated[

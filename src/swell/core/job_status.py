@@ -14,12 +14,15 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Times are head time."""
 
     started_s: float | None = None
+    start_s: float | None = None  #: length of the latest start
     finished_s: float | None = None
     estimated_finish_s: float | None = None
     begins_s: float | None = None  #: when the gang has started, as the estimate expects of one that has not
     pids: tuple[int, ...] = ()  #: of all workers that it has had
     live_pids: tuple[int, ...] = ()
     step_s: float | None = None
+    batch: int = 0  #: samples of the steps that were told of last; 0: none were
+    noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     loss: float | None = None
     metrics: dict[str, float] = {}
     reason_code: str = "submitted"

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swell.arrays import read_only
+from swell.arrays import FloatArray, read_only
 from swell.core.record import JobRecord
 from swell.model.cluster import Cluster
 from swell.model.learning import Learning
+from swell.model.resource import Resource
 
 
 def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
@@ -25,10 +26,17 @@ def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
         value=_column([_lowered(record) for record in records]),
         rises=read_only(np.array([record.spec.metric_rises for record in records], dtype=bool)),
         value_s=_column([record.usage.value_s for record in records]),
-        cpu_s=_column([record.usage.cpu_s for record in records]),
+        cpu_s=_used(records, Resource.CPU),
+        memory_byte_s=_used(records, Resource.MEMORY),
+        block_io_bytes=_used(records, Resource.BLOCK_IO),
+        network_bytes=_used(records, Resource.NETWORK),
         share=_column(shares),
         cores=_column([cores.get(node) for node in nodes]),
     )
+
+
+def _used(records: Sequence[JobRecord], resource: Resource) -> FloatArray:
+    return _column([record.usage.used(resource) for record in records])
 
 
 def _node(record: JobRecord, node_of: Mapping[str, int]) -> int:
@@ -42,5 +50,5 @@ def _lowered(record: JobRecord) -> float | None:
     return -value if value is not None and record.spec.metric_rises else value
 
 
-def _column(values: Sequence[float | None]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _column(values: Sequence[float | None]) -> FloatArray:
     return read_only(np.array([math.nan if value is None else value for value in values], dtype=np.float64))

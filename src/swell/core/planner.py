@@ -67,7 +67,10 @@ class Planner:
         pinned = _named(snapshot, is_pinned)
         owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
-        place = partial(self._place, cluster, wanted, held, owned_only=owned_only, barred=barred)
+        staying = frozenset(held) if self.policy.forbids_migration else frozenset[str]()
+        place = partial(
+            self._place, cluster, wanted, held, owned_only=owned_only, barred=barred, staying=staying
+        )
         placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
         chosen = _configurations(snapshot, steadied.workers, allocation.share, configured)
@@ -99,17 +102,18 @@ class Planner:
         pinned: frozenset[str],
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
+        staying: frozenset[str],
     ) -> Placement:
         """Place; a running job that cannot have its new size here and now keeps the devices it has.
 
         Those of a node that it is to leave, too, until there is a place for it.
         """
-        placement = self.placer.place(cluster, wanted, held, pinned, owned_only, barred)
+        placement = self.placer.place(cluster, wanted, held, pinned, owned_only, barred, staying)
         stuck = placement.unplaced & held.keys()
         if not stuck:
             return placement
         others = {job: num for job, num in wanted.items() if job not in stuck}
-        placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only, barred)
+        placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only, barred, staying)
         changes = {job: devices for job, devices in placement.changes.items() if job not in stuck}
         return replace(placement, changes=changes)
 

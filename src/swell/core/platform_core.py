@@ -38,6 +38,7 @@ from swell.model.event import (
 from swell.model.job_query import place as place_in_lists
 from swell.model.options import Domain
 from swell.model.quota import Quotas
+from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
@@ -321,6 +322,12 @@ class PlatformCore:
         views = [view for kind, core in self._by_kind() for view in _of_kind(core.views(), kind)]
         return views if len(self._cores) == 1 else sorted(views, key=place_in_lists)
 
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """See `Core.throughput`."""
+        place = self._job_places.get(job_id, FIRST)
+        found = self._cores[place].throughput(job_id)
+        return None if found is None else msgspec.structs.replace(found, kind=self._kinds[place])
+
     def changes(self) -> list[TurnChanges]:
         """What became of open jobs since this was last asked, by core; the first time, of all."""
         told = [(kind, core.changes()) for kind, core in self._by_kind()]
@@ -358,6 +365,7 @@ class PlatformCore:
         self._cores = [self._new_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):
             core.load(one.head)
+            core.share_trials(self._cores[FIRST])
             if one.kind or len(saved) > 1:
                 core.be_of_kind(one.kind)
             self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}

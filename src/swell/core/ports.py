@@ -14,6 +14,7 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.model.options import Domain
 from swell.model.plan import Allocation, Placement
 from swell.model.snapshot import Snapshot
+from swell.model.throughput import CheckedEstimate, ThroughputPoint
 
 
 class World(Protocol):
@@ -47,12 +48,16 @@ class Decides(Protocol):
         """Whether an undecided job that is not refused has been promised its deadline."""
 
     @property
-    def domain(self) -> Domain:
+    def offered(self) -> Domain:
         """What it chooses from."""
 
     @property
     def weighs_changes(self) -> bool:
         """Its answer counts what changes cost: each one is made, if it can be."""
+
+    @property
+    def forbids_migration(self) -> bool:
+        """A running job keeps its devices when it grows, and makes room for no other."""
 
     @property
     def counts_quotas(self) -> bool:
@@ -77,12 +82,14 @@ class Placer(Protocol):
         pinned: frozenset[str],
         owned_only: frozenset[str] = frozenset(),
         barred: Mapping[str, frozenset[str]] = MappingProxyType({}),
+        staying: frozenset[str] = frozenset(),
     ) -> Placement:
         """Devices for each job of `wanted` (job id -> number of devices, in order of importance).
 
         All others keep as many as they hold, and jobs keep the devices they hold where that can be. `pinned`
         jobs keep exactly what they hold, `owned_only` jobs get no device of a borrowed node, and those that
-        are `barred` none of nodes of these names, but for what they hold. The order of `held` means nothing.
+        are `barred` none of nodes of these names, but for what they hold. `staying` jobs have what they hold
+        and more, or a part of it. The order of `held` means nothing.
         """
 
 
@@ -99,12 +106,13 @@ class Belief(Protocol):
         num_steps: int,
         global_batch: int | None = None,
         num_hosts: int = 1,
-    ) -> None:
+    ) -> CheckedEstimate | None:
         """A running job's mean seconds a step over its last steps at this size, all that it did beside
         them included but for the time between epochs: corrects the curve and the margins.
 
         Steps are of the own batch. They were made with `global_batch` samples; None: the own batch.
-        A gang on several hosts says nothing about one that is on fewer.
+        A gang on several hosts says nothing about one that is on fewer. Returns how good the estimate was,
+        once, as soon as that is known; None of a profile that does not tell what it was made from.
         """
 
     def depends_on_hosts(self, job_id: str) -> bool:
@@ -126,15 +134,29 @@ class Belief(Protocol):
         """
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """What training last measured of a job whose batch is open; see `BatchProfile`."""
+        """What training last measured of a job whose batch may change; see `BatchProfile`."""
+
+    def noise_scale(self, job_id: str) -> float | None:
+        """What was learnt of it, in samples; None: nothing."""
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        """(K,) of `Options.efficiency`, at these global batches; 0 is the own one."""
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
 
         Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
         the job has now: another one must be better by more than what is known of either.
+
+        Args:
+            by_goodput: the best one has the highest rate times efficiency, else the highest rate.
         """
 
     def rates_at_batch(
@@ -156,6 +178,13 @@ class Belief(Protocol):
         """Margins to plan with, by class: how much longer work may take than rates say, as a share >= 0.
 
         It is the same array object until something is learnt.
+        """
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        """Rates at each size and batch, for people to look at; empty of a job without a profile.
+
+        Args:
+            hosts: (K,) that a gang of each size is on.
         """
 
     def slowdown_share(self, job_id: str) -> float:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-import msgspec
-
 from swell.core.record import JobRecord
 from swell.model.cluster import Cluster, Node
 
@@ -56,4 +54,4 @@ def _trimmed(node: Node, held: Container[str]) -> Node:
     wanted = [device for device in node.devices if device in held]
     free = [device for device in node.devices if device not in held]
     kept = {*wanted, *free[: max(0, node.num_whole - len(wanted))]}
-    return msgspec.structs.replace(node, devices=tuple(one for one in node.devices if one in kept))
+    return node.only(kept)

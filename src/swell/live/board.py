@@ -16,6 +16,7 @@ from swell.live.turn_feed import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
+from swell.model.islands import islands_text
 from swell.model.job import Phase
 from swell.model.job_query import newest
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
@@ -327,6 +328,11 @@ class ViewBoard:
                 nums[node.kind] = nums.get(node.kind, 0) + len(node.devices)
         return nums
 
+    def open_views(self) -> list[JobView]:
+        """The open jobs as the turns have told of them, without what plans say."""
+        with self._lock:
+            return list(self._open.values())
+
     def num_devices(self, kind: str = "") -> int:
         """Number of devices on all nodes that are present, of one kind or, if `kind` is empty, of any."""
         cluster = self._posted.cluster
@@ -355,6 +361,7 @@ class ViewBoard:
                 address=node.address,
                 lacks=node.lacks,
                 leaving=_leaving(posted.warned.get(node.name)),
+                islands=islands_text(node.islands),
             )
             for node in posted.cluster.nodes
         )

@@ -11,7 +11,8 @@ from swell.live.tenant_devices import TenantDevices
 from swell.live.webhooks.counts import WebhookCounts
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
-from swell.model.view import ClusterView, NodeView
+from swell.model.usage import NO_USAGE, GangUsage
+from swell.model.view import ClusterView, JobView, NodeView
 
 
 class Use(StrEnum):
@@ -35,6 +36,19 @@ class Measures:
     webhooks: WebhookCounts = field(default_factory=WebhookCounts)
     #: By tenant that has a quota, and kind of device.
     tenants: Mapping[tuple[str, str], TenantDevices] = field(default_factory=dict)
+    used: GangUsage = NO_USAGE  #: by all open jobs so far
+
+
+def usage_of(view: JobView) -> GangUsage:
+    """What a job has used so far."""
+    return GangUsage(
+        cpu_s=view.cpu_s or 0.0,
+        memory_bytes=view.memory_used_bytes or 0,
+        read_bytes=view.read_bytes,
+        written_bytes=view.written_bytes,
+        received_bytes=view.received_bytes,
+        sent_bytes=view.sent_bytes,
+    )
 
 
 def devices_by_use(nodes: Iterable[NodeView]) -> dict[tuple[str, bool, Use], int]:

@@ -38,11 +38,13 @@ from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.webhooks import Webhooks
+from swell.model.device_usage import UsageEntry
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import JobHistory
 from swell.model.quota import NO_QUOTAS, Quotas
+from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 
@@ -164,6 +166,14 @@ class Platform:
         """
         return self._questions.ask(self._core.save)
 
+    def throughput(self, job_id: str) -> JobThroughput | None:
+        """The curve of a job that has not ended; None if it has no profile, or has ended.
+
+        Raises UnknownJob; TimeoutError if the head does not come to the end of a turn.
+        """
+        found = self._lookup.found(job_id)
+        return None if found.phase.is_end else self._questions.ask(lambda: self._core.throughput(found.id))
+
     # ------------------------------------------------------------ requests
     def submit(
         self,
@@ -219,6 +229,10 @@ class Platform:
     def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
         """See `JobLookup.history`."""
         return self._lookup.history(query, period_s, origin_s)
+
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
+        """See `JobLookup.used_between`."""
+        return self._lookup.used_between(since_s, until_s, user)
 
     def candidates(self, wanted: str) -> list[JobView]:
         """See `JobLookup.candidates`."""

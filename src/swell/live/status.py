@@ -10,7 +10,7 @@ from swell.live.board import ViewBoard
 from swell.live.clock import HeadClock
 from swell.live.clock_watch import ClockWatch, followed, suspected
 from swell.live.disk import space_of
-from swell.live.measures import Measures
+from swell.live.measures import Measures, usage_of
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Store
@@ -20,6 +20,7 @@ from swell.live.tenant_devices import TenantDevices, devices_of_tenants
 from swell.live.webhooks.counts import WebhookCounts
 from swell.model.deadline_state import deadline_state
 from swell.model.quota import Quotas
+from swell.model.usage import total_usage
 from swell.model.view import ClusterView
 
 
@@ -102,6 +103,7 @@ class PlatformStatus:
             counts=self._tally.counts(),
             webhooks=self._webhook_counts(),
             tenants=devices_of_tenants(self._quotas(), self._nodes.views(), (view for view, _ in open_jobs)),
+            used=total_usage(usage_of(view) for view, _ in open_jobs),
         )
 
     def _clock_note(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.model.resource import Resource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +19,21 @@ class Learning:
     rises: BoolArray  #: (J,) as the job says, learning raises the value that it reports
     value_s: FloatArray  #: (J,) when that was reported; NaN: never
     cpu_s: FloatArray  #: (J,) CPU time that the job has used so far; NaN: not measured
+    #: (J,) memory over time that it has used so far, in byte-seconds; NaN: not measured, as in the next two
+    memory_byte_s: FloatArray
+    block_io_bytes: FloatArray  #: (J,) read and written so far
+    network_bytes: FloatArray  #: (J,) received and sent so far
     share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none
     cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
+
+    def used(self, resource: Resource) -> FloatArray:
+        """(J,) so much of a resource that a rate of it is its use; NaN: not measured."""
+        return {
+            Resource.CPU: self.cpu_s,
+            Resource.MEMORY: self.memory_byte_s,
+            Resource.BLOCK_IO: self.block_io_bytes,
+            Resource.NETWORK: self.network_bytes,
+        }[resource]
 
     def of_rows(self, rows: IntArray) -> Learning:
         """Return the columns of these (n,) jobs alone, in this order."""

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
 from swell.placement.held_placement import NOTHING, HeldPlacement, Share
-from swell.placement.topology import spread
-
-
-class PlacedPart(NamedTuple):
-    """What a job has of one node, or of several, and may have elsewhere instead."""
-
-    num: int
-    dearness: int  #: of moving it: 0 if it does not run yet, 1, or 2 if it may not go to borrowed nodes
-    job: str
+from swell.placement.placed_part import PlacedPart, cost_of, fewest
+from swell.placement.topology import spread, spread_by_group
 
 
 class _Mark(NamedTuple):
@@ -40,9 +33,12 @@ class PlacementState:
         pinned: frozenset[str],
         owned_only: frozenset[str],
         barred: Mapping[str, frozenset[str]],
+        staying: frozenset[str] = frozenset(),
     ) -> None:
         self._reality, self._topology = reality, reality.topology
-        self._pinned, self._owned_only, self._barred = pinned, owned_only, barred
+        self._owned_only, self._barred = owned_only, barred
+        self._staying = staying & reality.held.keys()
+        self.pinned = pinned | self._staying  #: jobs that make no room for others
         self._free: IntArray = reality.free.copy()
         self._num_free = int(reality.free.sum())
         self._leaving = np.zeros_like(reality.free)  #: (N,) of the free ones those that jobs really hold
@@ -55,12 +51,17 @@ class PlacementState:
         own = self.share(job)
         if num_devices < sum(own.values()):
             nodes = sorted(own)
-            self._set(job, _nonzero(nodes, spread(np.array([own[node] for node in nodes]), num_devices)))
+            amounts = spread_by_group(
+                np.array([own[node] for node in nodes]), self._topology.real_racks[nodes], num_devices
+            )
+            self._set(job, _nonzero(nodes, amounts))
 
     def complete(self, job: str, num_devices: int) -> bool:
         """See that the job has `num_devices`; False, and it has none, if there are not enough."""
         if sum(self.share(job).values()) == num_devices:
             return True
+        if job in self._staying and self.share(job):
+            return self._extend(job, num_devices)
         self._clear(job)
         if self._num_free < num_devices:
             return False
@@ -76,6 +77,25 @@ class PlacementState:
             return True
         self._go_back(before)
         return False
+
+    def _extend(self, job: str, num_devices: int) -> bool:
+        """Add free devices to those that the job has: of its own nodes, then of the fewest others."""
+        own, allowed = self.share(job), self._allowed(job)
+        lacking = num_devices - sum(own.values())
+        nodes = np.flatnonzero(allowed & (self._free > 0))
+        free = self._free[nodes]
+        if free.sum() < lacking:
+            self._clear(job)
+            return False
+        is_own = np.fromiter((node in own for node in nodes.tolist()), bool, len(nodes))
+        amounts = np.minimum(free, lacking)
+        for node in nodes[np.lexsort((free, -amounts, self._topology.is_owned[nodes], ~is_own))].tolist():
+            num = min(lacking, int(self._free[node]))
+            self._add(job, node, num)
+            lacking -= num
+            if lacking == 0:
+                break
+        return True
 
     def share(self, job: str) -> Share:
         """Devices that the job has by now."""
@@ -137,6 +157,9 @@ class PlacementState:
         widths = self._topology.widths_of(allowed)
         if widths.num_devices < num_devices:
             return False
+        has_racks = self._topology.num_racks > 1 and num_devices > widths.widest
+        if has_racks and self._settle_in_racks(job, num_devices, allowed):
+            return True
         sizes = {num_devices: 1} if num_devices <= widths.widest else _sizes(widths.each, num_devices)
         homes = [allowed] if num_devices in sizes else [*self._racks_with(job, num_devices, allowed), allowed]
         for home in homes:
@@ -144,13 +167,70 @@ class PlacementState:
             if amounts is not None:
                 self._set(job, amounts)
                 return True
-        if self._make_room(job, sizes):
+        if self._make_room(job, sizes, allowed):
             return True
         if self._free[allowed].sum() < num_devices:
             return False
         enough = np.flatnonzero(next(self._racks_with(job, num_devices, allowed), allowed))
-        self._set(job, _nonzero(enough.tolist(), spread(self._free[enough], num_devices)))
+        spread_out = spread_by_group(self._free[enough], self._topology.real_racks[enough], num_devices)
+        self._set(job, _nonzero(enough.tolist(), spread_out))
         return True
+
+    def _settle_in_racks(self, job: str, num_devices: int, allowed: BoolArray) -> bool:
+        """Give it whole racks, and the rest in one; False, and nothing has changed, if that fails."""
+        before = self._mark()
+        widths = np.bincount(self._topology.real_racks, np.where(allowed, self._topology.widths, 0))
+        sizes = {num_devices: 1} if num_devices <= widths.max() else _sizes(widths, num_devices)
+        if all(self._settle_in_rack(job, size, allowed) for size, num in sizes.items() for _ in range(num)):
+            return True
+        self._go_back(before)
+        return False
+
+    def _settle_in_rack(self, job: str, size: int, allowed: BoolArray) -> bool:
+        """Give it so many more devices of one rack, from which others move if need be."""
+        real_racks = self._topology.real_racks
+        for home in self._racks_with(job, size, allowed):
+            amounts = self._fit(job, self._sizes_in(home, size), home)
+            if amounts is not None:
+                self._set(job, Counter(self.share(job)) + Counter(amounts))
+                return True
+        place = self._cheapest_rack(job, size, allowed)
+        if place is None:
+            return False
+        rack, leaving = place
+        home, nums = allowed & (real_racks == rack), {one: sum(self.share(one).values()) for one in leaving}
+        self.evicted.update(nums)
+        for other in nums:
+            self._clear(other)
+        return self._make_room(job, self._sizes_in(home, size), home) and all(
+            self._settle(other, num) for other, num in sorted(nums.items(), key=_largest_first)
+        )
+
+    def _sizes_in(self, home: BoolArray, size: int) -> Mapping[int, int]:
+        """How many devices of how many nodes it is to have there."""
+        widths = self._topology.widths_of(home)
+        return {size: 1} if size <= widths.widest else _sizes(widths.each, size)
+
+    def _cheapest_rack(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[str]] | None:
+        """A rack from which enough smaller jobs may go, and these; of several as in `_cheapest`."""
+        best, least, own = None, None, self._own_of(job)
+        for rack in range(self._topology.num_racks):
+            home = allowed & (self._topology.real_racks == rack)
+            if self._topology.widths[home].sum() < size:
+                continue
+            there = Counter[str]()
+            for parts in self._parts_on(home).values():
+                there.update({part.job: part.num for part in parts if part.job != job})
+            num_of = {other: sum(self.share(other).values()) for other in there}
+            smaller = [self._part(other, num) for other, num in there.items() if num_of[other] < size]
+            leaving = fewest(smaller, size - int(self._free[home].sum()))
+            if leaving is None:
+                continue
+            num_own = sum(num for node, num in own.items() if home[node])
+            cost = (*cost_of(leaving), -num_own, sum(part.num for part in leaving))
+            if least is None or cost < least:
+                best, least = (rack, [part.job for part in leaving]), cost
+        return best
 
     def _racks_with(self, job: str, num_devices: int, allowed: BoolArray) -> Iterator[BoolArray]:
         """(N,) nodes of each rack with so many free devices: those with most of the job's own first, then
@@ -160,6 +240,16 @@ class PlacementState:
         own = np.bincount(racks, self._dense(self._own_of(job)))
         is_owned = np.bincount(racks, self._topology.is_owned) > 0
         for rack in np.lexsort((free, is_owned, -own)).tolist():
+            if free[rack] >= num_devices:
+                yield allowed & (racks == rack)
+        if 1 < self._topology.num_racks < len(free):  # racks that have owned and borrowed nodes
+            yield from self._mixed_racks_with(num_devices, allowed)
+
+    def _mixed_racks_with(self, num_devices: int, allowed: BoolArray) -> Iterator[BoolArray]:
+        """(N,) allowed nodes of each rack with so many free devices, owned and borrowed ones together."""
+        racks = self._topology.real_racks
+        free = np.bincount(racks, np.where(allowed, self._free, 0))
+        for rack in np.argsort(free, kind="stable").tolist():
             if free[rack] >= num_devices:
                 yield allowed & (racks == rack)
 
@@ -199,30 +289,35 @@ class PlacementState:
         waits = size - np.minimum(free_there - self._leaving[nodes] + own, size)
         racks, is_owned = self._topology.racks, self._topology.is_owned[nodes]
         around = np.bincount(racks, free)[racks[nodes]]
-        ranked: IntArray = nodes[np.lexsort((around, free_there, waits, is_owned, -own))]
+        keys = [around, free_there, waits, is_owned, -own]
+        if self._topology.has_islands:
+            keys[2:2] = [key[nodes] for key in reversed(self._reality.surroundings(size))]
+        if self._topology.num_racks > 1 and (share := self.share(job)):  # what it has stays in one rack
+            keys.append(~np.isin(self._topology.real_racks[nodes], self._topology.real_racks[list(share)]))
+        ranked: IntArray = nodes[np.lexsort(keys)]
         return ranked
 
     # Room made by moving others
 
-    def _make_room(self, job: str, sizes: Mapping[int, int]) -> bool:
-        """Move others until the job has its devices; False, and nothing has changed, if that fails."""
+    def _make_room(self, job: str, sizes: Mapping[int, int], home: BoolArray) -> bool:
+        """Move others until the job has its devices at home; False, and nothing has changed, if it fails."""
         before = self._mark()
-        if all(self._force(job, size) for size, num in sizes.items() for _ in range(num)):
+        if all(self._force(job, size, home) for size, num in sizes.items() for _ in range(num)):
             return True
         self._go_back(before)
         return False
 
-    def _force(self, job: str, size: int) -> bool:
-        """Give the job so many of one node, whichever jobs are there, and the evicted ones another place.
+    def _force(self, job: str, size: int, home: BoolArray) -> bool:
+        """Give the job so many of one node at home, whichever jobs are there, and the evicted ones another
+        place.
 
         A job that is evicted has less than `size` there: this ends. On nodes of one power of two, powers of
         two succeed, too: what is smaller and free on a node is a multiple of `size` there, and in the cluster
         enough is always free for the jobs without a place. Jobs that may not go everywhere only go where no
         others could.
         """
-        allowed = self._allowed(job)
-        nodes = self._ranked(job, size, allowed, self._free, self.share(job)).tolist()
-        place = (nodes[0], ()) if nodes else self._cheapest(job, size, allowed)
+        nodes = self._ranked(job, size, home, self._free, self.share(job)).tolist()
+        place = (nodes[0], ()) if nodes else self._cheapest(job, size, home)
         if place is None:
             return False
         node, victims = place
@@ -230,22 +325,22 @@ class PlacementState:
             self.evicted.add(part.job)
             self._add(part.job, node, -part.num)
         self._add(job, node, size)
-        return all(self._force(part.job, part.num) for part in sorted(victims, reverse=True))
+        return all(
+            self._force(part.job, part.num, self._allowed(part.job)) for part in sorted(victims, reverse=True)
+        )
 
-    def _cheapest(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[PlacedPart]] | None:
+    def _cheapest(self, job: str, size: int, home: BoolArray) -> tuple[int, Sequence[PlacedPart]] | None:
         """A node from which enough jobs may go, and these. Of several nodes: one from which none must go that
         may have owned devices only, then the fewest running ones, then one where the job itself is, then the
         one with the fewest devices to leave."""
         own, best, least = self._own_of(job), None, None
-        is_near = allowed & (self._free > 0) & (self._topology.widths >= size)
+        is_near = home & (self._free > 0) & (self._topology.widths >= size)
         for node, parts in self._parts_on(is_near).items():
             smaller = [part for part in parts if part.num < size and part.job != job]
-            victims = _fewest(smaller, size - int(self._free[node]))
+            victims = fewest(smaller, size - int(self._free[node]))
             if victims is None:
                 continue
-            dearness = [part.dearness for part in victims]
-            num_running, num = np.count_nonzero(dearness), sum(part.num for part in victims)
-            cost = (max(dearness), num_running, -own.get(node, 0), num)
+            cost = (*cost_of(victims), -own.get(node, 0), sum(part.num for part in victims))
             if least is None or cost < least:
                 best, least = (node, victims), cost
         return best
@@ -259,22 +354,27 @@ class PlacementState:
         nums: Counter[PlacedPart] = Counter()
         for part in (one for parts in self._parts_on(is_owned).values() for one in parts):
             nums[part._replace(num=0)] += part.num
-        return _fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
+        return fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
 
     def _parts_on(self, is_near: BoolArray) -> Mapping[int, Sequence[PlacedPart]]:
-        """Parts on each node of `is_near` (N,) that may be moved: those of jobs that are not pinned."""
+        """Parts on each node of `is_near` (N,) that may be moved: not of jobs that are pinned or stay."""
         found: dict[int, list[PlacedPart]] = {}
         for node in np.flatnonzero(is_near).tolist():
-            others = self._reality.jobs_on[node].difference(self.shares, self._pinned)
+            others = self._reality.jobs_on[node].difference(self.shares, self.pinned)
             found[node] = [self._part(job, self._reality.nums[job][node]) for job in others]
         for job, share in self.shares.items():
-            if job not in self._pinned:
+            if job not in self.pinned:
                 for node in filter(found.__contains__, share):
                     found[node].append(self._part(job, share[node]))
         return found
 
     def _part(self, job: str, num: int) -> PlacedPart:
         return PlacedPart(num, 2 if job in self._owned_only else int(job in self._reality.nums), job)
+
+
+def _largest_first(item: tuple[str, int]) -> tuple[int, str]:
+    job, num = item
+    return -num, job
 
 
 def _nonzero(nodes: Sequence[int], amounts: IntArray) -> Share:
@@ -286,22 +386,3 @@ def _sizes(widths: IntArray, num_devices: int) -> Mapping[int, int]:
     """Number of devices -> of how many nodes it is to have so many: few nodes, the largest number first."""
     amounts = spread(widths, num_devices)
     return Counter(np.sort(amounts[amounts > 0])[::-1].tolist())
-
-
-def _fewest(parts: Iterable[PlacedPart], num: int) -> Sequence[PlacedPart] | None:
-    """Fewest parts that have `num` devices together, of the lowest dearness possible; None: too few.
-
-    The last part is the smallest that suffices.
-    """
-    for dearness in range(3):
-        left = sorted(part for part in parts if part.dearness <= dearness)
-        if sum(part.num for part in left) >= num:
-            break
-    else:
-        return None
-    chosen = []
-    while num > 0:
-        chosen.append(next((part for part in left if part.num >= num), left[-1]))
-        left.remove(chosen[-1])
-        num -= chosen[-1].num
-    return chosen

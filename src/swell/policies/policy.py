@@ -24,7 +24,8 @@ class Policy(Registered, kw_only=True):
     """A policy is a value: its fields are its parameters, its class variables what it declares.
 
     `decide` is pure: what it is to know next time goes through `Allocation.memory`.
-    A parameter is a number with its bounds and its meaning, and is set by `--set NAME.PARAMETER=VALUE`.
+    A parameter is a number with its bounds, or a text, and has a meaning; it is set by
+    `--set NAME.PARAMETER=VALUE`.
     """
 
     #: An undecided job that it does not refuse has been promised its deadline.
@@ -39,10 +40,18 @@ class Policy(Registered, kw_only=True):
     #: where they do not (`core.within_quotas`). One that makes promises must count them itself.
     counts_quotas: ClassVar[bool] = False
 
+    #: A running job gives up devices or takes in others, and does not change them for others of the cluster:
+    #: it moves only from a node that is to be left.
+    forbids_migration: ClassVar[bool] = False
     #: It adds up or compares what jobs gain, each times its weight (`Snapshot.weight`).
     weighs_jobs: ClassVar[bool] = False
 
     period_s: Period = math.inf
+
+    @property
+    def offered(self) -> Domain:
+        """What it chooses from with these parameters: `domain`, unless one of them says otherwise."""
+        return self.domain
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         """Same snapshot, same answer; the order of rows does not matter."""

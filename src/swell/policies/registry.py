@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -48,7 +49,7 @@ class InvalidParameter(ValueError):
     """A policy has no parameter of this name, or it may not have this value; the text names the remedy."""
 
 
-def new_policy(name: str, parameters: Mapping[str, float] | None = None) -> Policy:
+def new_policy(name: str, parameters: Mapping[str, float | str] | None = None) -> Policy:
     """The policy of that name, by default as far as no parameters are given.
 
     Raises:
@@ -84,7 +85,12 @@ def why_no_quotas(name: str) -> str:
     return f"policy {name} cannot keep quotas of tenants, for {rule}; choose one of {able}"
 
 
-def check_parameter(name: str, parameter: str, value: float) -> None:
+def is_text(name: str, parameter: str) -> bool:
+    """Whether a policy has that parameter, and its value is a text."""
+    return name in POLICIES and get_type_hints(POLICIES[name]).get(parameter) is str
+
+
+def check_parameter(name: str, parameter: str, value: float | str) -> None:
     """Raises UnknownPolicy, InvalidParameter."""
     if name not in POLICIES:
         raise UnknownPolicy(name)
@@ -93,10 +99,14 @@ def check_parameter(name: str, parameter: str, value: float) -> None:
         raise InvalidParameter(
             f"policy {name} has no parameter {parameter!r}; it has {', '.join(sorted(known))}"
         )
-    if not math.isfinite(value):
-        raise InvalidParameter(f"{name}.{parameter}={value:g} is not a finite number")
+    told = value if isinstance(value, str) else f"{value:g}"
+    if isinstance(value, str) != is_text(name, parameter):
+        kind = "number" if isinstance(value, str) else "text"
+        raise InvalidParameter(f"{name}.{parameter}={told}: write a {kind}")
+    if isinstance(value, float | int) and not math.isfinite(value):
+        raise InvalidParameter(f"{name}.{parameter}={told} is not a finite number")
     if rule := broken_rule(POLICIES[name], parameter, value):
-        raise InvalidParameter(f"{name}.{parameter}={value:g} may not be: {rule}")
+        raise InvalidParameter(f"{name}.{parameter}={told} may not be: {rule}")
 
 
 def parameters_of(name: str) -> dict[str, Meta]:

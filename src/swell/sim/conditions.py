@@ -12,6 +12,8 @@ from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
+from swell.model.halving import Halving
+from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
@@ -51,11 +53,14 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: int  #: owned ones; none, if there is a pool
     devices_per_node: int
+    racks: int = 1  #: of equally many owned nodes
+    islands: Islands = ()  #: of the devices of each owned node
     resize_cost: str = "changed"
     noise_share: float = 0.0
     profile_error_share: float = 0.0
     node_mtbf_s: float | None = None
     node_mttr_s: float = 3600.0
+    save_s: float = 0.0  #: that training stands still for a checkpoint
     fault_rates: FaultRates = NO_FAULTS
     seed: int = 0
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
@@ -65,12 +70,17 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     sharing: CoreDivision = BY_WEIGHT  #: how they do
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    halving: Halving | None = None  #: all jobs are trials of one search; None: of none
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
         if is_empty and not (self.pool is not None and self.nodes == self.devices_per_node == 0):
             raise InvalidInput(
                 f"a cluster of {self.nodes}x{self.devices_per_node} has no devices; both must be at least 1"
+            )
+        if self.racks < 1 or self.nodes % self.racks:
+            raise InvalidInput(
+                f"{self.nodes} nodes are no whole number for each of {self.racks} racks; racks are equal"
             )
         if self.num_devices > MAX_DEVICES:
             raise InvalidInput(
@@ -121,7 +131,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shape(self) -> Shape:
         devices = self.nodes * self.devices_per_node
-        return Shape(nodes=self.nodes, devices_per_node=self.devices_per_node, devices=devices)
+        return Shape(
+            nodes=self.nodes,
+            devices_per_node=self.devices_per_node,
+            devices=devices,
+            racks=self.racks,
+            islands=islands_text(self.islands),
+        )
 
 
 def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> Scenario:
@@ -132,8 +148,11 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         cost = change_cost(conditions.resize_cost, conditions.num_devices)
     except ValueError as error:
         raise InvalidInput(f"--resize-cost: {error}") from error
+    if conditions.halving is not None:
+        _check_trials(workload)
     kind = profiles.name
-    nodes = cluster(conditions.nodes, conditions.devices_per_node, kind, conditions.cores)
+    width, cores = conditions.devices_per_node, conditions.cores
+    nodes = cluster(conditions.nodes, width, kind, cores, conditions.racks, conditions.islands)
     others: list[tuple[float, Occurrence]] = []
     if conditions.quotas:
         _check_tenants(workload, conditions.quotas)
@@ -156,14 +175,27 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.seed,
             conditions.refused,
             conditions.epoch_ends,
+            conditions.halving,
         ),
         cost=cost,
-        timings=GangTimings(report_s=_report_s(workload, conditions)),
+        timings=GangTimings(report_s=_report_s(workload, conditions), save_s=conditions.save_s),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
         sharing=conditions.sharing,
     )
+
+
+def _check_trials(workload: Workload) -> None:
+    """Raises InvalidInput: nothing could be compared."""
+    if len(workload.jobs) < 2:
+        raise InvalidInput("--halving compares the jobs of a trace, and this one has a single job")
+    silent = sum(job.loss_curve is None for job in workload.jobs)
+    if silent:
+        raise InvalidInput(
+            f"--halving compares jobs by their losses, and {silent} of {len(workload.jobs)} jobs have none; "
+            "add the column loss_curve to the trace, or give --draw-losses"
+        )
 
 
 def _check_tenants(workload: Workload, quotas: Mapping[str, Quota]) -> None:
@@ -183,7 +215,7 @@ def _report_s(workload: Workload, conditions: Conditions) -> float:
         return conditions.report_s
     if workload.tells_losses:
         return LOSS_REPORT_S
-    is_slowed = _is_long(conditions) or conditions.cores is not None
+    is_slowed = _is_long(conditions) or conditions.cores is not None or conditions.save_s > 0.0
     return REPORT_S if conditions.noise_share or conditions.profile_error_share or is_slowed else math.inf
 
 
@@ -207,7 +239,7 @@ def _pool_beside(nodes: Sequence[Node], pool: Pool | None, kind: str) -> Pool | 
 def truth_of(
     workload: Workload,
     conditions: Conditions,
-    settings: Mapping[str, float],
+    settings: Mapping[str, float | str],
     offline_bound: float | None = None,
 ) -> Truth:
     return Truth(
@@ -222,6 +254,7 @@ def truth_of(
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
         pool=conditions.pool.source if conditions.pool else None,
+        save_s=conditions.save_s,
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         refused=conditions.refused,
@@ -230,6 +263,7 @@ def truth_of(
         sharing=None if conditions.cores is None else conditions.sharing,
         report_s=conditions.report_s,
         quotas=conditions.quotas,
+        halving=conditions.halving,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -90,8 +90,13 @@ def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:
             yield name.replace("_", " "), told[name]
     if truth.quotas:
         yield "quotas", told_quotas(truth.quotas)
+    if truth.save_s:
+        yield "time that training stood still for a checkpoint", f"{truth.save_s:g} s"
     if truth.node_mtbf_s is not None:
         yield "mean time between failures of a node", span(truth.node_mtbf_s)
-    settings = ", ".join(f"{name}={value:g}" for name, value in sorted(truth.settings.items()))
+    settings = ", ".join(
+        f"{name}={value if isinstance(value, str) else format(value, 'g')}"
+        for name, value in sorted(truth.settings.items())
+    )
     yield "settings", settings or "as they are"
     yield "versions", f"swell {truth.version}, Python {platform.python_version()}, uPlot {uplot_version()}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.model.halving import Halving
 from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
 from swell.sim.epoch_ends import EpochEnds
@@ -18,15 +19,19 @@ from swell.sim.segments import holdings, pauses, starts
 from swell.sim.shared_cores import CoreDivision
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cluster of equal nodes; 0x0: borrowed nodes only."""
 
     nodes: int
     devices_per_node: int
     devices: int
+    racks: int = 1  #: of equally many nodes
+    islands: str = ""  #: of a node's devices, such as `4/2`; empty: all are alike
 
     def __str__(self) -> str:
-        return f"{self.nodes}x{self.devices_per_node}"
+        racks = f"{self.racks}x" if self.racks > 1 else ""
+        islands = f"/{self.islands}" if self.islands else ""
+        return f"{racks}{self.nodes // self.racks}x{self.devices_per_node}{islands}"
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +51,7 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     #: Share of deadlines that no schedule could beat, had it known all jobs, if asked for: `sim.bound`.
     offline_bound: float | None
-    settings: dict[str, float]  #: of the head
+    settings: dict[str, float | str]  #: of the head
     version: str
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
@@ -55,6 +60,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     sharing: CoreDivision | None = None  #: how they did
     report_s: float | None = None  #: between two reports of a job, if somebody chose it
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    save_s: float = 0.0  #: that training stood still for a checkpoint
+    halving: Halving | None = None  #: all jobs were trials of one search; None: of none
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

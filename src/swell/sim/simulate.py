@@ -12,6 +12,7 @@ from swell.compiled import compile_always
 from swell.core import loop
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
+from swell.model.islands import Islands
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
@@ -138,17 +139,28 @@ def simulate(
         cpu_s=cpu_s,
         pool=pool,
         kept_device_s=kept.device_s,
+        waste=world.waste,
     )
 
 
-def cluster(num_nodes: int, devices_per_node: int, kind: str, cores: float | None = None) -> tuple[Node, ...]:
-    """Equal nodes of one rack, devices named `n0.0`, `n0.1`, ... Cores: of each node."""
+def cluster(
+    num_nodes: int,
+    devices_per_node: int,
+    kind: str,
+    cores: float | None = None,
+    num_racks: int = 1,
+    islands: Islands = (),
+) -> tuple[Node, ...]:
+    """Equal nodes in equal racks, devices named `n0.0`, `n0.1`, ... Cores and islands: of each node."""
+    per_rack = num_nodes // num_racks
     return tuple(
         Node(
             name=f"n{node}",
             devices=tuple(f"n{node}.{device}" for device in range(devices_per_node)),
             kind=kind,
+            rack=f"rack{node // per_rack}",
             cores=cores,
+            islands=islands,
         )
         for node in range(num_nodes)
     )

@@ -11,7 +11,8 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.coding import decoder, encode
-from swell.model.job import BetweenSteps, JobSpec, Profile
+from swell.model.job import BatchProfile, BetweenSteps, JobSpec, Profile
+from swell.model.throughput import CheckedEstimate, ThroughputPoint
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
 from swell.throughput.estimate_margins import (
@@ -23,7 +24,10 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
+from swell.throughput.given_speed import with_given_speed
 from swell.throughput.learnt import Learnt, Measured
+from swell.throughput.points import points_of
+from swell.throughput.sources import source_of
 
 #: Speed of a job without a profile: w workers do w ** 0.8 seconds of one-worker work a second.
 SCALING_EXPONENT = 0.8
@@ -69,12 +73,12 @@ class FittedBelief:
         known = self._state.jobs.get(job_id)
         batches = profile.batches if spec.max_batch is not None else None
         self._state.jobs[job_id] = Learnt(
-            curve=self._shared(Curve.of(spec, profile)),
+            curve=self._shared(Curve.of(spec, with_given_speed(spec, profile))),
             measured=known.measured if known else {},
             at_batch=known.at_batch if known else {},
             crossing=known.crossing if known else {},
             batches=batches,
-            noise_scale=math.inf if batches is None else batches.noise_scale,
+            noise_scale=_noise_scale(batches, known),
             seen_between=known.seen_between if known else None,
             kind=kind_of(spec.entry),
             carried_share=self._errors.carried_share,
@@ -94,17 +98,26 @@ class FittedBelief:
         num_steps: int,
         global_batch: int | None = None,
         num_hosts: int = 1,
-    ) -> None:
+    ) -> CheckedEstimate | None:
         """Correct the job's curve at this size. Of a job without a profile there is nothing to correct."""
         if job_id not in self._state.jobs:
-            return
+            return None
         job = self._state.jobs[job_id]
         batch = job.curve.global_batch if global_batch is None else global_batch
         own_steps = 1.0 if batch == job.curve.global_batch else float(job.worth(np.array([batch]))[0])
         job.carried_share = self._errors.carried_share
         measured = job.learn(num_workers, batch, step_s * own_steps, num_steps / own_steps, num_hosts)
-        if measured is not None and measured.is_settled:
-            self._note_error(job_id, job, num_workers, num_hosts, measured)
+        if measured is None or not measured.is_settled:
+            return None
+        source = None
+        if measured.settled_s is None and job.curve.allreduce_sizes is not None:
+            source = source_of(job, num_workers, batch, num_hosts)
+        error = self._note_error(job_id, job, num_workers, num_hosts, measured)
+        if source is None:
+            return None
+        margin = float(self.margins[class_of(job.kind, SAME_SIZE)])
+        step_s = measured.measured_s
+        return CheckedEstimate(source=source, step_s=step_s, error=math.expm1(error), margin=margin)
 
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """See `core.ports.Belief`."""
@@ -119,7 +132,7 @@ class FittedBelief:
         return None if job is None else job.between
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """Choose the job's batches by this noise scale from now on."""
+        """The job's gradients have this noise scale from now on."""
         if job_id in self._state.jobs:
             job = self._state.jobs[job_id]
             job.learn_noise(noise_scale)
@@ -127,13 +140,28 @@ class FittedBelief:
             if job.batch_profile() is not job.batches:
                 self._tables.pop(job_id, None)  # what a step bears is by what it is worth
 
+    def noise_scale(self, job_id: str) -> float | None:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return None if job is None or math.isinf(job.noise_scale) else job.noise_scale
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return np.ones(batches.shape) if job is None else job.efficiency(batches)
+
     def depends_on_hosts(self, job_id: str) -> bool:
         """See `core.ports.Belief`."""
         job = self._state.jobs.get(job_id)
         return job is not None and job.depends_on_hosts
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         """See `core.ports.Belief`."""
         job = self._state.jobs.get(job_id)
@@ -141,7 +169,7 @@ class FittedBelief:
             return None
         table = self._table(job_id)
         if table is None:
-            return job.best_batches(sizes, kept, hosts)
+            return job.best_batches(sizes, kept, hosts, by_goodput)
         known, spread = self._best.get(job_id), b"" if hosts is None else hosts.tobytes()
         if known is None or known[0] is not sizes or known[1] != spread:
             best = table.best(sizes, job.noise_scale, job.slowdown(sizes, hosts))
@@ -182,8 +210,11 @@ class FittedBelief:
 
     def _note_error(
         self, job_id: str, job: Learnt, num_workers: int, num_hosts: int, measured: Measured
-    ) -> None:
-        """How wrong the estimate was once it is known; from then on, how much slower the size becomes."""
+    ) -> float:
+        """How wrong the estimate was once it is known; from then on, how much slower the size becomes.
+
+        Returns log(measured / estimated), without a correction by the job's other sizes.
+        """
         basis, others, before_s = SAME_SIZE, 0.0, measured.settled_s
         if before_s is None:
             measured.settled_s = measured.measured_s
@@ -194,6 +225,7 @@ class FittedBelief:
         known = self._errors.error_of(job_id, num_workers, num_hosts, basis)
         if known is None or abs(known - error) > LEAST_CHANGE:
             self._errors.note(SizeError(job_id, num_workers, error, num_hosts, basis, job.kind, others))
+        return error
 
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         """(K,) steps/s at each size and its standing batch; 0 where the job may not have that size.
@@ -216,6 +248,11 @@ class FittedBelief:
     def margins(self) -> FloatArray:
         """See `core.ports.Belief`. A prediction that was too slow never breaks a promise: none is below 0."""
         return self._errors.margins
+
+    def throughput(self, job_id: str, sizes: IntArray, hosts: IntArray) -> tuple[ThroughputPoint, ...]:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return () if job is None else points_of(job, self.margins, sizes, hosts)
 
     def slowdown_share(self, job_id: str) -> float:
         """See `core.ports.Belief`."""
@@ -240,3 +277,10 @@ class FittedBelief:
             job.share(self._shared(job.curve))
         self._tables, self._best = {}, {}
         self._errors.restore(self._state.errors)
+
+
+def _noise_scale(batches: BatchProfile | None, known: Learnt | None) -> float:
+    """What a trial run tells, or else what running taught before it was repeated."""
+    if batches is not None:
+        return batches.noise_scale
+    return math.inf if known is None else known.noise_scale

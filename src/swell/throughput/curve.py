@@ -40,6 +40,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
     between: BetweenSteps | None = None  #: time between epochs; None: not known
     end_per_step_s: float = 0.0  #: each step's part of what follows the last one
     crossing_s: dict[int, dict[int, float]] = {}  #: hosts -> workers -> seconds more than on one host
+    allreduce_sizes: tuple[int, ...] | None = None  #: see `Profile`
+    group_sizes: tuple[int, ...] = ()  #: workers of which a group has made whole steps in the trial run
 
     @classmethod
     def of(cls, spec: JobSpec, profile: Profile) -> Curve:
@@ -53,7 +55,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
             min_workers=spec.min_workers,
             max_workers=spec.max_workers,
             compute_s=profile.compute_s,
-            allreduce_s=profile.allreduce_s,
+            allreduce_s=profile.allreduce_s | _shared_s(spec, profile),
             max_local_batch=profile.max_local_batch,
             num_shards=profile.num_shards,
             range_of_batches=_range_of_batches(spec, profile.samples_per_epoch),
@@ -61,6 +63,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
             between=profile.between,
             end_per_step_s=_end_per_step_s(spec, profile),
             crossing_s=profile.crossing_s,
+            allreduce_sizes=profile.allreduce_sizes,
+            group_sizes=tuple(sorted(profile.group_step_s)),
         )
 
     @property
@@ -151,6 +155,19 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=
         if hosts is not None and self.crossing_s:
             shared_s = shared_s + crossing_s(workers, hosts, self.crossing_s)
         return np.maximum(compute_s + shared_s, SHORTEST_STEP_S)
+
+
+def _shared_s(spec: JobSpec, profile: Profile) -> dict[int, float]:
+    """Workers -> seconds that a step of a group took longer than its part alone, where a group made steps.
+
+    That counts as its all-reduce: what the workers take from each other is in it.
+    """
+    shared_s = {}
+    for size, step_s in profile.group_step_s.items():
+        local_batch = spec.batch_per_worker or -(-spec.global_batch // size)
+        alone_s = _in_passes_s(np.array([float(local_batch)]), profile.compute_s, profile.max_local_batch)
+        shared_s[size] = max(0.0, step_s - float(alone_s[0]))
+    return shared_s
 
 
 def _end_per_step_s(spec: JobSpec, profile: Profile) -> float:

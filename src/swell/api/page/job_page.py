@@ -15,11 +15,14 @@ from swell.api import job_words
 from swell.api.answers import answer, failure
 from swell.api.caller import caller_of
 from swell.api.control import Control, UnknownJob
+from swell.api.job_throughput import throughput_of
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
 from swell.api.page.job_parts import JobParts
 from swell.api.page.job_rows import SIGNS, JobRow, job_row
 from swell.api.page.job_watch import latest_sizes
+from swell.model.errors import WrongPhase
+from swell.model.throughput import JobThroughput
 from swell.model.view import JobView
 from swell.web.templating import render
 
@@ -66,6 +69,7 @@ class JobPage:
         row = job_row(view, now_s)
         return {
             **parts.values(view, row, may_change),
+            "throughput": _throughput(self._control, view.id),
             "offer": job_words.offer(view),
             "code": read_code(self._control.log_dir(view.id), view.entry) if view.code else None,
             "command": job_words.command_line(view),
@@ -98,6 +102,14 @@ class JobPage:
                 404, f"job {job_id!r} has no checkpoint of this name any more; load its page again"
             )
         return FileResponse(path, media_type="application/octet-stream", filename=path.name)
+
+
+def _throughput(control: Control, job_id: str) -> JobThroughput | None:
+    """None while there is no curve."""
+    try:
+        return throughput_of(control, job_id)
+    except (WrongPhase, UnknownJob):
+        return None
 
 
 def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...]
     warnings: tuple[str, ...]
     is_lost: bool = False
+    islands: str = ""  #: see `NodeView`
 
 
 def node_row(node: NodeView) -> NodeRow:
@@ -41,6 +42,7 @@ def node_row(node: NodeView) -> NodeRow:
         holders=tuple(held.items()),
         marks=tuple(marks),
         warnings=(*leaving, *node.lacks),
+        islands=node.islands,
     )
 
 

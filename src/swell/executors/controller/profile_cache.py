@@ -155,10 +155,16 @@ def _merged(known: Profile, newer: Profile) -> Profile:
         newer,
         compute_s=known.compute_s | newer.compute_s,
         allreduce_s=known.allreduce_s | newer.allreduce_s,
+        allreduce_sizes=_both(known.allreduce_sizes, newer.allreduce_sizes),
+        group_step_s=known.group_step_s | newer.group_step_s,
         between=newer.between or known.between,
         end_s=known.end_s,
         findings=findings,
     )
+
+
+def _both(known: tuple[int, ...] | None, newer: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return newer if known is None or newer is None else tuple(sorted({*known, *newer}))
 
 
 def find_source(spec: JobSpec) -> Path | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from swell.model.event import AnyEvent, GangStarted, StepsReported
-from swell.model.usage import GangUsage
+from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
 #: The usage of a gang is read no more often.
 READ_EVERY_S = 0.5
@@ -22,16 +22,13 @@ TELL_EVERY_S = 10.0
 #: A report waits no longer for its usage.
 LONGEST_WAIT_S = 1.0
 
-NOTHING = GangUsage(cpu_s=0.0)
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(GangUsage))
-
 
 @dataclass(slots=True)
 class UsageReadings:
     """Usage that the hosts of one gang have reported."""
 
     latest: dict[str, GangUsage] = field(default_factory=dict)  #: by host
-    left: GangUsage = NOTHING  #: on hosts that it has no more
+    left: GangUsage = NO_USAGE  #: on hosts that it has no more
     owing: set[str] = field(default_factory=set)  #: hosts that were asked, and have yet to answer
     asked_s: float = float("-inf")
 
@@ -39,7 +36,7 @@ class UsageReadings:
         """What was used there stays used; its memory is free."""
         self.owing.discard(host)
         if (last := self.latest.pop(host, None)) is not None:
-            self.left = _sum([self.left, msgspec.structs.replace(last, memory_bytes=0)])
+            self.left = total_usage([self.left, last.without_memory])
 
 
 @dataclass(slots=True)
@@ -140,7 +137,9 @@ class UsageReports:
         first = awaited.events.popleft()
         if isinstance(first, StepsReported) and awaited.is_any_news:
             readings = awaited.readings
-            first = msgspec.structs.replace(first, usage=_sum([readings.left, *readings.latest.values()]))
+            first = msgspec.structs.replace(
+                first, usage=total_usage([readings.left, *readings.latest.values()])
+            )
         return [*([first] if tells_anything(first) else []), *awaited.events]
 
 
@@ -154,9 +153,3 @@ def tells_anything(event: AnyEvent) -> bool:
     if not isinstance(event, StepsReported) or event.brings_steps:
         return True
     return event.loss is not None or bool(event.metrics or event.curves) or event.usage is not None
-
-
-def _sum(read: Iterable[GangUsage]) -> GangUsage:
-    """Return the sum of these readings, field by field."""
-    read = list(read)
-    return GangUsage(**{name: sum(getattr(usage, name) for usage in read) for name in _FIELDS})

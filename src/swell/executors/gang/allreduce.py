@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from swell.wire.messages import CALIBRATED_BYTES
+
 #: Workers -> bytes -> seconds.
 Table = Mapping[int, Mapping[int, float]]
 
@@ -17,11 +19,29 @@ CrossingTable = Mapping[int, Mapping[int, float]]
 MAX_MEASURED = 8
 
 
+#: Two measured numbers of bytes tell of those between them, if the larger is at most so many times the other.
+NEAR_RATIO = 2.0
+
+
 class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Times measured on a group of workers that run no script."""
 
     allreduce_s: dict[int, float]  #: bytes -> seconds
     launch_s: float  #: from the first fork until all are in the group
+
+
+def is_measured(points: Mapping[int, float], num_bytes: int) -> bool:
+    """Whether the time for gradients of so many bytes follows from what was measured.
+
+    Up to the largest of `CALIBRATED_BYTES` it does. Beyond that, sums are measured at the sizes of the
+    jobs that need them: a job's own size counts, or two sizes around it that are near.
+    """
+    known = sorted(points)
+    if not known or num_bytes <= max(CALIBRATED_BYTES):
+        return bool(known)
+    above = next((each for each in known if each >= num_bytes), None)
+    below = max((each for each in known if each <= num_bytes), default=None)
+    return above is not None and below is not None and above <= NEAR_RATIO * below
 
 
 def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import msgspec
 
 from swell.executors.gang.gang_settings import WorkerSettings
 from swell.model.job import JobSpec
-from swell.wire.messages import EarlyStop, OnDrift, Welcome
+from swell.wire.messages import CALIBRATED_BYTES, EarlyStop, OnDrift, Welcome
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,11 +45,13 @@ class JobContext:
         local_batches: tuple[int, ...] = (),
         max_local_batch: int | None = None,
         compares: bool = False,
+        allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
         paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
         target = self.spec.end.target
+        interval_s = self.spec.checkpoint_interval_s or self.worker_settings.checkpoint_interval_s
         return Welcome(
             job_id=self.job_id,
             mode=mode,
@@ -65,5 +67,9 @@ class JobContext:
             local_batches=local_batches,
             max_local_batch=max_local_batch,
             compares=compares,
-            **asdict(self.worker_settings),
+            checkpoint_interval_s=interval_s or None,
+            keep_checkpoints=self.worker_settings.keep_checkpoints,
+            heartbeat_s=self.worker_settings.heartbeat_s,
+            measures_noise=mode == "train" and self.spec.may_change_batch,
+            allreduce_bytes=allreduce_bytes,
         )

@@ -4,7 +4,8 @@ First, once for each kind of device, groups of two, four and eight workers are t
 measure all-reduces by size; where there are several hosts, so do groups with a worker on each of them. Then
 one worker runs the script through its own loop with every local batch that a gang size would give it; where
 memory runs out another one does, with passes half as large. It goes on to what the script does between two
-epochs, for `MOST_BETWEEN_S` at most.
+epochs, for `MOST_BETWEEN_S` at most. If the script's gradients are larger than all that were measured, the
+groups then measure an all-reduce of that size.
 
 What ends it otherwise is told as the script's fault or not: the head tries again what was lost through no
 fault of the script.
@@ -25,6 +26,7 @@ from swell.executors.gang.allreduce import (
     allreduce_s,
     crossing_s,
     hosts_to_measure,
+    is_measured,
     sizes_to_measure,
 )
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
@@ -125,6 +127,7 @@ class Trial:
         self._measured: messages.Profiled | None = None
         self._compares = max(command.sizes) > 1
         self._not_compared: list[JobFinding] = []  #: why not
+        self._measures_own = True  #: all-reduces of the job's own gradients, if they are large
         self._between_s: float | None = None  #: at least so long, if the worker does not tell
 
     @property
@@ -145,8 +148,17 @@ class Trial:
 
     @property
     def missing(self) -> list[int]:
-        """Sizes of groups whose all-reduce has not been measured."""
-        return [size for size in self._sizes if size not in self.table]
+        """Sizes of groups whose all-reduce has not been measured, or not with as many bytes as the job's."""
+        return [size for size in self._sizes if size not in self.table or size in self._missing_own]
+
+    @property
+    def _missing_own(self) -> list[int]:
+        """Sizes of groups that have not summed gradients as large as the job's, once these are known."""
+        if self._measured is None or not self._measures_own:
+            return []
+        num_bytes = self._measured.grad_bytes
+        known = ((size, self.table[size].allreduce_s) for size in self._sizes if size in self.table)
+        return [size for size, points in known if not is_measured(points, num_bytes)]
 
     @property
     def missing_spreads(self) -> list[int]:
@@ -294,7 +306,9 @@ class Trial:
             bound, compares = self._max_local_batch, self._compares
             welcome = self._job.welcome(member.slot, "profile", batches, bound, compares)
         else:
-            welcome = self._job.welcome(member.slot, "calibrate")
+            welcome = self._job.welcome(
+                member.slot, "calibrate", allreduce_bytes=self._calibrated_bytes(part)
+            )
         self._effects.append(Send(member.number, welcome))
 
     @_hear.register
@@ -324,7 +338,9 @@ class Trial:
             if part.is_crossing:
                 self.crossing[part.size] = dict(message.allreduce_s)
             else:
-                self.table[part.size] = GroupTimes(allreduce_s=dict(message.allreduce_s), launch_s=launch_s)
+                known = self.table.get(part.size, GroupTimes(allreduce_s={}, launch_s=launch_s))
+                points = known.allreduce_s | message.allreduce_s
+                self.table[part.size] = GroupTimes(allreduce_s=points, launch_s=known.launch_s)
             part.is_measured = True
 
     @_hear.register
@@ -366,6 +382,12 @@ class Trial:
         told = [f"{finding.text}\n" for finding in self._not_compared if finding.holds]
         part.fail("".join([*told, message.message]), is_fault=True)
 
+    def _calibrated_bytes(self, part: TrialPart) -> tuple[int, ...]:
+        """What a group is to sum: the usual sizes, or only the job's own, if it has summed those before."""
+        if self._measured is None or part.size not in self._missing_own or part.is_crossing:
+            return messages.CALIBRATED_BYTES
+        return (self._measured.grad_bytes,)
+
     def _tried_sizes(self) -> Sequence[int]:
         """The sizes whose parts of a batch are measured: one, where only that is known to go well."""
         accepted = self._job.spec.accept_differences
@@ -397,6 +419,9 @@ class Trial:
             self.failed_crossing = part.failure or "rank 0 told no result"
             self.is_crossing_unformed = part.is_unformed
             self.skip_crossing()
+        elif part.size in self._missing_own:  # no memory for it, perhaps: what is known must do
+            self._measures_own = False
+            self._finish_if_complete()
         else:
             self._fail(part)
 
@@ -422,12 +447,18 @@ class Trial:
             num_shards=measured.num_shards,
             between=self._between(measured),
             findings=self._findings(measured),
+            allreduce_sizes=self._summed_sizes(measured.grad_bytes),
         )
         self.is_over = True
         event = JobProfiled(
             at_s=self._now_s, job_id=command.job_id, profile=self.profile, attempt=command.attempt
         )
         self._effects.append(Report(event))
+
+    def _summed_sizes(self, num_bytes: int) -> tuple[int, ...]:
+        """Numbers of workers whose all-reduce of so many bytes follows from what was measured."""
+        known = ((size, times.allreduce_s) for size, times in sorted(self.table.items()))
+        return tuple(size for size, points in known if is_measured(points, num_bytes))
 
     def _findings(self, measured: messages.Profiled) -> tuple[JobFinding, ...] | None:
         """None: the job cannot have several workers."""

@@ -1,4 +1,7 @@
-"""Devices of this machine: `auto`, `none`, `cpu[:N]`, `cuda[:N|all]`, `paced:[NODESx]DEVICES@RATE`."""
+"""Devices of this machine: `auto`, `none`, `cpu[:N]`, `cuda[:N|all]`, `paced:[[RACKSx]NODESx]DEVICES@RATE`.
+
+Each form but `none` may end with islands, as in `cpu:8/4/2`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,19 @@ import msgspec
 import pynvml
 
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.local.gpu_links import islands_of_gpus
 from swell.model.cluster import Node
+from swell.model.islands import InvalidIslands, Islands, parse_islands
 
-FORMS = "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, none"
+FORMS = (
+    "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, "
+    "paced:RACKSxNODESxDEVICES@RATE, none; behind each, islands of the devices, such as /4 or /4/2"
+)
 NONE = "none"
 CPU = "cpu"
-_PACED = re.compile(r"(?:(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)")
+_PACED = re.compile(
+    r"(?:(?:(?P<racks>[0-9]+)x)?(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)"
+)
 
 
 class DeviceError(ValueError):
@@ -41,8 +51,23 @@ def parse_devices(text: str, cores: float | None = None) -> tuple[LocalNode, ...
     Raises:
         DeviceError: not one of the forms, or more than this machine has.
     """
-    nodes = _parse(text, math.ceil(cores) if cores else _num_cores())
+    words, has_islands, islands = text.strip().partition("/")
+    nodes = _parse(words, math.ceil(cores) if cores else _num_cores())
+    if has_islands and not nodes:
+        raise DeviceError(
+            f"devices {text!r}: there are no devices that could have islands; leave {islands!r} out"
+        )
+    if has_islands:
+        nodes = tuple(_with_islands(local, text, islands) for local in nodes)
     return tuple(_with_cores(node, len(nodes), cores) for node in nodes)
+
+
+def _with_islands(local: LocalNode, text: str, islands: str) -> LocalNode:
+    try:
+        chosen = parse_islands(islands, len(local.node.devices))
+    except InvalidIslands as error:
+        raise DeviceError(f"devices {text!r}: {error}") from error
+    return LocalNode(msgspec.structs.replace(local.node, islands=chosen), local.bindings)
 
 
 def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalNode:
@@ -67,7 +92,7 @@ def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
     if kind == "cuda":
         return (_cuda_node(_choose_gpus(text, count)),)
     if kind == "paced" and (match := _PACED.fullmatch(count)):
-        return _paced_nodes(text, int(match["nodes"] or 1), int(match["devices"]), float(match["rate"]))
+        return _paced_nodes(text, match)
     raise DeviceError(f"devices {text!r} are not known; write one of: {FORMS}")
 
 
@@ -87,9 +112,11 @@ def only_kind(nodes: Iterable[LocalNode]) -> str:
     return kinds[0] if kinds else ""
 
 
-def _node(name: str, kind: str, bindings: list[DeviceBinding]) -> LocalNode:
+def _node(
+    name: str, kind: str, bindings: list[DeviceBinding], rack: str = "rack0", islands: Islands = ()
+) -> LocalNode:
     ids = tuple(f"{name}/{i}" for i in range(len(bindings)))
-    node = Node(name=name, devices=ids, kind=kind)
+    node = Node(name=name, devices=ids, kind=kind, rack=rack, islands=islands)
     return LocalNode(node, dict(zip(ids, bindings, strict=True)))
 
 
@@ -104,19 +131,22 @@ def _cuda_node(gpus: list[tuple[str, str]]) -> LocalNode:
             f"this machine has GPUs of {len(kinds)} kinds ({', '.join(kinds)}); a node has one kind: "
             "choose with CUDA_VISIBLE_DEVICES or cuda:N"
         )
-    return _node(
-        "node0",
-        kinds[0],
-        [DeviceBinding(torch_device="cuda:0", kind=kinds[0], cuda=uuid) for uuid, _ in gpus],
-    )
+    uuids, islands = islands_of_gpus([uuid for uuid, _ in gpus])
+    bindings = [DeviceBinding(torch_device="cuda:0", kind=kinds[0], cuda=uuid) for uuid in uuids]
+    return _node("node0", kinds[0], bindings, islands=islands)
 
 
-def _paced_nodes(text: str, num_nodes: int, num_devices: int, rate_per_s: float) -> tuple[LocalNode, ...]:
-    if num_nodes < 1 or num_devices < 1 or rate_per_s <= 0:
-        raise DeviceError(f"devices {text!r}: nodes, devices and rate must all be above 0")
+def _paced_nodes(text: str, match: re.Match[str]) -> tuple[LocalNode, ...]:
+    num_racks, num_nodes = int(match["racks"] or 1), int(match["nodes"] or 1)
+    num_devices, rate_per_s = int(match["devices"]), float(match["rate"])
+    if min(num_racks, num_nodes, num_devices) < 1 or rate_per_s <= 0:
+        raise DeviceError(f"devices {text!r}: racks, nodes, devices and rate must all be above 0")
     kind = f"paced@{rate_per_s:g}"
     one = DeviceBinding(torch_device="cpu", kind=kind, pace_per_s=rate_per_s)
-    return tuple(_node(f"node{i}", kind, [one] * num_devices) for i in range(num_nodes))
+    return tuple(
+        _node(f"node{i}", kind, [one] * num_devices, rack=f"rack{i // num_nodes}")
+        for i in range(num_racks * num_nodes)
+    )
 
 
 def _number(text: str, count: str) -> int:

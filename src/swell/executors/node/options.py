@@ -45,6 +45,7 @@ class NodeOptions:
     kind: str = ""  #: of the devices; empty: what they are
     sharing: CoreSharing = field(default_factory=CoreSharing)
     advertise: str  #: address at which workers of other hosts reach those of this one
+    rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM until it has to be gone
 
@@ -77,6 +78,7 @@ class NodeOptions:
             kind=kind,
             is_borrowed=self.is_borrowed,
             address=self.advertise,
+            rack=self.rack or found[0].node.rack,
         )
         return LocalNode(node, bindings)
 
@@ -121,6 +123,16 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_rack(name: str) -> str:
+    """The same name. Raises InvalidHostOptions."""
+    if not NAME.fullmatch(name):
+        raise InvalidHostOptions(
+            f"a rack cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: choose one "
+            "with --rack"
+        )
+    return name
+
+
 def read_options(words: Sequence[str]) -> NodeOptions:
     """Parse the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
     parser = _RaisingParser(prog="swell.executors.node.process", description="A host.", add_help=False)
@@ -130,6 +142,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     parser.add_argument("--name", default="", help="of the node")
     parser.add_argument("--devices", default="auto", help="as in `swell up`")
     parser.add_argument("--kind", default="", help="of the devices")
+    parser.add_argument("--rack", default="", help="in which the machine stands")
     parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
     parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
     parser.add_argument("--advertise", default="", help="address for workers of other hosts")
@@ -152,6 +165,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         name=check_name(arguments.name) if arguments.name else default_name(),
         devices=arguments.devices,
         kind=check_kind(arguments.kind) if arguments.kind else "",
+        rack=check_rack(arguments.rack) if arguments.rack else "",
         sharing=CoreSharing(arguments.cores or None, mode),
         advertise=check_address(arguments.advertise or address_towards(heads[0])),
         is_borrowed=arguments.borrowed,

@@ -77,9 +77,6 @@ class ReportedEnds:
 def _restricted(offered: DevicesOffered, pool: Collection[str], seen: RayNode | None) -> DevicesOffered:
     """What a host has, without the devices that other users of Ray have."""
     rack = {} if seen is None or not seen.rack else {"rack": seen.rack}
-    nodes = tuple(
-        msgspec.structs.replace(node, devices=tuple(d for d in node.devices if d in pool), **rack)
-        for node in offered.nodes
-    )
+    nodes = tuple(msgspec.structs.replace(node.only(pool), **rack) for node in offered.nodes)
     devices = {device: binding for device, binding in offered.devices.items() if device in pool}
     return msgspec.structs.replace(offered, devices=devices, nodes=tuple(n for n in nodes if n.devices))

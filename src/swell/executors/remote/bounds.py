@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from swell.executors.hosts.messages import DevicesOffered, OwnerWarned, RunPortFound
+from swell.model.islands import InvalidIslands, checked
 from swell.model.kind import RULE, is_kind
 from swell.wire.metric_names import MOST_METRICS
 
@@ -138,6 +139,10 @@ def _check_offer(offered: DevicesOffered) -> None:
         _check_plain("address", node.address)
         if not is_kind(node.kind):
             raise OutOfBounds(f"its devices are of kind {node.kind[:80]!r}; a kind has {RULE}")
+        try:
+            checked(node.islands, len(node.devices))
+        except InvalidIslands as error:
+            raise OutOfBounds(str(error)[:200]) from error
 
 
 def _with_short_lacks(offered: DevicesOffered) -> DevicesOffered:

@@ -11,8 +11,8 @@ from swell.train.collective.group import FormFailed, Group, GroupBroken
 from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.wire import environ, messages
 
-SIZES_BYTES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000)
-NUM_TIMED = 5
+#: Sums that are timed, and how many of those that are larger than the usual ones: they take long.
+NUM_TIMED, NUM_TIMED_LARGE = 5, 3
 
 
 def main() -> None:
@@ -25,7 +25,9 @@ def main() -> None:
     while True:
         try:
             generation = _join(link, group)
-            seconds = {num_bytes: _allreduce_s(group, num_bytes) for num_bytes in SIZES_BYTES}
+            seconds = {
+                num_bytes: _allreduce_s(group, num_bytes) for num_bytes in link.welcome.allreduce_bytes
+            }
             break
         except Superseded:
             continue
@@ -52,7 +54,8 @@ def _allreduce_s(group: Group, num_bytes: int) -> float:
     """Median of a few, after one that is not timed; the same number on all workers, in step."""
     tensor = torch.zeros(max(1, num_bytes // 4), device=group.device)
     timed = []
-    for _ in range(1 + NUM_TIMED):
+    num_timed = NUM_TIMED if num_bytes <= max(messages.CALIBRATED_BYTES) else NUM_TIMED_LARGE
+    for _ in range(1 + num_timed):
         begun_s = time.perf_counter()
         group.sum_all(tensor)
         if tensor.is_cuda:

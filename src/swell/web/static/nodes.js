@@ -18,7 +18,7 @@ export function showNodes(list, nodes, jobs) {
 
 function nodeItem(node, jobs) {
   const item = element("li", node.is_lost ? "lost" : "");
-  item.append(element("b", "", node.name), " ", element("small", "", node.kind), " ");
+  item.append(element("b", "", node.name), " ", element("small", "", surroundings(node)), " ");
   for (const mark of node.marks) item.append(element("span", `mark ${mark}`, mark), " ");
   if (!node.is_lost) item.append(element("small", "", `${node.num_devices - node.num_free} of ${node.num_devices} in use`));
   const slots = element("div", "slots");
@@ -37,6 +37,10 @@ function nodeItem(node, jobs) {
   if (node.num_devices > 0) item.append(slots);
   for (const text of node.warnings) item.append(element("p", "", text));
   return item;
+}
+
+function surroundings(node) {
+  return [node.kind, node.rack, node.islands && `islands of ${node.islands}`].filter(Boolean).join(", ");
 }
 
 function words(node, jobs) {

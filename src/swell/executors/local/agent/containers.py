@@ -96,7 +96,7 @@ class Containers:
             return self._order(run, group, room, name, zygote_id)
 
         return ContainerPlace(
-            run.spec.image, self._modules, room, self._lock_fd, self._find_engine, order, group.started
+            run.spec.image, self._modules, room, self._lock_fd, self.find_engine, order, group.started
         )
 
     def equip(self, fork: Fork, run: HostedRun) -> Fork:
@@ -148,7 +148,7 @@ class Containers:
         )
 
     # ------------------------------------------------------------ the engine
-    def _find_engine(self) -> ContainerEngine:
+    def find_engine(self) -> ContainerEngine:
         """Waits for it, in a thread. The first one that is found is kept: it has the images.
 
         With it the containers of agents that have ended are removed.

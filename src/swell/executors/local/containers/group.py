@@ -12,7 +12,7 @@ from swell.executors.local.limits.cgroup_v1 import weight
 from swell.executors.local.limits.cores import LEAST_CORES, available_cores
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.model.share_mode import FULL_SHARE, ShareMode
-from swell.model.usage import GangUsage
+from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
 #: Runs something beside the agent's loop.
 Spawner = Callable[[Coroutine[None, None, None]], object]
@@ -104,13 +104,8 @@ class ContainerGroup:
 
     # ------------------------------------------------------------ usage
     def usage(self) -> GangUsage:
-        used = [meter.usage() for meter in self._meters]
-        return GangUsage(
-            cpu_s=sum(usage.cpu_s for usage in used),
-            memory_bytes=used[-1].memory_bytes if used else 0,
-            read_bytes=sum(usage.read_bytes for usage in used),
-            written_bytes=sum(usage.written_bytes for usage in used),
-        )
+        *former, latest = [meter.usage() for meter in self._meters] or [NO_USAGE]
+        return total_usage([*(usage.without_memory for usage in former), latest])
 
     def num_killed(self) -> int:
         return sum(meter.num_killed() for meter in self._meters)

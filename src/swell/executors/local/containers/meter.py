@@ -1,6 +1,11 @@
-"""What a container has used, read from its control groups: the engines' own figures come once a second."""
+"""What a container has used, as its control groups and its network interfaces count it.
+
+The engines' own figures come once a second.
+"""
 
 from __future__ import annotations
+
+import msgspec
 
 from swell.executors.local.limits import cgroup_v1
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
@@ -8,7 +13,7 @@ from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, group_places
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.model.usage import GangUsage
+from swell.model.usage import NO_USAGE, GangUsage
 
 #: The group itself, of those below it.
 ITSELF = ""
@@ -19,7 +24,8 @@ class ContainerMeter:
 
     def __init__(self, pid: int, sharing: CoreSharing, files: GroupFiles | None = None) -> None:
         """`pid`: one of its processes."""
-        files = files or GroupFiles()
+        self._files = files = files or GroupFiles()
+        self._interfaces = files.at(f"/proc/{pid}/net/dev")
         places = group_places(files, pid)
         self._version: CgroupV1 | CgroupV2 | None = None
         if cgroup_v1.CPU in places:
@@ -27,17 +33,33 @@ class ContainerMeter:
         elif UNIFIED in places:
             self._version = CgroupV2(files, places[UNIFIED].folder, sharing)
         self._has_memory = UNIFIED in places or cgroup_v1.MEMORY in places
-        self._usage = GangUsage(cpu_s=0.0)
+        self._usage = NO_USAGE
         self._num_killed = 0
 
     def usage(self) -> GangUsage:
         """Since it was started, the import of what its workers need included."""
         if self._version is not None:
             try:
-                self._usage = self._version.usage(ITSELF, self._has_memory)
+                received, sent = self._network()
+                used = self._version.usage(ITSELF, self._has_memory)
+                self._usage = msgspec.structs.replace(used, received_bytes=received, sent_bytes=sent)
             except FileNotFoundError:
                 self._version = None
         return self._usage
+
+    def _network(self) -> tuple[int | None, int | None]:
+        """Received and sent over all its interfaces, the loopback device on which its workers meet included.
+
+        Once its first process is gone, the last reading stands.
+        """
+        try:
+            lines = self._files.read(self._interfaces).splitlines()[2:]
+        except OSError:
+            return self._usage.received_bytes, self._usage.sent_bytes
+        counts = [
+            line.partition(":")[2].split() for line in lines
+        ]  # see proc(5): 8 of receiving, 8 of sending
+        return sum(int(one[0]) for one in counts), sum(int(one[8]) for one in counts)
 
     def num_killed(self) -> int:
         """Processes that the kernel has ended because of its memory limit."""

@@ -101,9 +101,9 @@ class CgroupV1:
             written_bytes=written_bytes,
         )
 
-    def _disks(self, group: str) -> tuple[int, int]:
+    def _disks(self, group: str) -> tuple[int | None, int | None]:
         if DISKS not in self._tops:
-            return 0, 0
+            return None, None
         text = self.files.read(self._tops[DISKS] / group / "blkio.throttle.io_service_bytes")
         sums = {"Read": 0, "Write": 0}
         for words in map(str.split, text.splitlines()):

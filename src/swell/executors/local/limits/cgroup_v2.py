@@ -104,19 +104,20 @@ class CgroupV2:
     def usage(self, group: str, has_memory: bool) -> GangUsage:
         folder = self._top / group
         cpu_us = numbers(self.files.read(folder / "cpu.stat"))["usage_usec"]
+        memory, disks = self._read(folder / "memory.current"), self._read(folder / "io.stat")
         return GangUsage(
             cpu_s=cpu_us / 1e6,
-            memory_bytes=int(self._read(folder / "memory.current") or 0),
-            read_bytes=_of_disks(disks := self._read(folder / "io.stat"), "rbytes"),
-            written_bytes=_of_disks(disks, "wbytes"),
+            memory_bytes=int(memory or 0),
+            read_bytes=None if disks is None else _of_disks(disks, "rbytes"),
+            written_bytes=None if disks is None else _of_disks(disks, "wbytes"),
         )
 
-    def _read(self, path: Path) -> str:
-        """Empty where that controller was not to be had."""
+    def _read(self, path: Path) -> str | None:
+        """None where that controller was not to be had."""
         try:
             return self.files.read(path)
         except FileNotFoundError:
-            return ""
+            return None
 
     def num_killed(self, group: str) -> int:
         return numbers(self.files.read(self._top / group / "memory.events")).get("oom_kill", 0)

@@ -14,11 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
 from swell.model.share_mode import FULL_SHARE
-from swell.model.usage import GangUsage
+from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
 PREFIX = "swell-"
 
@@ -72,6 +75,7 @@ class ControlGroups:
         self._version = version
         self.platform = platform_group(state_dir, os.getpid())
         self._num_groups = 0
+        self._connections = ConnectionTable()
 
     lack = ""
 
@@ -89,7 +93,8 @@ class ControlGroups:
 
     def group(self, name: str) -> ControlGroup:
         self._num_groups += 1
-        return ControlGroup(self._version, self.platform, f"{self.platform}/{name}.{self._num_groups}")
+        group = f"{self.platform}/{name}.{self._num_groups}"
+        return ControlGroup(self._version, self.platform, group, NetworkUsage(self._connections))
 
     def close(self) -> None:
         for parent in self._version.parents:
@@ -118,15 +123,16 @@ def remove_tree(files: GroupFiles, folder: Path) -> None:
 class ControlGroup:
     """See `limiter.GangGroup`."""
 
-    def __init__(self, version: GroupVersion, platform: str, group: str) -> None:
+    def __init__(self, version: GroupVersion, platform: str, group: str, network: NetworkUsage) -> None:
         self._version = version
         self._platform = platform
         self._group = group
         self._share = FULL_SHARE
         self._memory_bytes: int | None = None
         self._made: set[Path] = set()  #: folders that are there, as far as is known
-        self._seen = GangUsage(cpu_s=0.0)  #: of the folders that there are
-        self._lost = GangUsage(cpu_s=0.0)  #: of those before, which have vanished
+        self._network = network
+        self._seen = NO_USAGE  #: of the folders that there are
+        self._lost = NO_USAGE  #: of those before, which have vanished
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -179,7 +185,9 @@ class ControlGroup:
     # ------------------------------------------------------------ usage
     def usage(self) -> GangUsage:
         self._seen = self._version.usage(self._group, self._memory_bytes is not None)
-        return _sum(self._lost, self._seen)
+        received, sent = self._network.read(self._version.files.pids(self._folders[0]))
+        used = total_usage([self._lost, self._seen])
+        return msgspec.structs.replace(used, received_bytes=received, sent_bytes=sent)
 
     def num_killed(self) -> int:
         return 0 if self._memory_bytes is None else self._version.num_killed(self._group)
@@ -198,7 +206,7 @@ class ControlGroup:
         if not missing:
             return
         if self._folders[0] in missing:
-            self._lost, self._seen = _sum(self._lost, self._seen), GangUsage(cpu_s=0.0)
+            self._lost, self._seen = total_usage([self._lost, self._seen.without_memory]), NO_USAGE
         if vanished := self._made.intersection(missing):
             self._made -= vanished
             log.warning(
@@ -216,13 +224,3 @@ class ControlGroup:
                 self._version.prepare(self._platform)
                 self._version.files.make(folder.parent)
             self._version.files.make(folder)
-
-
-def _sum(before: GangUsage, now: GangUsage) -> GangUsage:
-    """Memory is what is resident now."""
-    return GangUsage(
-        cpu_s=before.cpu_s + now.cpu_s,
-        memory_bytes=now.memory_bytes,
-        read_bytes=before.read_bytes + now.read_bytes,
-        written_bytes=before.written_bytes + now.written_bytes,
-    )

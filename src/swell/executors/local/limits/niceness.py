@@ -6,7 +6,10 @@ import math
 import os
 from collections.abc import Callable, Iterable
 
-from swell.executors.local.limits.process_usage import ProcessUsage
+import msgspec
+
+from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
+from swell.executors.local.limits.process_usage import ProcessUsage, started_by
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
 
@@ -27,9 +30,10 @@ class NiceProcesses:
 
     def __init__(self, lack: str = "") -> None:
         self.lack = lack
+        self._connections = ConnectionTable()
 
     def group(self, name: str) -> NiceGroup:
-        return NiceGroup(_set_niceness)
+        return NiceGroup(_set_niceness, NetworkUsage(self._connections))
 
     def close(self) -> None:
         """Niceness ends with its process."""
@@ -40,8 +44,11 @@ class MeasuredProcesses:
 
     name, lack = "off", ""
 
+    def __init__(self) -> None:
+        self._connections = ConnectionTable()
+
     def group(self, name: str) -> NiceGroup:
-        return NiceGroup(lambda pid, share: None)
+        return NiceGroup(lambda pid, share: None, NetworkUsage(self._connections))
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -52,8 +59,9 @@ class NiceGroup:
 
     entries: tuple[str, ...] = ()
 
-    def __init__(self, apply: Callable[[int, float], None]) -> None:
+    def __init__(self, apply: Callable[[int, float], None], network: NetworkUsage) -> None:
         self._apply = apply
+        self._network = network
         self._share = FULL_SHARE
         self._pids: set[int] = set()
         self._usage = ProcessUsage()
@@ -79,7 +87,9 @@ class NiceGroup:
             self._apply(pid, self._share)
 
     def usage(self) -> GangUsage:
-        return self._usage.read(self._pids)
+        used = self._usage.read(self._pids)
+        received, sent = self._network.read([*self._pids, *started_by(self._pids)])
+        return msgspec.structs.replace(used, received_bytes=received, sent_bytes=sent)
 
     def num_killed(self) -> int:
         return 0

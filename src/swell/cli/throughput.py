@@ -1,0 +1,137 @@
+"""`swell curve`: the throughput of a job by workers and batch."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.cli.destinations import check_files, writing
+from swell.cli.metrics import PICTURES
+from swell.cli.options import JobName, Json, State
+from swell.cli.output import print_json, print_table
+from swell.cli.resolve import find_job
+from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from swell.model.throughput import JobThroughput, ThroughputPoint
+
+COLUMNS = ("workers", "nodes", "batch", "step_s", "samples_per_s", "source", "margin", "is_best")
+HEADINGS = ("WORKERS", "BATCH", "SAMPLES/S", "STEP", "SPEEDUP", "FROM", "MARGIN")
+#: Follow a rate in the table of batches.
+MARKS = {"interpolated": "~", "extrapolated": "?"}
+LEGEND = "* best batch of so many workers; ~ interpolated; ? extrapolated"
+#: What is told of each source that occurs.
+MEANINGS = {
+    "run": "the job has run so",
+    "trial": "its trial run made such steps",
+    "parts": "the step of one worker plus the all-reduce of so many, each measured alone",
+    "interpolated": "between measured batches or numbers of workers",
+    "extrapolated": "beyond what was measured; checked when the job first runs so",
+}
+
+
+def curve(
+    job: JobName,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
+    ] = None,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Show samples a second of a job by number of workers and batch, and the best batch of each number.
+
+    FROM tells what a row was made from: steps of the job itself, or of its trial run, or parts that were
+    measured alone, or an interpolation or extrapolation.
+    """
+    from swell.api.client import connect
+
+    if sum((json, csv, plot is not None)) > 1:
+        raise InvalidInput("choose one of --json, --csv and --plot")
+    if plot is not None:
+        _check_picture(plot)
+    with connect(state) as client:
+        found = client.curve(find_job(client, job).id)
+    if json:
+        print_json(found)
+    elif csv:
+        _print_csv(found)
+    elif not found.points:
+        print(f"job {found.job_id} can have no number of workers on the nodes that are there")
+    elif plot is not None:
+        _write_picture(found, plot)
+    else:
+        _print(found)
+
+
+def _check_picture(plot: Path) -> None:
+    """Raises InvalidInput before the platform is asked."""
+    from swell.cli.extras import require
+
+    require(["matplotlib"], "--plot", "plots")
+    check_files({"--plot": plot}, ())
+    if plot.suffix.lower() not in PICTURES:
+        raise InvalidInput(f"--plot: {plot} ends with none of {', '.join(PICTURES)}; name such a file")
+
+
+def _print_csv(found: JobThroughput) -> None:
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(COLUMNS)
+    for point in found.points:
+        out.writerow([str(getattr(point, column)) for column in COLUMNS])
+
+
+def _write_picture(found: JobThroughput, file: Path) -> None:
+    from swell.cli.throughput_picture import draw
+
+    with writing("--plot", file):
+        draw(found, file)
+    print(f"wrote {file}")
+
+
+def _print(found: JobThroughput) -> None:
+    each = "" if found.devices_per_worker == 1 else f" of {found.devices_per_worker} devices each"
+    print(f"{found.job_id} on {found.kind}: up to {found.most_workers} workers{each}")
+    print()
+    print_table(HEADINGS, [_row(point, found.best[0]) for point in found.best], wrapping=None)
+    if len(found.points) > len(found.best):
+        print("\nsamples a second by batch and number of workers")
+        print_table(*_matrix(found.points), wrapping=None)
+        print(LEGEND)
+    print()
+    for source in dict.fromkeys(point.source for point in found.points):
+        print(f"{source}: {MEANINGS[source]}")
+
+
+def _row(point: ThroughputPoint, first: ThroughputPoint) -> tuple[str, ...]:
+    return (
+        str(point.workers),
+        str(point.batch),
+        f"{point.samples_per_s:.1f}",
+        f"{point.step_s:.2f} s" if point.step_s >= 1.0 else f"{1000 * point.step_s:.1f} ms",
+        f"{point.samples_per_s / first.samples_per_s:.2f}",
+        point.source,
+        f"{point.margin:.0%}",
+    )
+
+
+def _matrix(points: Sequence[ThroughputPoint]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table with a row for each batch and a column for each number of workers."""
+    sizes = sorted({point.workers for point in points})
+    at = {(point.batch, point.workers): point for point in points}
+    rows = [
+        [str(batch), *(_cell(at.get((batch, size))) for size in sizes)]
+        for batch in sorted({point.batch for point in points})
+    ]
+    return ["BATCH", *map(str, sizes)], rows
+
+
+def _cell(point: ThroughputPoint | None) -> str:
+    if point is None:
+        return "-"
+    return f"{point.samples_per_s:.1f}{MARKS.get(point.source, '')}{'*' if point.is_best else ''}"

@@ -1,0 +1,89 @@
+"""How the GPUs of this machine are joined: by NVLink, by a PCIe switch, through a CPU socket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pynvml
+
+from swell.model.islands import Islands, telling
+
+#: Closeness of two GPUs that NVLink joins: below that of any pair that only PCIe joins.
+BY_NVLINK = -1
+
+
+def islands_of_gpus(uuids: Sequence[str]) -> tuple[Sequence[str], Islands]:
+    """The GPUs in an order in which those of an island are neighbours, and their islands.
+
+    None, where NVML does not tell how they are joined, or where all are joined alike.
+    """
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return uuids, ()
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+        distances = [[_distance(one, other) for other in handles] for one in handles]
+    except pynvml.NVMLError:
+        return uuids, ()
+    finally:
+        pynvml.nvmlShutdown()
+    order, islands = islands_by_distance(distances)
+    return [uuids[place] for place in order], islands
+
+
+def _distance(one: object, other: object) -> int:
+    """NVLink, else the lowest part of the machine that both GPUs hang from, as NVML numbers these."""
+    if one is other:
+        return BY_NVLINK
+    try:
+        link = pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    except pynvml.NVMLError:
+        link = None
+    if link == pynvml.NVML_P2P_STATUS_OK:
+        return BY_NVLINK
+    return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
+
+
+def islands_by_distance(distances: Sequence[Sequence[int]]) -> tuple[Sequence[int], Islands]:
+    """An order of the devices, and the islands that they have in it.
+
+    An island of a level is a set of devices each of which has another one of it within some distance.
+
+    Args:
+        distances: of each pair of devices; alike in both directions.
+    """
+    num = len(distances)
+    limits = sorted({distance for row in distances for distance in row}, reverse=True)
+    labels = [_components(distances, limit) for limit in limits]
+    order = sorted(range(num), key=lambda device: [label[device] for label in labels])
+    levels = tuple(_run_lengths([label[device] for device in order]) for label in labels)
+    return order, telling(levels, num)
+
+
+def _components(distances: Sequence[Sequence[int]], limit: int) -> list[int]:
+    """The lowest device that can be reached from each device by steps of at most this distance."""
+    label = list(range(len(distances)))
+    for first in range(len(distances)):
+        if label[first] != first:
+            continue
+        todo = [first]
+        while todo:
+            one = todo.pop()
+            near = [
+                other
+                for other, distance in enumerate(distances[one])
+                if distance <= limit and label[other] > first
+            ]
+            for other in near:
+                label[other] = first
+            todo += near
+    return label
+
+
+def _run_lengths(labels: Sequence[int]) -> tuple[int, ...]:
+    """How many neighbours have the same label, run by run."""
+    counts = dict[int, int]()
+    for label in labels:
+        counts[label] = counts.get(label, 0) + 1
+    return tuple(counts.values())

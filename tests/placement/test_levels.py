@@ -1,0 +1,170 @@
+"""Laws of placement by islands of a node, nodes and racks (ElasticFlow, section 4.3 and Figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import pick
+from tests.placement.test_best_fit import at, node, place
+
+from swell.model.cluster import Cluster
+from swell.model.islands import Islands, parse_islands
+
+Held = Mapping[str, tuple[str, ...]]
+#: Racks, nodes of each, devices of each node, islands.
+Shape = tuple[int, int, int, str]
+SHAPES: Sequence[Shape] = (
+    (1, 2, 8, "4/2"),
+    (2, 2, 4, "2"),
+    (2, 4, 2, ""),
+    (4, 2, 4, "2"),
+    (1, 1, 16, "8/4/2"),
+)
+
+
+def machines_of(shape: Shape) -> Cluster:
+    racks, nodes, width, islands = shape
+    levels: Islands = parse_islands(islands, width) if islands else ()
+    return Cluster(
+        tuple(
+            msgspec.structs.replace(node(f"n{rack}-{number}", width, f"rack{rack}"), islands=levels)
+            for rack in range(racks)
+            for number in range(nodes)
+        )
+    )
+
+
+def widths_of(shape: Shape) -> Sequence[int]:
+    """Devices of a group of each level, from the smallest islands to racks."""
+    _, nodes, width, islands = shape
+    inner = [int(word) for word in islands.split("/")[::-1]] if islands else []
+    return [*inner, width, width * nodes]
+
+
+def num_groups(machines: Cluster, devices: Sequence[str], width: int) -> int:
+    """How many groups of one level they are of; groups of a level are neighbours in the cluster's order."""
+    return len({machines.devices.index(device) // width for device in devices})
+
+
+@given(shape=pick(*SHAPES), steps=st.lists(st.lists(st.integers(0, 5), max_size=10), min_size=1, max_size=6))
+def test_no_power_of_two_crosses_more_levels_than_it_must(shape: Shape, steps: list[list[int]]) -> None:
+    """The theorem of section 4.3 at each level of the tree: whatever came and went before, a job that fits
+    into a group is within one, and a larger one has whole groups."""
+    machines = machines_of(shape)
+    held: Held = {}
+    for exponents in steps:
+        left, wanted = machines.num_devices, dict[str, int]()
+        for number, exponent in enumerate(exponents):
+            if 1 << exponent <= left:
+                wanted[f"job-{number}"] = 1 << exponent
+                left -= 1 << exponent
+        held = place(machines, wanted, held).devices
+        assert {job: len(devices) for job, devices in held.items()} == wanted
+        for devices in held.values():
+            for width in widths_of(shape):
+                assert num_groups(machines, devices, width) == max(1, len(devices) // width)
+
+
+@given(
+    shape=pick(*SHAPES),
+    steps=st.lists(st.dictionaries(pick(*"abcdef"), st.integers(1, 9)), min_size=1, max_size=5),
+    data=st.data(),
+)
+def test_pinned_jobs_stay_and_no_two_jobs_share_a_device(
+    shape: Shape, steps: list[dict[str, int]], data: st.DataObject
+) -> None:
+    """Sizes of any kind: what is pinned is not touched, and a job that did not fit on an island is placed all
+    the same."""
+    machines = machines_of(shape)
+    held: Held = {}
+    for wanted in steps:
+        pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(held))))) if held else frozenset()
+        before, placed = dict(held), place(machines, wanted, held, pinned)
+        held = placed.devices
+        everything = [device for devices in held.values() for device in devices]
+        assert len(everything) == len(set(everything)) and set(everything) <= set(machines.devices)
+        assert all(held[job] == before[job] for job in pinned)
+        assert all(len(held[job]) == wanted[job] for job in held.keys() - pinned)
+        movable = {job: num for job, num in wanted.items() if job not in pinned}
+        if sum(movable.values()) + sum(len(before[job]) for job in pinned) <= machines.num_devices:
+            assert held.keys() == movable.keys() | pinned
+        assert placed == place(machines, wanted, dict(reversed(before.items())), pinned)
+        assert placed.moved.isdisjoint(pinned)
+
+
+@given(shape=pick(*SHAPES), exponents=st.lists(st.integers(0, 4), max_size=8))
+def test_a_job_that_keeps_its_size_moves_only_to_make_room(shape: Shape, exponents: list[int]) -> None:
+    machines = machines_of(shape)
+    wanted = dict[str, int]()
+    for number, exponent in enumerate(exponents):
+        if sum(wanted.values()) + (1 << exponent) <= machines.num_devices:
+            wanted[f"job-{number}"] = 1 << exponent
+    first = place(machines, wanted)
+    assert place(machines, wanted, first.devices) == first
+    fewer = {job: max(1, num // 2) for job, num in wanted.items()}
+    shrunk = place(machines, fewer, first.devices)
+    assert not shrunk.moved
+    assert all(set(devices) <= set(first.devices[job]) for job, devices in shrunk.devices.items())
+
+
+def test_best_fit_takes_the_island_with_the_fewest_free_devices() -> None:
+    """Of Figure 5's server: two sockets of 4 devices, here with switches of 2."""
+    machines = machines_of((1, 2, 8, "4/2"))
+    held = {"a": at(machines, 0, 1, 2), "b": at(machines, 8, 9, 10, 11)}
+    wanted = {"a": 3, "b": 4}
+    assert place(machines, wanted | {"c": 1}, held).devices["c"] == at(machines, 3)
+    assert place(machines, wanted | {"c": 2}, held).devices["c"] == at(machines, 12, 13)
+    assert place(machines, wanted | {"c": 4}, held).devices["c"] == at(machines, 12, 13, 14, 15)
+
+
+def test_a_job_moves_within_its_node_where_free_devices_lie_apart() -> None:
+    machines = machines_of((1, 1, 8, "4/2"))
+    held = {"a": at(machines, 0), "b": at(machines, 2), "c": at(machines, 4, 5, 6, 7)}
+    placed = place(machines, {"a": 1, "b": 1, "c": 4, "d": 2}, held)
+    assert placed.moved == {"a"}
+    assert placed.devices["d"] == at(machines, 0, 1) and placed.devices["a"] == at(machines, 3)
+    pinned = place(machines, {"a": 1, "b": 1, "c": 4, "d": 2}, held, pinned="ab")
+    assert pinned.devices["d"] == at(machines, 1, 3) and not pinned.moved
+
+
+def test_growing_stays_on_its_island() -> None:
+    machines = machines_of((1, 1, 8, "4/2"))
+    held = {"a": at(machines, 5), "b": at(machines, 0)}
+    assert place(machines, {"a": 2, "b": 1}, held).devices["a"] == at(machines, 5, 4)
+    assert place(machines, {"a": 4, "b": 1}, held).devices["a"] == at(machines, 5, 4, 6, 7)
+
+
+def test_shrinking_keeps_devices_of_one_island() -> None:
+    machines = machines_of((1, 1, 8, "4/2"))
+    held = {"a": at(machines, 0, 4, 5, 6)}
+    assert place(machines, {"a": 2}, held).devices["a"] == at(machines, 4, 5)
+    assert place(machines, {"a": 3}, held).devices["a"] == at(machines, 4, 5, 6)
+
+
+def test_jobs_of_whole_nodes_move_so_that_a_larger_one_is_within_a_rack() -> None:
+    machines = machines_of((2, 4, 2, ""))
+    held = {"a": at(machines, 0, 1, 2, 3), "b": at(machines, 8, 9, 10, 11)}
+    placed = place(machines, {"a": 4, "b": 4, "big": 8}, held)
+    assert num_groups(machines, placed.devices["big"], 8) == 1 and len(placed.moved) == 1
+    pinned = place(machines, {"a": 4, "b": 4, "big": 8}, held, pinned="ab")
+    assert pinned.devices["big"] == at(machines, 4, 5, 6, 7, 12, 13, 14, 15) and not pinned.moved
+
+
+def test_islands_that_have_lost_a_device_go_on() -> None:
+    machines = machines_of((1, 1, 8, "4/2"))
+    held = {"a": at(machines, 0, 1, 2, 3)}
+    left = Cluster((machines.nodes[0].only(machines.devices[1:]),))
+    assert left.nodes[0].islands == ((3, 4), (1, 2, 2, 2))
+    assert place(left, {"a": 3}, held).devices["a"] == at(machines, 1, 2, 3)
+    assert place(left, {"a": 4}, held).devices["a"] == at(machines, 4, 5, 6, 7)  # no other island has 4
+
+
+@pytest.mark.parametrize("num", [1, 2, 4, 8])
+def test_nodes_with_and_without_islands_stand_side_by_side(num: int) -> None:
+    plain, divided = node("plain", 4), machines_of((1, 1, 8, "4/2")).nodes[0]
+    machines = Cluster((plain, divided))
+    assert len(place(machines, {"a": num}).devices["a"]) == num
