@@ -40,7 +40,7 @@ TIMINGS = GangTimings(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0, ch
 
 Others = list[tuple[float, Occurrence]]
 
-#: Gangs save every 30 s, as they did when the runs were recorded: what is lost with workers depends on it.
+#: Gangs save every 120 s (`TIMINGS`), however the platform would choose.
 SETTINGS = Settings(min_hold_s=10.0, report_plan_s=10.0, checkpoint_interval_s=30.0)
 
 
