@@ -197,7 +197,7 @@ SCENES: dict[str, tuple[Callable[[str, int], Scenario], int]] = {
 }
 LOADS = (0.1, 0.3, 0.6, 0.9, 1.2, 1.6, 2.5)
 #: Of the policy that decides by default.
-SEEDS = 14
+SEEDS = 17
 
 
 def small() -> Iterator[Case]:
