@@ -186,6 +186,7 @@ class JobSpec(
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
+    hold_after_trial: bool = False  #: it is measured at as many sizes as can be, and then held
 
     @property
     def least_batch(self) -> int:
