@@ -148,8 +148,19 @@ class TableBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         pass
 
+    def noise_scale(self, job_id: str) -> float | None:
+        return None
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        return np.ones(batches.shape)
+
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return None
 

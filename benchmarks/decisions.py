@@ -86,7 +86,7 @@ class Stopwatch:
 class TimedPolicy:
     def __init__(self, policy: Policy, watch: Stopwatch) -> None:
         self.name, self.makes_promises = policy.name, policy.makes_promises
-        self.domain, self.weighs_changes = policy.domain, policy.weighs_changes
+        self.offered, self.weighs_changes = policy.offered, policy.weighs_changes
         self.counts_quotas = policy.counts_quotas
         self.forbids_migration = policy.forbids_migration
         self.period_s = policy.period_s

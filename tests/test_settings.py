@@ -27,7 +27,7 @@ KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "p
 
 def test_by_default_nothing_is_changed() -> None:
     settings = Settings()
-    core = CoreSettings(unheard_s=LeaseTimes().wait_s)
+    core = CoreSettings(checkpoint_interval_s=0.0, unheard_s=LeaseTimes().wait_s)
     assert (settings.core, settings.gang_settings) == (core, GangSettings())
     assert settings.changed == {}
 
@@ -80,6 +80,13 @@ def test_what_is_spelled_is_read_and_what_is_out_of_bounds_is_not(field: Any, da
     for beyond in (least - 1, most + 1):
         with pytest.raises(InvalidSetting, match=f"between {spell(least)} and {spell(most)}"):
             parse_setting(f"{field.name}={spell(beyond)}")
+
+
+def test_an_interval_between_checkpoints_is_chosen_or_no_shorter_than_a_second() -> None:
+    assert make_settings({"checkpoint_interval_s": 0.0}).core.checkpoint_interval_s == 0.0
+    error = r"checkpoint_interval_s=0\.5 is too short; it must be 0, .* at least 1"
+    with pytest.raises(InvalidSetting, match=error):
+        make_settings({"checkpoint_interval_s": 0.5})
 
 
 def test_a_parameter_of_a_policy_is_a_setting_too() -> None:

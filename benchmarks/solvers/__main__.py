@@ -22,8 +22,8 @@ from swell.compiled import compile_always
 HEADS = ("problem", "size", "instances", "ours", "median", "p99", "rival", "median, max", "ratio", "answers")
 
 
-def rows(num_instances: int, num_rival: int, file: Path | None) -> Iterator[Row]:
-    yield from trainers.bftrainer_rows(num_instances, num_rival)
+def rows(num_instances: int, num_rival: int, limit_s: float, file: Path | None) -> Iterator[Row]:
+    yield from trainers.bftrainer_rows(num_instances, num_rival, limit_s)
     yield from knapsacks.saxena_rows(num_instances, num_rival)
     yield from horizons.hu_rows(num_instances, num_rival)
     if file is not None:
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench-solvers", description=__doc__)
     parser.add_argument("--instances", type=int, default=20, help="seeded instances of each size")
     parser.add_argument("--rival", type=int, default=3, help="of those, how many the general solver solves")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds of HiGHS for a map of BFTrainer")
     parser.add_argument(
         "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
     )
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for head in HEADS:
         table.add_column(head, justify="left" if head in ("problem", "ours", "rival", "answers") else "right")
     found = []
-    for row in rows(options.instances, options.rival, options.file):
+    for row in rows(options.instances, options.rival, options.limit, options.file):
         table.add_row(*row.cells())
         found.append(row)
     Console(width=150).print(table)

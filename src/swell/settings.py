@@ -160,7 +160,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = _CONDUCT.pre_run_s
     checkpoint_interval_s: Annotated[
-        float, _seconds(1, DAY_S, "Time between two checkpoints of a running job.")
+        float,
+        _seconds(
+            0,
+            DAY_S,
+            "Time between two checkpoints of a running job that names none, at least 1; 0: it is chosen for "
+            "each gang by what a checkpoint takes and how often training is lost.",
+        ),
     ] = _WORKER_SETTINGS.checkpoint_interval_s
     keep_checkpoints: Annotated[
         int, Meta(ge=1, le=1000, description="Number of checkpoints kept for each job, the newest.")
@@ -234,6 +240,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"silence_s={spell(self.silence_s)} is too short for "
                 f"heartbeat_s={spell(self.heartbeat_s)}; it must be at least "
                 f"{HEARTBEATS_IN_SILENCE} times as long"
+            )
+        if 0 < self.checkpoint_interval_s < 1:
+            raise InvalidSetting(
+                f"checkpoint_interval_s={spell(self.checkpoint_interval_s)} is too short; "
+                "it must be 0, which lets Swell choose, or at least 1"
             )
         if 0 < self.log_bytes < LEAST_LOG_BYTES:
             raise InvalidSetting(

@@ -23,6 +23,7 @@ from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
+from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
@@ -265,6 +266,10 @@ class FakeControl:
             for number in sorted(found)
         ]
         return JobHistory(period_s=length_s, periods=tuple(periods))
+
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
+        held = [HeldTime.of(view) for view in self.jobs() if user is None or view.user == user]
+        return [UsageEntry(one.payer, one.id, one.name, one.device_s(since_s, until_s)) for one in held]
 
     def candidates(self, wanted: str) -> list[JobView]:
         views = self.jobs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.store.views import job_view
 
 from swell.api.job_words import facts, moments, promise_moments, promise_words, refusal_of_change
@@ -48,6 +49,21 @@ def test_the_deadline_of_an_ended_job_is_no_longer_ahead() -> None:
     assert running["deadline"] == f"{times.clock(deadline_s)} (in 9 min)"
     ended = job_view(phase=Phase.FAILED, finished_s=NOW_S, kept=False, deadline_s=deadline_s)
     assert dict(facts_in_order(ended, times))["deadline"] == f"{times.clock(deadline_s)}, failed"
+
+
+@pytest.mark.parametrize(
+    ("noise_scale", "batch", "told"),
+    [
+        (None, 128, None),
+        (1834.4, 64, "noise scale of the gradients 1,834 samples"),
+        (64.0, 128, "noise scale of the gradients 64 samples; a sample in 128 is worth 0.67 of one in 64"),
+        (0.0, 128, "noise scale of the gradients 0 samples; a sample in 128 is worth 0.50 of one in 64"),
+        (1e12, 128, "the gradients are all noise; a sample in 128 is worth 1.00 of one in 64"),
+    ],
+)
+def test_what_noise_says_of_a_batch_is_told(noise_scale: float | None, batch: int, told: str | None) -> None:
+    view = job_view(batch=batch, min_batch=32, max_batch=512, global_batch=64, noise_scale=noise_scale)
+    assert dict(facts(view)).get("noise") == told
 
 
 def test_a_range_of_batches_is_told_with_the_batch_of_its_learning_rate() -> None:

@@ -120,6 +120,13 @@ def test_the_evaluation_function_and_where_it_goes(
     assert (made.metric, made.metric_rises) == (metric, rises)
 
 
+def test_several_kinds_are_a_list_or_a_text_with_commas(script: Path) -> None:
+    for said in ("a100,v100", "a100, v100", ["a100", "v100", "a100"]):
+        made = spec(script, kind=said)
+        assert (made.kind, made.kinds) == ("", ("a100", "v100"))
+    assert (spec(script, kind=["a100"]).kind, spec(script, kind=["a100"]).kinds) == ("a100", ())
+
+
 @pytest.mark.parametrize(
     ("text", "num_bytes"),
     [("500MB", 500 * 10**6), ("4GiB", 4 << 30), ("1.5G", 1500000000), (1 << 30, 1 << 30)],
@@ -179,6 +186,10 @@ def test_a_range_is_taken_exactly_if_a_power_of_two_lies_in_it(least: int, most:
     else:
         with pytest.raises(InvalidField, match=r"^workers: "):
             worker_range(f"{least}:{most}")
+
+
+def test_an_estimate_of_a_live_job_is_kept(script: Path) -> None:
+    assert spec(script, estimate="10m").estimate_s == 600.0
 
 
 def test_a_restart_job_ends_by_itself(script: Path) -> None:
@@ -297,6 +308,25 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"weight": -1.5}, "weight", "-1.5 is not between"),
     ({"weight": math.inf}, "weight", "inf is not between"),
     ({"weight": math.nan}, "weight", "nan is not between"),
+    ({"speed": "fast"}, "speed", "'fast' is not WORKERS:SAMPLES_A_SECOND; write for example 1:7100,2:13100"),
+    ({"speed": "1:0"}, "speed", "'1:0' is not WORKERS:SAMPLES_A_SECOND"),
+    ({"speed": "1:nan"}, "speed", "'1:nan' is not"),
+    ({"speed": "0:5"}, "speed", "'0:5' is not"),
+    ({"speed": "1:5,"}, "speed", "'' is not"),
+    ({"speed": "1:5,1:6"}, "speed", "1 workers stand twice in it"),
+    ({"speed": "1:5", "batch_per_worker": 4, "global_batch": ...}, "speed", "a speed is that of one batch"),
+    (
+        {"speed": "1:5", "elasticity": "restart", "steps": ...},
+        "speed",
+        "does not see the samples of a restart",
+    ),
+    ({"resize_up_s": -1}, "resize_up_s", "-1 is not between 0 and 1e+06"),
+    ({"resize_down_s": math.nan}, "resize_down_s", "nan is not between"),
+    (
+        {"keep_estimates": True},
+        "keep_estimates",
+        "nothing is stated; give speed, resize_up_s or resize_down_s",
+    ),
     ({"workers": "8:4"}, "workers", "write 4:8"),
     ({"workers": "0:4"}, "workers", "at least 1"),
     ({"workers": "many"}, "workers", "MIN:MAX"),
@@ -310,13 +340,16 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"elasticity": "restart"}, "steps", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "until": "loss<=1"}, "until", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "deadline": "now+3m"}, "estimate", "needs an estimate"),
-    ({"estimate": "10m"}, "estimate", "remove it"),
     ({"elasticity": "restart", "steps": ..., "estimate": "long"}, "estimate", "is not a duration"),
     ({"elasticity": "restart", "steps": ..., "estimate": -1}, "estimate", "more than 0"),
     ({"seed": -1}, "seed", "between"),
     ({"tenant": ""}, "tenant", "leave it out"),
     ({"tenant": "the lab"}, "tenant", "letters, digits"),
     ({"tenant": 7}, "tenant", "str"),
+    ({"kind": []}, "kind", "an empty list names no kind"),
+    ({"kind": "a100,,v100"}, "kind", "cannot be a kind of device"),
+    ({"kind": ["a100", "any"]}, "kind", "`any` has every kind; name it alone"),
+    ({"kind": [f"k{number}" for number in range(21)]}, "kind", "21 kinds are named, more than 20"),
     ({"kind": ""}, "kind", "cannot be a kind of device: it has at most 80 letters"),
     ({"kind": " a100"}, "kind", "begins with a letter or digit; name one that `swell nodes` lists"),
     ({"kind": "a" * 81}, "kind", "at most 80"),
@@ -338,6 +371,9 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
         "metric_goes",
         "contradicts until, which is accuracy>=0.9",
     ),
+    ({"checkpoint_interval": "often"}, "checkpoint_interval", "not a duration"),
+    ({"checkpoint_interval": 0.5}, "checkpoint_interval", "not between 1s and 1d; write a time such as 10m"),
+    ({"checkpoint_interval": "2d"}, "checkpoint_interval", "not between 1s and 1d"),
     ({"memory": "much"}, "memory", "write 500MB or 4GiB"),
     ({"memory": "-4GiB"}, "memory", "write 500MB or 4GiB"),
     ({"memory": 4}, "memory", "not between 16 MiB and 1024 TiB"),

@@ -106,3 +106,97 @@ def test_groups_and_tags_have_a_form(fields: dict[str, Any], part: str, tmp_path
         parse({**PLAIN, **fields}).to_spec(0.0, tmp_path)
     spec = parse({**PLAIN, "group": "g", "tags": ["b", "a", "b"]}).to_spec(0.0, tmp_path)
     assert (spec.group, spec.tags) == ("g", ("b", "a"))
+
+
+def searched(sweep: Any, search: Any, **fields: Any) -> list[dict[str, Any]]:
+    places = [f"{{{name}}}" for name in sweep]
+    return jobs(args=places, sweep=sweep, search=search, **fields)
+
+
+def test_a_random_search_draws_from_ranges_and_choices_and_names_its_seed() -> None:
+    sweep = {
+        "lr": {"min": 1e-4, "max": 0.1, "scale": "log"},
+        "momentum": {"min": 0.5, "max": 0.99},
+        "width": {"min": 16, "max": 256, "scale": "log"},
+        "depth": {"min": 1, "max": 3},
+        "act": ["relu", "gelu"],
+    }
+    found = searched(sweep, {"draws": 50, "seed": 7}, tags=["first"])
+    assert found == searched(sweep, {"draws": 50, "seed": 7}, tags=["first"])
+    assert found[:5] != searched(sweep, {"draws": 5, "seed": 8}, tags=["first"])
+    assert [job["args"] for job in found[:5]] == [
+        job["args"] for job in searched(sweep, {"draws": 5, "seed": 7}, tags=["first"])
+    ]
+    assert all(job["tags"][:2] == ["first", "search-seed=7"] for job in found)
+    rates, momenta, widths, depths, acts = zip(*(job["args"] for job in found), strict=True)
+    assert all(1e-4 <= rate <= 0.1 for rate in rates) and sum(rate < 0.00316 for rate in rates) > 10
+    assert all(0.5 <= momentum <= 0.99 for momentum in momenta)
+    assert all(isinstance(width, int) and 16 <= width <= 256 for width in widths)
+    assert {*depths} == {1, 2, 3} and {*acts} == {"relu", "gelu"}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "search", "text"),
+    [
+        ({"lr": {"min": 1, "max": 0.1}}, {"draws": 3}, "min 1 above max 0.1; exchange them"),
+        ({"lr": {"min": 0, "max": 0.1, "scale": "log"}}, {"draws": 3}, "a logarithm needs min > 0"),
+        ({"lr": {"min": 0.1}}, {"draws": 3}, "needs two numbers, min and max"),
+        ({"lr": {"min": 0.1, "max": True}}, {"draws": 3}, "needs two numbers"),
+        ({"lr": {"min": 0.1, "max": 1, "step": 2}}, {"draws": 3}, "knows no 'step'"),
+        ({"lr": {"min": 0.1, "max": 1, "scale": "exp"}}, {"draws": 3}, "write linear or log"),
+        ({"lr": 0.1}, {"draws": 3}, "give a range"),
+        ({"lr": {"min": 0.1, "max": 1}}, {"seed": 3}, "is no random search"),
+        ({"lr": {"min": 0.1, "max": 1}}, {"draws": 0}, "draw from 1 to"),
+        ({"lr": {"min": 0.1, "max": 1}}, {"draws": 3, "seed": -1}, "0 at least"),
+        ([{"lr": 0.1}], {"draws": 3}, "give a range or a list of values for each"),
+    ],
+)
+def test_what_is_wrong_with_a_search_is_said(sweep: Any, search: Any, text: str) -> None:
+    with pytest.raises(InvalidField, match=r"^(sweep|search): ") as error:
+        searched(sweep, search)
+    assert text in str(error.value)
+
+
+def test_ranges_need_a_search_and_a_search_a_sweep() -> None:
+    with pytest.raises(InvalidField, match=r"search: \{draws: 20\}"):
+        jobs(args=["{lr}"], sweep={"lr": {"min": 0.1, "max": 1}})
+    with pytest.raises(InvalidField, match="no sweep to draw from"):
+        jobs(search={"draws": 3})
+
+
+HALVING = {"first": 2, "by": "steps", "factor": 2}
+
+
+@pytest.mark.parametrize(
+    ("halving", "fields", "text"),
+    [
+        ({"factor": 1}, {}, "a reduction factor is above 1"),
+        ({"factor": "3"}, {}, "write a number"),
+        ({"first": 0}, {}, "after more than 0 steps"),
+        ({"first": 0.5}, {}, "after 1 of the steps at least"),
+        ({"first": 10}, {}, "lower `first`"),
+        ({"by": "hours"}, {}, "write steps, epochs or reports"),
+        ({"rungs": 3}, {}, "knows no 'rungs'"),
+        ({}, {"group": None}, "a single job is compared with none"),
+        ({}, {"metric": "accuracy"}, "give metric_goes: up or down"),
+        (
+            {},
+            {"elasticity": "restart", "steps": None, "global_batch": None},
+            "Swell does not count the steps of a restart job",
+        ),
+    ],
+)
+def test_what_is_wrong_with_halving_is_said(tmp_path: Path, halving: Any, fields: Any, text: str) -> None:
+    (tmp_path / "train.py").write_text("")
+    job = {**PLAIN, "group": "lr", "halving": {**HALVING, **halving}, **fields}
+    with pytest.raises(InvalidField, match="halving: ") as error:
+        parse({key: value for key, value in job.items() if value is not None}).to_spec(0.0, tmp_path)
+    assert text in str(error.value)
+
+
+def test_halving_of_one_trial_and_without_a_first_rung_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidField, match="the sweep has one trial"):
+        jobs(args=["{lr}"], sweep={"lr": [0.1]}, halving=HALVING)
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(InvalidField, match="lacks `first`"):
+        parse({**PLAIN, "group": "lr", "halving": {"factor": 3}}).to_spec(0.0, tmp_path)

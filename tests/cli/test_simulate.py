@@ -459,8 +459,30 @@ def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
     assert message in done.stderr
 
 
+def test_a_checkpoint_takes_a_time(swell: Run) -> None:
+    done = swell(*TWO_ON_ONE_NODE, "--save-time", "long")
+    assert done.returncode == 1 and done.stderr.startswith("swell: --save-time: 'long' is not a duration")
+    done = swell(*TWO_ON_ONE_NODE, "--save-time", "2s")
+    assert done.returncode == 0 and "a checkpoint takes 2 s" in done.stdout
+
+
 @pytest.mark.parametrize("option", ["--node-mtbf", "--node-mttr"])
 def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, option, "0s")
     assert done.returncode == 1
     assert done.stderr.startswith(f"swell: {option} is 0 s; a mean time must be at least 1 s")
+
+
+def test_a_pool_may_be_drawn(swell: Run) -> None:
+    words = ("log.csv", "--deadlines", "none", "--policy", "bftrainer")
+    done = swell(*words, "--pool", "theta-like:1h", "--seed", "5")
+    assert done.returncode == 0, done.stderr
+    assert "on borrowed nodes of theta-like (0.0416667 days drawn with seed 5)" in done.stdout
+    for pool, text in (
+        ("theta-like", "say how long a time to draw, such as theta-like:7d"),
+        ("theta-like:soon", "soon"),
+        ("mira-like:365d", "ask for fewer days"),
+        ("titan-like:7d", "titan-like:7d"),
+    ):
+        refused = swell(*words, "--pool", pool)
+        assert refused.returncode != 0 and text in refused.stderr

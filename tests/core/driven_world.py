@@ -27,6 +27,7 @@ from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.loss_curves import JobLoss
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns
 from swell.sim.world import SimulatedWorld
 
@@ -70,6 +71,7 @@ class DrivenWorld(SimulatedWorld):
         self.seed = seed
         self.performed: list[tuple[float, AnyCommand]] = []
         self.findings: dict[str, tuple[JobFinding, ...] | None] = {}  #: of trial runs, by job
+        self.losses: dict[str, JobLoss] = {}  #: by job, of those that tell one
         self._is_calm = False
         self._told_s: dict[str, float] = {}  #: when the head hears that a node is gone
         faults = EndingFaults(rates, seed, lambda: self._is_calm)
@@ -149,6 +151,7 @@ class DrivenWorld(SimulatedWorld):
             speed=SPEED,
             num_steps=spec.end.steps or PLAIN_STEPS,
             dies_at_step=0 if spec.entry == DIES_AT_ONCE else None,
+            loss=self.losses.get(job_id),
         )
         self._jobs[job_id] = job
         return job

@@ -72,8 +72,19 @@ class PowerBelief:
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
         """Every job has its own batch."""
 
+    def noise_scale(self, job_id: str) -> float | None:
+        return None
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        return np.ones(batches.shape)
+
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return None
 

@@ -15,11 +15,13 @@ from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
     AnyEvent,
+    GangEnded,
     GangResized,
     GangStarted,
     JobProfiled,
     JobSubmitted,
     NodeJoined,
+    Outcome,
     ResizeFailed,
     StepsReported,
     Woke,
@@ -46,7 +48,12 @@ class BatchBelief(PowerBelief):
         self.best = best
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return 2.0 * self.rates_per_s(job_id, sizes), 0 * sizes + self.best[job_id]
 
@@ -173,3 +180,20 @@ def test_a_restart_in_between_changes_nothing(stand: Stand) -> None:
     assert reborn.core.save() == saved and reborn.core.under_way()[0] == command
     reborn.resized(2)
     assert reborn.record.global_batch == 128
+
+
+def test_the_noise_of_gradients_and_the_last_batch_are_told_through_a_restart_and_at_the_end(
+    stand: Stand,
+) -> None:
+    [view] = stand.core.views()
+    assert view.noise_scale is None
+    stand.wants(128)
+    stand.resized(2)
+    reborn = Stand()
+    reborn.core.load(stand.core.save())
+    [view] = reborn.core.views()
+    assert (view.noise_scale, view.batch) == (128.0, 128)
+    reborn.wants(160)
+    reborn.say(reborn._answer(GangEnded, 2, outcome=Outcome.SUCCEEDED, steps=1000, message=""))
+    [ended] = reborn.core.ended_views()
+    assert (ended.noise_scale, ended.batch) == (160.0, 128)

@@ -315,7 +315,7 @@ def test_each_row_shows_the_costs_of_its_jobs_kind(
 ) -> None:
     """However rows came, went and moved, and whatever else was measured in between."""
     table, entries, sizes = JobTable(), dict[str, str](), np.array(SIZES[:4])
-    options = JobOptions(sizes, 0 * sizes, sizes.astype(float), 0 * sizes)
+    options = JobOptions(sizes, 0 * sizes, sizes.astype(float), np.ones(len(sizes)), 0 * sizes)
     for costs in map(learnt, rounds):
         for number, entry, is_removed in steps:
             record = job(number, entry=entry)

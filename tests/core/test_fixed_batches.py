@@ -44,7 +44,12 @@ class OpenBelief(PowerBelief):
         return np.where(global_batch <= 32 * sizes, rates, 0.0)
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         return np.array([2.0 / 33.0] * len(sizes)), np.full_like(sizes, 32)
 

@@ -49,6 +49,7 @@ def test_a_job_that_is_to_be_measured_first_is_held_after_its_trial_run() -> Non
     head = Head(lambda: core_of(new_policy("elasticflow")), DrivenWorld(0, NO_FAULTS))
     head.world.join(node("n0", 4))
     head.submit("a", msgspec.structs.replace(spec(50), hold_after_trial=True))
+    head.turn()
     head.run_until(lambda: head.job("a").reason_code == "held")
     assert (head.job("a").is_held, head.job("a").total_steps) == (True, 50)
     head.resume("a")

@@ -49,6 +49,7 @@ def snapshot_of(
         deadline_s=np.full(num, math.inf),
         remaining_steps=np.full(num, remaining),
         done_steps=zeros,
+        checkpoint_interval_s=zeros,
         devices_per_worker=np.ones(num, dtype=np.int64),
         samples_per_step=np.full(num, 64),
         requested_workers=np.ones(num, dtype=np.int64),

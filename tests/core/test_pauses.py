@@ -53,7 +53,9 @@ LAUNCHED_S = 10.0
 
 def seen(record: JobRecord, now_s: float) -> Snapshot:
     table = JobTable()
-    options = JobOptions(SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), 0 * SIZES, one_worker_per_s=10.0)
+    options = JobOptions(
+        SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), np.ones(len(SIZES)), 0 * SIZES, one_worker_per_s=10.0
+    )
     table.write(record, options)
     costs = ChangeCosts(pause_s=1.0, start_s=4.0)
     return table.snapshot(now_s, 4, costs, np.full(1, 0.05), 5.0, 1, PolicyState())

@@ -101,7 +101,12 @@ def _options(record: JobRecord) -> JobOptions:
     sizes = SIZES[len(record.gang.held) :]
     rates = (1.0 + len(record.gang.held)) * sizes.astype(np.float64)
     return JobOptions(
-        sizes, 64 * sizes, rates, sizes % len(MARGINS), one_worker_per_s=5.0 + len(record.gang.held)
+        sizes,
+        64 * sizes,
+        rates,
+        1.0 / sizes,
+        sizes % len(MARGINS),
+        one_worker_per_s=5.0 + len(record.gang.held),
     )
 
 
@@ -205,7 +210,7 @@ def test_options_are_those_that_were_written_last_and_fit(
     table, twin = OptionTable(), dict[int, list[int]]()
     for row, run in writes:
         sizes = np.array(run, dtype=np.int64)
-        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64), sizes))
+        table.write(row, JobOptions(sizes, 10 * sizes, 0.5 * sizes.astype(np.float64), 1.0 / sizes, sizes))
         twin[row] = run
     count = max(twin, default=-1) + 1
     packed = table.pack(np.full(count, per_worker), np.full(count, num_devices))

@@ -19,7 +19,23 @@ from swell.model.view import JobView
 
 RECORDED = Path(__file__).with_name("recorded.json")
 #: Fields of requests that there were not when the runs were recorded: left out where they are empty.
-LATER = frozenset({"accept_differences", "after", "group", "priority", "tags", "weight"})
+LATER = frozenset(
+    {
+        "accept_differences",
+        "after",
+        "checkpoint_interval_s",
+        "fetch",
+        "group",
+        "halving",
+        "keeps_estimates",
+        "priority",
+        "resize_down_s",
+        "resize_up_s",
+        "speed",
+        "tags",
+        "weight",
+    }
+)
 #: Floats are eight bytes there, and sets have an order.
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -63,8 +79,8 @@ def in_full(command: AnyCommand) -> AnyCommand:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    """Of the fields of a request that have one."""
-    return {field.name: field.default for field in msgspec.structs.fields(JobSpec)}
+    """Of the fields of a request."""
+    return msgspec.structs.asdict(JobSpec(name="", entry="", workdir="/", global_batch=1))
 
 
 @cache

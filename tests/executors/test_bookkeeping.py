@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import socket
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.executors.puppets import make_spec, target
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.progress import fold, steps_report
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.run import HostedRun
@@ -27,7 +29,7 @@ from swell.model.cluster import Node
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, StepsReported
 from swell.model.job import Elasticity
-from swell.wire.messages import Regroup
+from swell.wire.messages import Progress, Regroup
 
 
 class Written(asyncio.Transport):
@@ -393,3 +395,20 @@ def test_only_sizes_that_are_wanted_and_there_are_measured() -> None:
     assert sizes_to_measure((1, 3), 8) == [2]
     assert sizes_to_measure((1, 2, 4, 8, 16), 32) == [2, 4, 8]
     assert sizes_to_measure((8,), 2) == [2]
+
+
+@pytest.mark.parametrize(
+    ("told", "heard"),
+    [(None, None), (0.0, 0.0), (1e12, 1e12), (-1.0, None), (math.inf, None), (math.nan, None)],
+)
+def test_a_noise_scale_that_no_gradients_can_have_is_not_passed_on(
+    told: float | None, heard: float | None
+) -> None:
+    """It comes from a user's process."""
+    said = Progress(generation=1, steps=3, num_workers=1, noise_scale=told)
+    report = steps_report("a", 1, said, now_s=1.0)
+    assert report.noise_scale == heard
+    later = steps_report("a", 1, Progress(generation=1, steps=4, num_workers=1), now_s=2.0)
+    assert fold(report, later).noise_scale == heard
+    newer = steps_report("a", 1, Progress(generation=1, steps=4, num_workers=1, noise_scale=7.0), now_s=2.0)
+    assert fold(report, newer).noise_scale == 7.0

@@ -144,7 +144,19 @@ class Linear:
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         return sizes.astype(np.float64)
 
-    def best_batches(self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None) -> None:
+    def noise_scale(self, job_id: str) -> None: ...
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        return np.ones(batches.shape)
+
+    def best_batches(
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
+    ) -> None:
         """Nothing is known but the own batch's."""
 
     def rates_at_batch(

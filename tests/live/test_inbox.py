@@ -81,6 +81,14 @@ def test_folding_keeps_what_the_later_report_does_not_say() -> None:
     assert (merged.steps, merged.loss, merged.metrics, merged.step_s) == (9, 0.5, {"accuracy": 0.9}, 0.1)
 
 
+def test_folding_keeps_what_is_told_once() -> None:
+    first = report("a", 1, 5, save_s=0.25, noise_scale=40.0)
+    (merged,) = fold_reports([first, report("a", 1, 9)])
+    assert isinstance(merged, StepsReported) and (merged.save_s, merged.noise_scale) == (0.25, 40.0)
+    (merged,) = fold_reports([first, report("a", 1, 9, save_s=0.5)])
+    assert isinstance(merged, StepsReported) and merged.save_s == 0.5
+
+
 def test_folding_keeps_what_the_gang_has_used() -> None:
     used = GangUsage(cpu_s=3.0)
     [folded] = fold_reports([report("a", 1, 1, usage=used), report("a", 1, 2)])

@@ -63,6 +63,8 @@ def again(
             "needs": st.just(["/data/x y"]),
             "kind": st.just("cuda:NVIDIA H200"),
             "stop_on_nan": st.just(True),
+            "resize_up_s": st.floats(0.0, 1e6),
+            "resize_down_s": st.floats(0.0, 1e6),
             "on_drift": st.just("fail"),
             "accept_differences": st.just(["weighted-mean"]),
         },
@@ -147,3 +149,10 @@ def test_a_clone_is_changed_and_submitted_in_a_browser(served: Served, browser: 
     second = next(view for view in served.control.jobs() if view.name == "second")
     assert served.control.specs[second.id].args == ("--lr", "0.01")
     assert (second.deadline_s or 0) > time.time() + 3500
+
+
+def test_stated_estimates_are_asked_for_again() -> None:
+    stated = {"speed": "1:7100.5,2:13100.0", "resize_down_s": 3.0, "keep_estimates": True}
+    spec, other = again(msgspec.convert(PLAIN | stated, Submission))
+    assert spec.speed == other.speed == {1: 7100.5, 2: 13100.0}
+    assert other.keeps_estimates and other.resize_down_s == 3.0

@@ -10,6 +10,9 @@ from scipy.sparse import csr_array
 
 from swell.arrays import BoolArray, FloatArray
 
+#: Status of SciPy's `milp`: the time was over.
+AT_LIMIT = 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeProblem:
@@ -45,11 +48,16 @@ class _Rows:
         return LinearConstraint(csr_array((factors, (rows, columns)), shape=shape), self.low, self.high)
 
 
-def solve_nodes(problem: NodeProblem, big_m: float, gap_share: float = 1e-9) -> tuple[float, BoolArray]:
+def solve_nodes(
+    problem: NodeProblem, big_m: float, gap_share: float = 1e-9, limit_s: float = np.inf
+) -> tuple[float, BoolArray]:
     """(objective of Eq. 16, map). O_j by a weight for each size, of which one is 1: no interpolation.
 
+    Args:
+        limit_s: after which the best map so far will do.
+
     Raises:
-        RuntimeError: the solver came to no optimum.
+        RuntimeError: the solver came to no optimum, or to no map within the limit.
     """
     num_jobs, num_nodes = problem.held.shape
     x = np.arange(num_jobs * num_nodes).reshape(num_jobs, num_nodes)
@@ -90,9 +98,9 @@ def solve_nodes(problem: NodeProblem, big_m: float, gap_share: float = 1e-9) -> 
         constraints=rows.constraint(),
         bounds=Bounds(0, most),
         integrality=np.ones(rows.num_columns),
-        options={"mip_rel_gap": gap_share},
+        options={"mip_rel_gap": gap_share, "time_limit": limit_s},
     )
-    if found.status != 0:
+    if found.status != 0 and (found.status != AT_LIMIT or found.x is None):
         raise RuntimeError(found.message)
     given: BoolArray = np.round(found.x[x]).astype(bool)
     return -float(found.fun), given

@@ -178,6 +178,7 @@ def snapshot(
         deadline_s=column([now_s + job.deadline for job in jobs], float),
         remaining_steps=column([job.steps for job in jobs], float),
         done_steps=column([job.done for job in jobs], float),
+        checkpoint_interval_s=column([0.0] * len(jobs), float),
         devices_per_worker=column([job.devices_per_worker for job in jobs], np.int64),
         requested_workers=column([job.requested for job in jobs], np.int64),
         tenant=column([job.tenant for job in jobs], np.int64),
@@ -225,13 +226,18 @@ def options_of(ways: Sequence[Sequence[Way]]) -> Options:
     """One run of options a job."""
     flat = [way for run in ways for way in run]
     columns = [np.array([way[place] for way in flat], dtype=np.int64) for place in range(3)]
-    rates = np.array([way[3] for way in flat], dtype=float)
+    rates, efficiency = np.array([way[3] for way in flat], dtype=float), np.ones(len(flat))
     starts = np.cumsum([0, *map(len, ways)])
-    for column in (*columns, rates, starts):
+    for column in (*columns, rates, efficiency, starts):
         column.setflags(write=False)
     workers, devices, global_batch = columns
     return Options(
-        starts=starts, workers=workers, devices=devices, global_batch=global_batch, rate_per_s=rates
+        starts=starts,
+        workers=workers,
+        devices=devices,
+        global_batch=global_batch,
+        rate_per_s=rates,
+        efficiency=efficiency,
     )
 
 

@@ -199,7 +199,9 @@ def test_so_is_one_of_a_promise_that_is_to_survive_the_loss_of_a_node(
     def answer(deadline: float) -> Mapping[int, Refusal]:
         view = coarse.snapshot([*others, replace(newcomer, deadline=deadline)], sum(nodes))
         widths = tuple(sorted(nodes, reverse=True))
-        return policy.decide(replace(view, owned_widths=widths, checkpoint_interval_s=2.0)).refusals
+        return policy.decide(
+            replace(view, owned_widths=widths, checkpoint_interval_s=np.full(view.num_jobs, 2.0))
+        ).refusals
 
     if refusals := answer(1.0):
         (refusal,) = refusals.values()
@@ -216,7 +218,9 @@ def test_a_promise_that_is_to_survive_pays_for_a_start_elsewhere_and_until_the_l
 
     def is_refused(deadline: float) -> bool:
         view = snapshot([replace(job, deadline=deadline)], 2)
-        view = replace(view, owned_widths=(1, 1), checkpoint_interval_s=2.0, unheard_s=5.0)
+        view = replace(
+            view, owned_widths=(1, 1), checkpoint_interval_s=np.full(view.num_jobs, 2.0), unheard_s=5.0
+        )
         return bool(policy.decide(view).refusals)
 
     assert is_refused(10 + 2 + 2 * 0.7 + 4.9) and not is_refused(10 + 2 + 2 * 0.7 + 5.1)

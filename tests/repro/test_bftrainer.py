@@ -12,7 +12,7 @@ import pytest
 from tests.repro.test_bftrainer_replay import trainer
 
 from swell.model.errors import InvalidInput
-from swell.repro import findings_store
+from swell.repro import bftrainer_checkpoints, findings_store
 from swell.repro.bftrainer import PAPER
 from swell.repro.bftrainer_checks import NEAR_SHARE, REPLAYED_IMAGES, REPLAYED_LOST, replayed
 from swell.repro.bftrainer_diverse import TABLE_3, TABLE_4, mean_hours
@@ -86,7 +86,11 @@ def _write(file: Path, heading: list[str], rows: list[list[object]]) -> None:
 
 
 @pytest.mark.parametrize("experiment", PAPER.experiments, ids=lambda one: one.name)
-def test_every_figure_and_table_comes_out(experiment: Experiment, data: Path, tmp_path: Path) -> None:
+def test_every_figure_and_table_comes_out(
+    experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bftrainer_checkpoints, "SPAN_S", 900.0)
+    monkeypatch.setattr(bftrainer_checkpoints, "DRAWN_NODES", 6)
     findings: Findings = experiment.run(Context(data=data))
     assert findings.tables and findings.truth and findings.notes
     for table in findings.tables:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
 from tests.store.views import job_view
 
+from swell.api.client import Client
 from swell.api.submission import parse
 from swell.cli import main
 from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
-from swell.repro.fidelity import BAR_SHARE, WORKLOAD
+from swell.model.view import JobView, Story
+from swell.repro import live_run as live_run_module
+from swell.repro.fidelity import BAR_SHARE, OPEN_BATCH, WORKLOAD, workload_of
 from swell.repro.fidelity_findings import findings_of
-from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
+from swell.repro.live_run import LiveJob, LiveRun, PlannedJob, Player
 from swell.repro.simulated_rerun import _line, measured_cost, simulate
 from swell.scheduler import new_core
 from swell.sim.change_cost import AsMeasured
@@ -37,8 +43,15 @@ COST = AsMeasured(pause_s=0.04, order_s=0.2, crowding_share=0.4)
 TIMINGS = GangTimings(report_s=1.0, grain_steps=1.0)
 
 
-def live_run(policy: str, parts: tuple[PlannedJob, ...] = WORKLOAD) -> LiveRun:
+#: Of jobs whose batch is open: a step has a part that the batch does not change.
+OPEN_PROFILE = msgspec.structs.replace(
+    PROFILE, compute_s={size: 0.008 + size / 64 for size in (1, 4, 16, 64, 256)}
+)
+
+
+def live_run(policy: str, parts: tuple[PlannedJob, ...] | None = None) -> LiveRun:
     """A run that went exactly as it is simulated."""
+    parts = workload_of(policy) if parts is None else parts
     core = new_core(policy)
     core.handle([Opened(at_s=BEGUN_S, policy=policy), NodeJoined(at_s=BEGUN_S, node=NODE)])
     run = LiveRun(
@@ -66,10 +79,10 @@ def _submitted(part: PlannedJob) -> LiveJob:
     at_s = BEGUN_S + 1.0 + part.at_s
     spec = parse(part.fields(at_s)).to_spec(at_s)
     view = job_view(id=f"{part.name}-1", name=part.name, submitted_s=at_s)
-    return LiveJob(spec=spec, profile=PROFILE, view=view, stories=())
+    return LiveJob(spec=spec, profile=OPEN_PROFILE if part.batch else PROFILE, view=view, stories=())
 
 
-@pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo"])
+@pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo", "saxena", "hu", "pollux"])
 def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
     run = live_run(policy)
     assert measured_cost(run).crowding_share == pytest.approx(COST.crowding_share, abs=0.02)
@@ -78,6 +91,70 @@ def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
     assert found.missed == ()
     (row,) = found.tables[0].rows
     assert row[:5] == (policy, 12, row[2], row[2], "yes") and row[5] < 1.0  # type: ignore[operator]
+
+
+def test_policies_that_choose_batches_get_jobs_with_a_range_and_the_same_samples() -> None:
+    assert workload_of("hu") == workload_of("elasticflow") == WORKLOAD
+    opened = workload_of("saxena")
+    assert [job.steps * job.global_batch for job in opened] == [
+        job.steps * job.global_batch for job in WORKLOAD
+    ]
+    batches = {(job.view.batch, job.spec.max_batch) for job in live_run("saxena").jobs}
+    assert {most for _, most in batches} == {256} and {batch for batch, _ in batches} > {OPEN_BATCH}
+
+
+def test_noise_that_live_gangs_measured_is_that_of_their_twins() -> None:
+    """They report it, and the policy goes by it, as in the live run."""
+    run = live_run("pollux")
+    quiet = [
+        msgspec.structs.replace(job, view=msgspec.structs.replace(job.view, noise_scale=1.0))
+        for job in run.jobs
+    ]
+    views = simulate(run, COST, TIMINGS)
+    with_noise = simulate(msgspec.structs.replace(run, jobs=tuple(quiet)), COST, TIMINGS)
+    assert all(view.noise_scale is None for view in views.values())
+    told = [view for view in with_noise.values() if view.noise_scale == 1.0]
+    assert told and all(view.noise_scale in (None, 1.0) for view in with_noise.values())
+    assert sum(view.batch for view in with_noise.values()) < sum(view.batch for view in views.values())
+
+
+class ProfilingClient:
+    """Measures a job when it is looked at for the third time."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self._num_looks = 0
+
+    def cluster(self) -> SimpleNamespace:
+        return SimpleNamespace(now_s=BEGUN_S)
+
+    def submit(self, **fields: object) -> str:
+        self.told.append(("submit", f"{fields['name']} {fields['class']} {'deadline' in fields}"))
+        return str(fields["name"])
+
+    def job(self, job_id: str) -> JobView:
+        return job_view(id=job_id)
+
+    def stories(self, job_id: str) -> Sequence[Story]:
+        self._num_looks += 1
+        return [] if self._num_looks % 3 else [Story(at_s=BEGUN_S, code="profiled", text="")]
+
+    def cancel(self, job_id: str) -> None:
+        self.told.append(("cancel", job_id))
+
+    def wait(self, job_id: str) -> None:
+        self.told.append(("wait", job_id))
+
+
+def test_the_longest_job_of_each_script_is_measured_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_run_module, "LOOK_EVERY_S", 0.0)
+    client = ProfilingClient()
+    Player(cast(Client, client)).profile(WORKLOAD)
+    names = {"transformer-h", "vae-k", "cnn-l", "gru-c"}
+    assert {told for call, told in client.told if call == "submit"} == {
+        f"{name} best_effort False" for name in names
+    }
+    assert [call for call, _ in client.told] == ["submit", "cancel", "wait"] * len(names)
 
 
 def test_costs_are_fitted_without_going_below_nothing() -> None:

@@ -70,7 +70,7 @@ def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
     context = replace(CONTEXT, policies=frozenset({"hu"}))
     found = [one.run(context) for one in PAPER.experiments if one is not FIGURE_16]
     page, *pictures, _ = write_page(PAPER, found, tmp_path)
-    assert len(pictures) == sum(bool(one.charts) for one in found) == len(found) - 1  # all but delays
+    assert len(pictures) == sum(bool(one.charts) for one in found) == len(found) - 2  # all but records
     assert "## Figure 9: queueing time" in page.read_text()
 
 

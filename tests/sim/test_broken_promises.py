@@ -169,7 +169,7 @@ def test_its_own_slowness_is_told_with_the_margin() -> None:
 
 def test_what_befell_the_job_and_the_platform_is_told() -> None:
     text = told(story(lost(30.0, *NODES), ALONE), "alone")
-    assert text.endswith("30 s after its promised deadline: it lost workers, node n2 was lost")
+    assert text.endswith("25 s after its promised deadline: it lost workers, node n2 was lost")
 
 
 def test_as_soon_as_a_promise_is_at_risk_the_cause_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import msgspec
 import pytest
@@ -63,8 +64,8 @@ def test_what_was_done_since_the_last_checkpoint_is_lost_with_the_last_worker() 
     nodes = cluster(1, 8, "gpu")
     others: list[tuple[float, Occurrence]] = [(50.0, NodeFails("n0")), (60.0, NodeReturns(nodes[0]))]
     (only,) = run([job("a", steps=300)], others=others, timings=GangTimings(checkpoint_interval_s=20.0)).jobs
-    # 50 s trained, the last checkpoint at 40 s: 10 s are lost, and 10 s waited.
-    assert only.end_s == pytest.approx(100.0 + 10.0 + 10.0, abs=0.5)
+    # 50 s trained, checkpoints at 5, 25 and 45 s: 5 s are lost, and 10 s waited.
+    assert only.end_s == pytest.approx(100.0 + 5.0 + 10.0, abs=0.5)
 
 
 def test_survivors_of_a_lost_node_go_on_from_where_they_were() -> None:
@@ -195,7 +196,8 @@ def test_a_promised_job_that_is_late_as_its_nodes_are_lost_counts_as_late_and_do
     others: list[tuple[float, Occurrence]] = []
     for at_s in range(10, 800, 20):  # gone again before anything could be saved
         others += [(float(at_s), NodeFails("n0")), (at_s + 5.0, NodeReturns(nodes[0]))]
-    outcome = run([job("a", steps=300, deadline_s=500.0)], others=others)
+    timings = GangTimings(checkpoint_interval_s=math.inf)
+    outcome = run([job("a", steps=300, deadline_s=500.0)], others=others, timings=timings)
     assert outcome.jobs[0].phase is Phase.SUCCEEDED and outcome.jobs[0].is_promised
     metrics = metrics_of(outcome)
     assert (metrics.deadline_satisfaction, metrics.admitted, metrics.admitted_late) == (0.0, 1, 1)
@@ -220,7 +222,9 @@ def test_a_job_that_leaves_takes_its_last_step_with_it() -> None:
     """It goes on with whole steps, and loses none."""
     rates = {8: 2.0}
     jobs = [job("long", steps=100, rates=rates), job("short", 20.3, steps=10, rates=rates)]
-    outcome = run(jobs, "srtf", timings=GangTimings(grain_steps=1.0, save_s=1.0))
+    outcome = run(
+        jobs, "srtf", timings=GangTimings(grain_steps=1.0, save_s=1.0, checkpoint_interval_s=math.inf)
+    )
     long, short = outcome.jobs
     assert short.start_s == pytest.approx(21.5, abs=1e-3) and short.end_s == pytest.approx(26.5, abs=1e-3)
     assert long.end_s == pytest.approx(26.5 + (100 - 41) / 2.0, abs=1e-3)

@@ -99,9 +99,13 @@ def checked_value(problem: HorizonProblem, option: IntArray) -> float:
                 assert problem.starts[row] <= one < problem.starts[row + 1]
                 used[step] += problem.devices[one]
                 done += float((problem.first_gain if step == 0 else problem.gain)[one])
-            total += float(problem.weights[step]) * min(done, 1.0)
+            total += float(problem.weights[step]) * min(done, 1.0) * _worth(problem, row)
     assert (used <= problem.num_devices).all()
     return total
+
+
+def _worth(problem: HorizonProblem, row: int) -> float:
+    return 1.0 if problem.worth is None else float(problem.worth[row])
 
 
 def brute_value(problem: HorizonProblem) -> float:

@@ -48,6 +48,33 @@ def test_no_answer_is_better_than_the_proven_one_nor_above_the_bound(seed: int) 
     assert exact.is_proven
 
 
+def test_a_demand_that_is_worth_more_counts_so_much_more() -> None:
+    """Every answer of small problems is tried."""
+    for seed in range(60):
+        problem = random_problem(seed, most_takers=2, most_steps=2)
+        worth = np.random.default_rng([3, seed]).choice([0.01, 0.5, 1.0], problem.num_takers)
+        problem = problem._replace(worth=worth)
+        exact = best_plans(problem, max_plans=MANY_PLANS)
+        assert exact.value == pytest.approx(checked_value(problem, exact.option), abs=1e-9)
+        assert exact.is_proven and exact.value == pytest.approx(best_of_all(problem), abs=CLOSE)
+
+
+def best_of_all(problem: HorizonProblem) -> float:
+    """The highest value by the definition."""
+    options = [
+        [NO_OPTION, *range(problem.starts[row], problem.starts[row + 1])] for row in range(problem.num_takers)
+    ]
+    plans = [product(own, repeat=problem.num_steps) for own in options]
+    best = -np.inf
+    for answer in product(*plans):
+        option = np.array(answer, dtype=np.int64).reshape(problem.num_takers, problem.num_steps)
+        try:
+            best = max(best, checked_value(problem, option))
+        except AssertionError:
+            continue
+    return best
+
+
 def test_a_hundred_problems_have_the_optimum_that_highs_finds_for_the_one_hot_model() -> None:
     for seed in range(100):
         problem = random_problem(seed, most_takers=7, most_steps=4)
@@ -210,12 +237,12 @@ def test_at_any_prices_each_taker_has_the_plan_that_is_worth_most(seed: int, sca
     worth = choose(pricing(table, weights), prices, level)
     rows = np.arange(problem.num_takers)
     paid = np.take_along_axis(table.devices, level, axis=1) @ prices
-    values = values_of(table.first_gain, table.gain, rows, level, weights) - paid
+    values = values_of(table.first_gain, table.gain, table.most, rows, level, weights) - paid
     assert worth == pytest.approx(values.sum(), abs=1e-9)
     for row in rows:
         every = np.array(list(plans_of(table, int(row), problem.num_steps)))
         many = np.full(len(every), row)
-        theirs = values_of(table.first_gain, table.gain, many, every, weights)
+        theirs = values_of(table.first_gain, table.gain, table.most, many, every, weights)
         assert values[row] == pytest.approx((theirs - table.devices[row][every] @ prices).max(), abs=1e-9)
 
 

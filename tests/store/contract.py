@@ -76,6 +76,26 @@ class JournalContract:
         assert [journal.pruned_s(job_id) for job_id in ("a", "b")] == [10.0, None]
         assert journal.knows("a"), "its id is not given again"
 
+    def test_device_time_outlives_pruned_jobs(self, journal: Any) -> None:
+        """Of each hour and payer: who asks for whole hours is told the same before and after."""
+        held = {"sizes": ((7000.0, 2), (7500.0, 4)), "finished_s": 8000.0, "devices_per_worker": 2}
+        views = [
+            job_view(id="a", user="ada", kind="paced@200", submitted_s=10.0, **held),
+            job_view(id="b", user="ada", kind="paced@200", submitted_s=10.0, **held),
+            job_view(id="c", user="bob", kind="a100", submitted_s=10.0, **held),
+        ]
+        journal.fold(b"{}", views, [])
+        before = _device_time(journal.archive)
+        assert before == {("ada", "paced@200"): 2 * 6000.0, ("bob", "a100"): 6000.0}
+        late = _device_time(journal.archive, 7200.0)
+        assert late == {("ada", "paced@200"): 2 * 5200.0, ("bob", "a100"): 5200.0}
+        for job_id in ("a", "b", "c"):
+            journal.prune([job_id], 9.0)
+            assert _device_time(journal.archive) == before
+        assert _device_time(journal.archive, 7200.0, 10_800.0) == late
+        assert _device_time(journal.archive, 10_800.0) == {}
+        assert set(journal.archive.device_time(0.0, 1e9, ["a", "x"]).pruned_ids) == {"a"}
+
     def test_digests_stand_beside_their_batches(self, journal: Any) -> None:
         first, second = _append(journal, BATCHES[0]), _append(journal, BATCHES[1])
         journal.note_commands(second, "beef")
@@ -147,3 +167,13 @@ class JournalContract:
 def _append(journal: Any, batch: Any) -> int:
     journal.append(batch)
     return int(journal.last_seq)
+
+
+def _device_time(archive: Any, since_s: float = 0.0, until_s: float = 1e9) -> dict[tuple[str, str], float]:
+    """Device-seconds by user and kind."""
+    stored, found = archive.device_time(since_s, until_s, []), dict[tuple[str, str], float]()
+    entries = [(one.payer, one.device_s(since_s, until_s)) for one in stored.jobs]
+    for payer, device_s in entries + [(one.payer, one.device_s) for one in stored.pruned]:
+        if device_s:
+            found[payer.user, payer.kind] = found.get((payer.user, payer.kind), 0.0) + device_s
+    return found

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from swell.model.device_usage import HOUR_S, HeldTime, PrunedTime, StoredTime
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
@@ -29,6 +30,7 @@ class MemoryJournal:
         self._jobs: dict[str, JobView] = {}
         self._stories: dict[tuple[str, Story], None] = {}
         self._pruned_s: dict[str, float] = {}
+        self._pruned_time: list[PrunedTime] = []
         self._curves: dict[MetricKey, list[CurvePoint]] = {}
         self._told: list[tuple[int, ToldCurves]] = []
 
@@ -68,7 +70,11 @@ class MemoryJournal:
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
         for job_id in job_ids:
-            self._jobs.pop(job_id, None)
+            if (view := self._jobs.pop(job_id, None)) is not None:
+                held = HeldTime.of(view)
+                self._pruned_time += [
+                    PrunedTime(at_s, held.payer, num) for at_s, num in held.by_hour().items()
+                ]
             self._curves = {key: points for key, points in self._curves.items() if key[0] != job_id}
             self._submitted.pop(job_id, None)
             self._pruned_s[job_id] = at_s
@@ -111,12 +117,19 @@ class MemoryJournal:
 
     @property
     def archive(self) -> MemoryArchive:
-        return MemoryArchive(self._jobs)
+        return MemoryArchive(self._jobs, self._pruned_s, self._pruned_time)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryArchive:
     jobs: Mapping[str, JobView]
+    pruned_s: Mapping[str, float] = field(default_factory=dict)
+    pruned_time: Sequence[PrunedTime] = ()
+
+    def device_time(self, since_s: float, until_s: float, asked: Collection[str]) -> StoredTime:
+        held = [HeldTime.of(view) for view in self.jobs.values()]
+        pruned = [one for one in self.pruned_time if since_s <= one.hour_s + HOUR_S / 2 < until_s]
+        return StoredTime(held, pruned, [job_id for job_id in asked if job_id in self.pruned_s])
 
     def find(self, query: JobQuery) -> list[JobView]:
         return newest([view for view in self.jobs.values() if query.matches(view)], query.limit)

@@ -183,7 +183,8 @@ def test_a_store_of_version_3_opens_and_has_no_curves(path: Path) -> None:
     SqlJournal(path).close()
     raw = sqlite3.connect(path)
     raw.executescript(
-        "DROP TABLE curves; DROP TABLE tallies; DROP TABLE outcomes; UPDATE meta SET schema_version = 3"
+        "DROP TABLE curves; DROP TABLE tallies; DROP TABLE outcomes; DROP TABLE pruned_time; "
+        "UPDATE meta SET schema_version = 3"
     )
     raw.close()
     journal = SqlJournal(path)

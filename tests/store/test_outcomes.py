@@ -124,6 +124,7 @@ def test_a_store_of_version_4_gets_the_outcomes_of_its_jobs(path: Path) -> None:
     journal.close()
     raw = sqlite3.connect(path)
     raw.execute("DROP TABLE outcomes")
+    raw.execute("DROP TABLE pruned_time")
     raw.execute("UPDATE jobs SET view = 'no view', crc = NULL WHERE job_id = 'j-3'")
     raw.execute("UPDATE meta SET schema_version = 4")
     raw.commit()
@@ -134,6 +135,19 @@ def test_a_store_of_version_4_gets_the_outcomes_of_its_jobs(path: Path) -> None:
     raw = sqlite3.connect(path)
     assert raw.execute("SELECT schema_version FROM meta").fetchone() == (schema.SCHEMA_VERSION,)
     raw.close()
+
+
+def test_a_store_of_version_5_keeps_device_time_from_now_on(path: Path) -> None:
+    SqlJournal(path).close()
+    raw = sqlite3.connect(path)
+    raw.executescript("DROP TABLE pruned_time; UPDATE meta SET schema_version = 5")
+    raw.close()
+    journal = SqlJournal(path)
+    journal.fold(b"{}", [job_view(id="a", submitted_s=0.0, sizes=((0.0, 2),), finished_s=9.0)])
+    journal.prune(["a"], 10.0)
+    [pruned] = journal.archive.device_time(0.0, 3600.0, []).pruned
+    assert pruned.device_s == 18.0
+    journal.close()
 
 
 def many(num: int) -> Iterator[JobView]:

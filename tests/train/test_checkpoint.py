@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tests.train.fake_agent import FakeAgent, fork_script
 from torch import nn
 
+from swell.checkpoint_interval import FIRST_S, best_interval_s
 from swell.train.state import soundness
 from swell.train.state.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
 from swell.train.state.soundness import MAX_QUARANTINED
@@ -465,3 +466,25 @@ def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(
         "each new one is kept, though it has fewer steps than those that were damaged"
     )
     assert {path.name for path in (agent.checkpoint_dir / "damaged").iterdir()} == {p.name for p in damaged}
+
+
+def test_a_chosen_interval_follows_what_a_save_takes_and_how_often_training_is_lost(tmp_path: Path) -> None:
+    clock = Clock()
+    checkpoints = Checkpoints(tmp_path, 2, None, clock)
+    state = make_state(1.0, steps=1)
+    state.objects["slow"] = Slow(clock, 2.0)
+    checkpoints.mean_time_to_loss_s = 1e5
+    assert checkpoints.take_save_s() is None and not checkpoints.is_due()
+    clock.now_s += FIRST_S
+    assert checkpoints.is_due(), "the first comes early: nothing is known of what it takes"
+    checkpoints.save(state)
+    assert checkpoints.take_save_s() == pytest.approx(2.0) and checkpoints.take_save_s() is None
+    wait_s = best_interval_s(2.0, 1e5)
+    clock.now_s += 0.99 * wait_s
+    assert not checkpoints.is_due()
+    clock.now_s += 0.02 * wait_s
+    assert checkpoints.is_due()
+    checkpoints.mean_time_to_loss_s = 1e3  # the gang has changed
+    checkpoints.save(state)
+    clock.now_s += 1.01 * best_interval_s(2.0, 1e3)
+    assert checkpoints.is_due()

@@ -17,8 +17,7 @@ from tests.train.torchrun import run_under_torchrun
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
-from swell import train
-from swell.train.state import checkpoint
+from swell import checkpoint_interval, train
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.loss import MAX_UNREAD, LossLog
 from swell.train.state.train_state import TrainState
@@ -240,7 +239,7 @@ def test_parameters_that_were_spoiled_by_the_step_before_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gradient may be NaN where the loss is not: then the next loss tells, one update too late."""
-    monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)
+    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
 
     class Spoiling(optim.SGD):
         num_steps = 0

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from swell import checkpoint_interval
 from swell.throughput.batch_table import worth
 from swell.train import Run, elastic
 from swell.train.scaling import PartNorms, ScaledRate, gain_ratio, moments_of_parts
-from swell.train.state import checkpoint
 
 NUM_SAMPLES, OWN = 60, 8
 PER_EPOCH = math.ceil(NUM_SAMPLES / OWN)
@@ -81,7 +81,7 @@ def test_with_the_own_batch_a_rule_changes_no_bit(rule: str) -> None:
 
 
 def test_a_rule_is_part_of_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)
+    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
     options: dict[str, Any] = {"checkpoint_dir": tmp_path, "checkpoint_interval_s": 0.0}
     run, *_ = train([12], epochs=1, rate_rule="linear", **options)
     run, rates, _ = train([12], epochs=2, rate_rule="linear", **options)
@@ -164,7 +164,7 @@ def test_a_script_may_go_on_with_another_batch_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place is where it was, and from then on steps are of the new batch."""
-    monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)
+    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
     for batch, epochs in ((8, 1), (20, 3)):
         model = nn.Linear(1, 1)
         loader = DataLoader(TensorDataset(torch.ones(NUM_SAMPLES, 1)), batch_size=batch)

@@ -13,9 +13,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from swell import train
+from swell import checkpoint_interval, train
 from swell.train.runtime.run import Run
-from swell.train.state import checkpoint
 from swell.train.state.codec import EncodeError, decode, encode
 from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import mark, pack, unpack
@@ -121,7 +120,7 @@ def test_a_checkpoint_has_all_that_belongs_to_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what the script counts after `run.step`, and what it does between two epochs."""
-    monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)
+    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
     model, optimizer, loader = make_loop()
     run = train.elastic(
         model, optimizer, loader, epochs=3, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from tests.train.fake_agent import fork_script
 from torch import nn, optim
 
-from swell.train.scaling import GradientMoments, Noise, ScaledRate, gain_ratio, linear, moments, square_root
+from swell.train.scaling import (
+    GradientMoments,
+    MovingMoments,
+    ScaledRate,
+    gain_ratio,
+    linear,
+    moments,
+    square_root,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "change-the-batch.md"
 SCALES = st.floats(1 / 64, 64)
@@ -111,7 +119,7 @@ def test_one_part_shows_nothing() -> None:
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=50), st.floats(1, 64))
 def test_averages_begin_as_the_mean(values: list[float], scale: float) -> None:
-    noise = Noise()
+    noise = MovingMoments()
     for value in values[: int(1000 / scale)]:
         noise.add(GradientMoments(value, value / 2), scale)
     seen = values[: int(1000 / scale)]

@@ -15,8 +15,7 @@ import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from swell import train
-from swell.train.state import checkpoint
+from swell import checkpoint_interval, train
 
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
 
@@ -74,7 +73,7 @@ def test_importing_it_starts_no_thread_and_opens_no_socket() -> None:
 def test_a_run_from_a_checkpoint_sees_the_samples_that_were_left(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "REST_PER_SAVE", 0.0)  # one after every step
+    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)  # one after every step
     model, optimizer, loader = make_loop(shuffle=True, num_workers=num_workers)
     expected = list(train_on(train.elastic(model, optimizer, loader, epochs=4), model, optimizer))
     weight = model.weight.item()

@@ -12,6 +12,7 @@ from swell.live.metrics import MetricNews
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
+from swell.model.device_usage import UsageEntry
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
@@ -85,6 +86,10 @@ class Control(Protocol):
     def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
         """Ended jobs that match it, added up by the time of their end in periods of this length, one of which
         begins at `origin_s`. None: of a length that suits."""
+
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> Sequence[UsageEntry]:
+        """Device time of jobs between two times that have been; of one user's jobs, the owner's is empty, or
+        (None) of all."""
 
     def candidates(self, wanted: str) -> Sequence[JobView]:
         """Which jobs a user may mean: the one of that id, else the newest of that name, else some whose ids

@@ -19,8 +19,8 @@ import msgspec
 
 from swell.api.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, JobClass, MetricTarget
-from swell.model.kind import RULE, is_kind
+from swell.model.job import LOSS, Elasticity, JobClass, MetricTarget
+from swell.model.kind import ANY, RULE, is_kind
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.wire import environ
@@ -53,6 +53,8 @@ MAX_SCRIPT_BYTES = 16 << 20
 FINDING_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 #: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
 #: has the most.
+#: Between two checkpoints.
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
 MIN_MEMORY_BYTES = 16 << 20
 MAX_MEMORY_BYTES = 1 << 50
 
@@ -69,6 +71,10 @@ Count = TypeVar("Count", int, float)
 Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 
+#: The highest speed that can be stated, in samples a second.
+MOST_RATE_PER_S = 1e12
+
+
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
     """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
@@ -76,6 +82,25 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
             field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
         )
     return value
+
+
+def speed(text: str | None) -> dict[int, float]:
+    """Workers -> samples a second of `1:7100,2:13100`. Raises InvalidField."""
+    found: dict[int, float] = {}
+    for part in [] if text is None else text.split(","):
+        workers, colon, rate = part.partition(":")
+        try:
+            size, rate_per_s = int(workers), float(rate)
+        except ValueError:
+            size, rate_per_s = 0, math.nan
+        if not (colon and size >= 1 and 0.0 < rate_per_s <= MOST_RATE_PER_S):
+            raise InvalidField(
+                "speed", f"{shown(part)} is not WORKERS:SAMPLES_A_SECOND; write for example 1:7100,2:13100"
+            )
+        if size in found:
+            raise InvalidField("speed", f"{size} workers stand twice in it; state each size once")
+        found[size] = rate_per_s
+    return dict(sorted(found.items()))
 
 
 def power_of_two(field: str, value: int) -> int:
@@ -238,6 +263,24 @@ def tags(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+MOST_KINDS = 20
+
+
+def kinds(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """The names as given, each once; a text has commas between them. None for none."""
+    if names is None:
+        return ()
+    words = [word.strip() for word in names.split(",")] if isinstance(names, str) and "," in names else names
+    found = tuple(dict.fromkeys(kind(word) for word in ([words] if isinstance(words, str) else words)))
+    if not found:
+        raise InvalidField("kind", "an empty list names no kind; name one, or leave it out")
+    if len(found) > MOST_KINDS:
+        raise InvalidField("kind", f"{len(found)} kinds are named, more than {MOST_KINDS}; leave some out")
+    if ANY in found and len(found) > 1:
+        raise InvalidField("kind", f"`{ANY}` has every kind; name it alone, or the others without it")
+    return found
+
+
 def kind(name: str | None) -> str:
     """The name as given; empty for none."""
     if name is None:
@@ -248,6 +291,23 @@ def kind(name: str | None) -> str:
             f"{shown(name)} cannot be a kind of device: it has {RULE}; name one that `swell nodes` lists",
         )
     return name
+
+
+def checkpoint_interval(value: str | int | float | None, elasticity: Elasticity) -> float | None:
+    """Seconds; None: the platform chooses."""
+    if value is None:
+        return None
+    if elasticity is Elasticity.RESTART:
+        raise InvalidField(
+            "checkpoint_interval",
+            "the script of a restart job writes its own checkpoints; remove it, or use elasticity live",
+        )
+    interval_s = duration("checkpoint_interval", value)
+    if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
+        raise InvalidField(
+            "checkpoint_interval", f"{shown(value)} is not between 1s and 1d; write a time such as 10m"
+        )
+    return interval_s
 
 
 def webhook(url: str | None, on: str | tuple[str, ...]) -> Webhook | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from swell.model.throughput import JobThroughput
 from swell.model.view import JobView
 
+#: Samples; a noise scale of more is no number that says anything.
+MOST_TOLD = 1e11
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
 
@@ -202,8 +204,19 @@ def command_line(view: JobView) -> str:
     return shlex.join((view.entry, *view.args))
 
 
+#: What is said of a trial that ended because others of its group were better.
+EARLY = "stopped early"
+
+
+def is_stopped_early(view: JobView) -> bool:
+    """Whether it ended before its time because other trials of its group were better."""
+    return view.phase.is_end and view.reason_code == "stopped_early"
+
+
 def phase(view: JobView) -> str:
     """`running`; `queued, held` and `queued, after train-ab12` of jobs that get no devices for now."""
+    if is_stopped_early(view):
+        return EARLY
     if view.is_held:
         return f"{view.phase}, held"
     more = ", ..." if len(view.awaits) > 1 else ""
@@ -221,17 +234,45 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("group", view.group),
         ("tags", ", ".join(view.tags)),
         ("batch", _batch(view)),
+        ("noise", _noise(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
         ("kind", view.kind),
         ("pids", _pids(view)),
+        ("estimate", _estimate(view)),
         ("last start", _start(view)),
         ("speed", "" if view.step_s is None else f"{view.step_s * 1000:.1f} ms a step"),
+        ("stated", _stated(view)),
+        ("checkpoints", _checkpoints(view)),
         ("learning", _learning(view)),
         ("share", "" if view.share is None else f"{100 * view.share:.3g} %"),
         ("used", _used(view)),
     ]
     return [(name, text) for name, text in told if text]
+
+
+def _stated(view: JobView) -> str:
+    """What its owner states, and whether it counts for good."""
+    speeds = ", ".join(f"{rate:g} samples/s with {told_workers(num)}" for num, rate in view.speed.items())
+    pauses = (("a growth", view.resize_up_s), ("a shrink", view.resize_down_s))
+    told = [speeds, *(f"{name} takes {pause_s:g} s" for name, pause_s in pauses if pause_s is not None)]
+    text = "; ".join(filter(None, told))
+    until = "whatever is measured" if view.keeps_estimates else "until measured"
+    return f"{text} ({until})" if text else ""
+
+
+def _checkpoints(view: JobView) -> str:
+    """How often it is saved, and why as often."""
+    if view.checkpoint_interval_s is None:
+        return ""
+    told = f"every {span(view.checkpoint_interval_s)}"
+    if view.mean_time_to_loss_s is None:
+        told += ", as it was submitted"
+    if view.save_s is not None:
+        told += f"; each takes {view.save_s:.2g} s"
+    if view.mean_time_to_loss_s is not None:
+        told += f", and a loss is expected once in {span(view.mean_time_to_loss_s)}"
+    return told
 
 
 def told_findings(view: JobView) -> list[str]:
@@ -295,6 +336,22 @@ def _batch(view: JobView) -> str:
     return f"{view.global_batch} samples a step" if is_known else ""
 
 
+def _noise(view: JobView) -> str:
+    """What the noise of its gradients says of its batch; empty while that is not known."""
+    scale, own, batch = view.noise_scale, view.global_batch, view.batch
+    if scale is None:
+        return ""
+    told = (
+        f"noise scale of the gradients {scale:,.0f} samples"
+        if scale < MOST_TOLD
+        else "the gradients are all noise"
+    )
+    if not batch or batch == own:
+        return told
+    share = (scale + own) / (scale + batch) if scale + batch else 1.0
+    return f"{told}; a sample in {batch} is worth {share:.2f} of one in {own}"
+
+
 def _learning(view: JobView) -> str:
     """Which metric shows how much a job still learns; empty unless that matters or was asked for."""
     if view.share is None and view.metric == LOSS:
@@ -317,6 +374,17 @@ def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:
     if not (one or other):
         return ""
     return f"{format_bytes(one or 0)} {how}, {format_bytes(other or 0)} {how_other}"
+
+
+def _estimate(view: JobView) -> str:
+    """What its owner expected of its time on one worker, and how wrong that was."""
+    if view.estimate_s is None:
+        return ""
+    told = f"{span(view.estimate_s)} on one worker"
+    if not view.alone_s:
+        return told
+    error = view.estimate_s / view.alone_s - 1.0
+    return f"{told}; measured {span(view.alone_s)} ({abs(error):.0%} too {'low' if error < 0 else 'high'})"
 
 
 def _start(view: JobView) -> str:

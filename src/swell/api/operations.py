@@ -29,6 +29,7 @@ from swell.api.promise_request import PromiseRequest
 from swell.api.resubmission import Resubmission, continued, retried
 from swell.api.submission import Submission, declared, origin_of, request_key
 from swell.live.retention import PrunedJob, PruneRequest
+from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT, JobSpec, Origin, Phase, key_of_user
 from swell.model.throughput import JobThroughput
@@ -108,6 +109,14 @@ Phases = Annotated[
 EndedSince = Annotated[
     float, Meta(description="Leave out jobs that ended before this time, in seconds since 1970.")
 ]
+UsageBy = Annotated[
+    GroupBy,
+    Meta(description="What has a row of its own; `all`: each combination of user, tenant, class and kind."),
+]
+UsedSince = Annotated[
+    float, Meta(description="Begin of the time, in seconds since 1970. Default: 30 days before its end.")
+]
+UsedUntil = Annotated[float, Meta(description="End of the time, in seconds since 1970. Default: now.")]
 Before = Annotated[
     str,
     Meta(
@@ -234,6 +243,17 @@ class Operations:
         if match is not None:
             return self._control.candidates(match)
         return self._control.jobs(parse_query(phase, since, limit), before)
+
+    @operation("GET", "/v1/usage", Role.VIEW, failures=(422, 503))
+    def usage(
+        self,
+        scope: Scope,
+        by: UsageBy = GroupBy.USER,
+        since: UsedSince | None = None,
+        until: UsedUntil | None = None,
+    ) -> UsageReport:
+        """Device hours of jobs, and what they cost: of the caller's own jobs, to an operator of all."""
+        return self._page.usage.report(caller_of(scope), by, since, until)
 
     @operation("GET", "/v1/counts", Role.VIEW)
     def counts(self) -> Mapping[Phase, int]:

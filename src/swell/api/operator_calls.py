@@ -8,6 +8,7 @@ from urllib.parse import quote
 from swell.api.transport import Transport
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.coding import decoder, encode
+from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import UnknownJob, UnknownNode
 from swell.model.view import ClusterView, NodeView
 
@@ -85,6 +86,24 @@ class OperatorCalls:
         )
         content = self._transport.call("POST", "/v1/prune", content=encode(request), within_s=PRUNED_WITHIN_S)
         return decoder(list[PrunedJob]).decode(content)
+
+    def usage(
+        self, by: GroupBy = GroupBy.USER, since_s: float | None = None, until_s: float | None = None
+    ) -> UsageReport:
+        """Device hours of your own jobs, to an operator of all, and what they cost if there are prices.
+
+        Args:
+            since_s: seconds since 1970; None: 30 days before the end.
+            until_s: likewise; None: now.
+
+        Raises:
+            InvalidJob: the time begins after its end.
+            Unavailable: the platform's file of prices cannot be used.
+        """
+        query = {"by": str(by)}
+        query |= {} if since_s is None else {"since": repr(since_s)}
+        query |= {} if until_s is None else {"until": repr(until_s)}
+        return self._transport.get("/v1/usage", UsageReport, query)
 
     def head_state(self) -> bytes:
         """All that the head remembers, as JSON; nothing is changed by asking."""

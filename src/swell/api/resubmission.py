@@ -78,7 +78,12 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
     spec, within_s = submission.spec, submission.origin.deadline_in_s
     spec = msgspec.structs.replace(spec, after=())  # to submit it again is to say that it may start
     if wish.kind is not None:
-        spec = msgspec.structs.replace(spec, kind=fields.kind(wish.kind))
+        kinds = fields.kinds(wish.kind)
+        spec = msgspec.structs.replace(
+            spec, kind=kinds[0] if len(kinds) == 1 else "", kinds=kinds if len(kinds) > 1 else ()
+        )
+    elif spec.kinds:
+        spec = msgspec.structs.replace(spec, kind="")  # it is chosen again
     if wish.deadline is not None:
         deadline_s = fields.deadline(wish.deadline, now_s)
         fields.job_class(spec.job_class, deadline_s)

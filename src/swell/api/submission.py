@@ -19,7 +19,9 @@ from msgspec import Meta
 from swell.api import fields
 from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
+from swell.api.halving_field import check_trial, halving_of
 from swell.model.coding import encode
+from swell.model.halving import RungUnit
 from swell.model.job import (
     MOST_PRIORITY,
     MOST_WEIGHT,
@@ -251,8 +253,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "W",
             "Factor of what the job gains, in policies that add up the gains of jobs. Default: 1.",
-            "`bftrainer`, `saxena`, their variants, and `elasticflow` beyond what promises need: of two jobs "
-            "that are alike, the heavier one has no fewer devices.",
+            "`bftrainer`, `saxena`, `hu`, their variants, and `elasticflow` beyond what promises need: of "
+            "two jobs that are alike, the heavier one has no fewer devices.",
             bounds=(1 / MOST_WEIGHT, MOST_WEIGHT),
         ),
     ] = 1
@@ -266,11 +268,12 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = None
     devices_per_worker: Annotated[int, _option("N", "Devices of each worker: 1, 2, 4, 8, ...")] = 1
     kind: Annotated[
-        str | None,
+        str | tuple[str, ...] | None,
         _option(
-            "KIND",
+            "KIND,...",
             "Kind of the devices that the job runs on, as `swell nodes` lists it. Default: the only one.",
-            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`.",
+            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`. Of several kinds "
+            "the platform chooses one at submission; `any` stands for all that it has.",
         ),
     ] = None
     memory: Annotated[
@@ -279,6 +282,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "SIZE",
             "Memory limit of all workers on a node together, such as `500MB` or `4GiB`.",
             "A number is bytes. Default: none.",
+        ),
+    ] = None
+    checkpoint_interval: Annotated[
+        str | Number | None,
+        _option(
+            "TIME",
+            "Time between two checkpoints, from 1s to 1d, such as `10m`. Default: the platform chooses.",
+            "A number is seconds. The platform chooses by what a checkpoint takes and how often training is "
+            "lost on its nodes.",
         ),
     ] = None
     elasticity: Annotated[
@@ -294,8 +306,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | Number | None,
         _option(
             "DURATION",
-            "For `restart` jobs: expected time on one worker, such as `10m`.",
-            "A number is seconds.",
+            "Expected time on one worker, such as `10m`.",
+            "A number is seconds. A `restart` job is planned by it; a `live` job is measured, and `swell "
+            "show` tells how wrong its estimate was.",
         ),
     ] = None
     seed: Annotated[int, _option("N", "Random seed of the sample order.", bounds=(0, 2**63 - 1))] = 0
@@ -335,6 +348,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "tag `NAME=VALUE` is a column in the table of a group.",
         ),
     ] = ()
+    halving: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="Stop the job early if others of its group are better (successive halving): "
+            "`{first: 1, by: epochs, factor: 3}` compares them by `metric` after 1, 3, 9, ... epochs, and "
+            "the best third goes on. `by` may also be `steps`, or `reports` of the metric; its default is "
+            "`epochs`, and that of `factor` 3. A metric that is no loss needs `metric_goes`."
+        ),
+    ] = None
     webhook: Annotated[
         str | None,
         _option(
@@ -358,6 +380,40 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "",
             "Hold the job once its trial run is over, which measures as many numbers of workers as idle "
             "devices allow. `swell resume` starts it.",
+        ),
+    ] = False
+    speed: Annotated[
+        str | None,
+        _option(
+            "WORKERS:RATE,...",
+            "Samples a second at some numbers of workers, such as `1:7100,2:13100`: believed until the job "
+            "has run at a size and was measured.",
+            "The trial run is made all the same. Other sizes are estimated from these. A promise counts it "
+            "as it does a measured speed.",
+        ),
+    ] = None
+    resize_up_s: Annotated[
+        Number | None,
+        _option(
+            "SECONDS",
+            "Time that a growth takes from training (R_up of BFTrainer): believed until growths of the job "
+            "were measured.",
+            bounds=(0, 1e6),
+        ),
+    ] = None
+    resize_down_s: Annotated[
+        Number | None,
+        _option(
+            "SECONDS",
+            "Time that a shrink takes from training (R_dw): believed until shrinks of the job were measured.",
+            bounds=(0, 1e6),
+        ),
+    ] = None
+    keep_estimates: Annotated[
+        bool,
+        _option(
+            "",
+            "Count the stated `speed`, `resize_up_s` and `resize_down_s` also once they were measured.",
         ),
     ] = False
     stop_on_nan: Annotated[
@@ -430,7 +486,19 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             fields.check_strict("or_soft", job_class)
         if self.elasticity is Elasticity.RESTART:
             self._check_restart()
+        halving = None if self.halving is None else halving_of(self.halving)
+        if halving is not None:
+            check_trial(
+                halving,
+                self.group,
+                self.elasticity,
+                self.metric,
+                is_goal_given=self.metric_goes is not None or self.until is not None,
+                end={RungUnit.STEPS: self.steps, RungUnit.EPOCHS: self.epochs}.get(halving.by),
+            )
+        kinds = fields.kinds(self.kind)
         return JobSpec(
+            halving=halving,
             name=fields.job_name(self.name, entry),
             entry=entry,
             workdir=fields.folder("workdir", self.workdir),
@@ -453,6 +521,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             tenant=fields.tenant(self.tenant),
             stop_on_nan=self.stop_on_nan,
             hold_after_trial=self.hold_after_trial,
+            **self._stated(),
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
             image=fields.image(self.image, self.python),
@@ -461,7 +530,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),
-            kind=fields.kind(self.kind),
+            kind=kinds[0] if len(kinds) == 1 else "",
+            kinds=kinds if len(kinds) > 1 else (),
+            checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval, self.elasticity),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self.on_drift,
             accept_differences=fields.finding_names(self.accept_differences),
@@ -501,6 +572,26 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         limits = declared()[name].meta.extra_json_schema or {}
         return fields.bounded(name, getattr(self, name), limits["minimum"], limits["maximum"])
 
+    def _stated(self) -> dict[str, Any]:
+        """What its owner states of its speed and of what changes take."""
+        if self.speed is not None and (self.batch is not None or self.batch_per_worker is not None):
+            raise InvalidField(
+                "speed", "a speed is that of one batch; remove it, or `batch`/`batch_per_worker`"
+            )
+        if self.keep_estimates and (self.speed, self.resize_up_s, self.resize_down_s) == (None,) * 3:
+            raise InvalidField(
+                "keep_estimates", "nothing is stated; give speed, resize_up_s or resize_down_s, or remove it"
+            )
+        pauses = {
+            name: float(self._bounded(name))
+            for name in ("resize_up_s", "resize_down_s")
+            if getattr(self, name) is not None
+        }
+        return {
+            "speed": fields.speed(self.speed),
+            "keeps_estimates": self.keep_estimates,
+        } | pauses
+
     def _check_restart(self) -> None:
         """Raises InvalidField for what only a script that uses `swell.train` can have."""
         if self.hold_after_trial:
@@ -512,6 +603,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise InvalidField(
                 "stop_on_nan", "a restart job updates its model itself; remove it, and stop in the script"
             )
+        if self.speed is not None:
+            raise InvalidField(
+                "speed", "Swell does not see the samples of a restart job; remove it, or use live"
+            )
         if self.on_drift is not None:
             raise InvalidField(
                 "on_drift",
@@ -519,12 +614,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             )
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
-        if self.elasticity is Elasticity.LIVE:
-            if self.estimate is not None:
-                raise InvalidField("estimate", "live jobs are measured, not estimated; remove it")
-            return None
         if self.estimate is None:
-            if deadline_s is not None:
+            if deadline_s is not None and self.elasticity is Elasticity.RESTART:
                 raise InvalidField(
                     "estimate",
                     "a restart job with a deadline needs an estimate; give its time on one "

@@ -34,6 +34,11 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
     "jobs": CommandSource("jobs:list_jobs", "List jobs, oldest first."),
+    "usage": CommandSource(
+        "usage:usage",
+        "Show how many device hours jobs used, and what they cost: of your own jobs or, to operators, of "
+        "all.",
+    ),
     "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
     "show": CommandSource(
         "jobs:show", "Show everything about a job, including why it failed; or compare the jobs of a group."
@@ -99,7 +104,7 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "backup": CommandSource(
         "doctor:backup",
-        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
+        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml, prices.yaml and "
         "webhook-secret; the platform may be running.",
     ),
     "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),

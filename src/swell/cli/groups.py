@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from swell.api import job_words
+from swell.api.sweep import SEED_TAG
 from swell.cli.finish import distance
 from swell.cli.resolve import choose
 from swell.model.job import Phase
@@ -44,15 +45,20 @@ def members_of(client: Client, group: str) -> list[JobView]:
 
 
 def table(views: Sequence[JobView], now_s: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and rows: a column for each parameter, that is for each tag `NAME=VALUE`, and each metric."""
+    """Headings and rows: a column for each parameter, that is for each tag `NAME=VALUE`, and each metric.
+
+    Trials that are compared at rungs have a column that tells the highest rung of each, and its rank there.
+    """
     parameters = list(dict.fromkeys(name for view in views for name in _parameters(view)))
     metrics = list(dict.fromkeys(name for view in views for name in job_words.latest(view)))[:MOST_METRICS]
-    headings = ("JOB", "PHASE", "DONE", *parameters, *metrics, "FINISH")
+    has_rungs = any(view.rung for view in views)
+    headings = ("JOB", "PHASE", "DONE", *(("RUNG",) if has_rungs else ()), *parameters, *metrics, "FINISH")
     rows = [
         (
             view.id,
             job_words.phase(view),
             _done(view),
+            *((_rung(view),) if has_rungs else ()),
             *(_parameters(view).get(name, "-") for name in parameters),
             *(_number(job_words.latest(view).get(name)) for name in metrics),
             distance(view, now_s) or "-",
@@ -64,9 +70,11 @@ def table(views: Sequence[JobView], now_s: float) -> tuple[tuple[str, ...], list
 
 def summary(group: str, views: Sequence[JobView]) -> str:
     """`6 jobs of lr-sweep: 2 running, 4 succeeded; best loss 0.12: lr-sweep-3 (lr=0.1)`"""
-    counts = Counter(view.phase for view in views)
-    phases = ", ".join(f"{counts[phase]} {phase}" for phase in Phase if counts[phase])
+    counts = Counter(job_words.EARLY if job_words.is_stopped_early(view) else view.phase for view in views)
+    phases = ", ".join(f"{counts[word]} {word}" for word in (*Phase, job_words.EARLY) if counts[word])
     text = f"{len(views)} {'job' if len(views) == 1 else 'jobs'} of {group}: {phases}"
+    if seeds := {seed for view in views if (seed := tag_values(view).get(SEED_TAG)) is not None}:
+        text += f"; drawn with seed {', '.join(sorted(seeds))}"
     values = [(value, view) for view in views if (value := _value(view)) is not None and value == value]
     if not values:
         return text
@@ -81,8 +89,18 @@ def _value(view: JobView) -> float | None:
 
 
 def _parameters(view: JobView) -> dict[str, str]:
+    return {name: value for name, value in tag_values(view).items() if name != SEED_TAG}
+
+
+def tag_values(view: JobView) -> dict[str, str]:
+    """The values of tags `NAME=VALUE`, by name."""
     pairs = (tag.partition("=") for tag in view.tags)
     return {name: value for name, sign, value in pairs if name and sign}
+
+
+def _rung(view: JobView) -> str:
+    """`3, 7 of 9`: at rung 3 it had rank 7 of the 9 trials that were there."""
+    return f"{view.rung}, {view.rung_rank} of {view.rung_trials}" if view.rung else "-"
 
 
 def _done(view: JobView) -> str:

@@ -24,9 +24,12 @@ class PoolOptions:
     pool: Annotated[
         Path | None,
         typer.Option(
-            metavar="INTERVALS.csv",
+            metavar="PATH|NAME:DURATION",
             help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
-            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz). Or a folder, or a "
+            "file, of snapshots that sinfo, bslots -l, pbsnodes -a or nodelist printed. Or theta-like:7d, "
+            "mira-like:7d: seven days drawn with --seed, with as many nodes that join and leave as Table 1 "
+            "of BFTrainer prints of these machines.",
         ),
     ] = None
     pool_nodes: Annotated[
@@ -49,8 +52,14 @@ class PoolOptions:
         ),
     ] = None
 
-    def read(self) -> Pool | None:
-        """The pool, or None without `--pool`. Raises InvalidInput."""
+    @property
+    def files(self) -> list[Path]:
+        """Files that are read."""
+        is_drawn = self.pool is not None and _drawn(self.pool) is not None
+        return [file for file in (None if is_drawn else self.pool, self.pool_nodes) if file is not None]
+
+    def read(self, seed: int) -> Pool | None:
+        """Read the pool, or draw it with this seed; None without `--pool`. Raises InvalidInput."""
         if self.pool is None:
             for option, value in (("--pool-nodes", self.pool_nodes), ("--pool-window", self.pool_window)):
                 if value is not None:
@@ -60,9 +69,7 @@ class PoolOptions:
             if self.pool_warning is not None:
                 raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
             return None
-        from swell.sim.pool_file import read_pool
-
-        pool = read_pool(self.pool)
+        pool = _pool(self.pool, seed)
         if self.pool_nodes is not None:
             pool = _of_nodes(pool, self.pool_nodes)
         if self.pool_window is not None:
@@ -70,6 +77,28 @@ class PoolOptions:
         if self.pool_warning is not None:
             pool = replace(pool, warning_s=seconds("pool-warning", self.pool_warning))
         return pool
+
+
+def _drawn(pool: Path) -> tuple[str, str] | None:
+    """(name, duration) of a pool that is to be drawn; None for a file."""
+    from swell.sim.drawn_pool import LIKE
+
+    name, _, duration = str(pool).partition(":")
+    return (name, duration) if name in LIKE and not pool.exists() else None
+
+
+def _pool(pool: Path, seed: int) -> Pool:
+    from swell.sim.drawn_pool import drawn_pool
+    from swell.sim.node_snapshots.read import are_snapshots, pool_of_snapshots
+    from swell.sim.pool_file import read_pool
+
+    drawn = _drawn(pool)
+    if drawn is None:
+        return pool_of_snapshots(pool) if are_snapshots(pool) else read_pool(pool)
+    name, duration = drawn
+    if not duration:
+        raise InvalidInput(f"--pool is {str(pool)!r}; say how long a time to draw, such as {name}:7d")
+    return drawn_pool(name, seconds("pool", duration), seed)
 
 
 def _of_nodes(pool: Pool, file: Path) -> Pool:

@@ -64,15 +64,16 @@ def _play(policy: str, out: Path) -> LiveRun:
     from swell.cli.progress import progress_bar
     from swell.cli.temporary_platform import brief_platform
     from swell.repro.experiment import keep_record
-    from swell.repro.fidelity import DEVICES, WORKLOAD
+    from swell.repro.fidelity import DEVICES, workload_of
     from swell.repro.live_run import run
 
+    workload = workload_of(policy)
     options = ["--devices", DEVICES, "--policy", policy, "--preload", "sklearn.datasets"]
     with (
         brief_platform(options, "swell-fidelity-", warn) as client,
-        progress_bar(f"{policy}, live", len(WORKLOAD)) as advance,
+        progress_bar(f"{policy}, live", len(workload)) as advance,
     ):
-        found = run(client, WORKLOAD, DEVICES, advance)
+        found = run(client, workload, DEVICES, advance)
     with writing("--out", out):
         note(f"wrote {keep_record(found, out, f'live-{policy}')}")
     return found

@@ -144,7 +144,7 @@ def phase_or_folder(phase: str | None, state: Path | None) -> tuple[str | None, 
     return None, state
 
 
-def parse_since(text: str | None) -> Callable[[float], float | None]:
+def parse_since(text: str | None, option: str = "since") -> Callable[[float], float | None]:
     """Seconds since 1970, given those of now. Raises BadParameter. None: since ever."""
     if text is None:
         return lambda now_s: None
@@ -155,6 +155,6 @@ def parse_since(text: str | None) -> Callable[[float], float | None]:
         at_s = datetime.fromisoformat(text).astimezone().timestamp()
     except (ValueError, OverflowError) as error:
         raise typer.BadParameter(
-            f"--since: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
+            f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
     return lambda now_s: at_s

@@ -89,10 +89,10 @@ def simulate(
 
     settings = _settings(set_ or [])
     rules = msgspec.structs.replace(filling.rules(), buggy_share=buggy, cancelled_share=cancelled)
-    conditions = truth.conditions(filling.seed, borrowed.read())
+    conditions = truth.conditions(filling.seed, borrowed.read(filling.seed))
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
-    files.check_files(file for file in (trace, borrowed.pool, borrowed.pool_nodes) if file is not None)
+    files.check_files([trace, *borrowed.files])
     log = _read(trace, format, strict, len(names), files)
     workload, scenario = _set_up(log, profiles, rules, conditions, settings)
     files.check_folders()
@@ -182,7 +182,7 @@ def _set_up(
     scenario = set_up(workload, profile_set, conditions)
     timings = replace(
         scenario.timings,
-        checkpoint_interval_s=settings.checkpoint_interval_s,
+        checkpoint_interval_s=settings.checkpoint_interval_s or None,
         notice_s=settings.leases.wait_s,
     )
     return workload, replace(scenario, timings=timings)

@@ -12,6 +12,7 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
+    from swell.model.halving import Halving
     from swell.model.islands import Islands
     from swell.sim.conditions import Conditions
     from swell.sim.epoch_ends import EpochEnds
@@ -100,6 +101,13 @@ class ConditionOptions:
     node_mttr: Annotated[
         str, typer.Option(metavar="DURATION", help="Mean time until a failed node is back.")
     ] = "1h"
+    save_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Time that training stands still for a checkpoint. Default: checkpoints take no time.",
+        ),
+    ] = None
     fault_rates: Annotated[
         str,
         typer.Option(
@@ -122,6 +130,15 @@ class ConditionOptions:
             metavar="TENANT=DEVICES|SHARE",
             help="Most devices that jobs of a tenant hold together: ana=8, or ben=25% of those there are; "
             "may be repeated. Default: any number.",
+        ),
+    ] = None
+
+    halving: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEPS[:FACTOR]",
+            help="Take all jobs for trials of one search, stopped early by successive halving: compared by "
+            "their loss curves after STEPS, FACTOR (3) x STEPS, ... steps, and the best 1/FACTOR go on.",
         ),
     ] = None
 
@@ -149,6 +166,7 @@ class ConditionOptions:
             epoch_ends=None if self.between_steps is None else _epoch_ends(self.between_steps),
             node_mtbf_s=None if self.node_mtbf is None else seconds("node-mtbf", self.node_mtbf),
             node_mttr_s=seconds("node-mttr", self.node_mttr),
+            save_s=0.0 if self.save_time is None else seconds("save-time", self.save_time),
             fault_rates=parse_fault_rates(self.fault_rates),
             seed=seed,
             refused=self.refused,
@@ -156,7 +174,23 @@ class ConditionOptions:
             sharing=_sharing(self.cpu_shares, self.interference),
             report_s=None if self.report_every is None else seconds("report-every", self.report_every),
             quotas={tenant: quota for tenant, quota in quotas.items() if quota is not None},
+            halving=None if self.halving is None else _halving(self.halving),
         )
+
+
+def _halving(text: str) -> Halving:
+    from swell.api.fields import InvalidField
+    from swell.api.halving_field import halving_of
+
+    steps, colon, factor = text.partition(":")
+    try:
+        numbers = {"first": float(steps), "factor": float(factor) if colon else 3.0}
+    except ValueError as error:
+        raise InvalidInput(f"--halving is {text!r}; write STEPS or STEPS:FACTOR, such as 1000:3") from error
+    try:
+        return halving_of({"by": "steps", **numbers})
+    except InvalidField as error:
+        raise InvalidInput(f"--{error}") from error
 
 
 def _shape(text: str) -> tuple[int, int, int, Islands]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 
 import msgspec
@@ -9,7 +10,9 @@ import msgspec
 from swell.core import leaving_nodes
 from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
+from swell.core.bracket import bracket_of
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
+from swell.core.checkpoints import note_save_time
 from swell.core.clock_steps import follow
 from swell.core.feedback import (
     learn_between,
@@ -20,6 +23,7 @@ from swell.core.feedback import (
     note_phase,
 )
 from swell.core.gang import NO_GANG
+from swell.core.halving import note_evaluation, told_silence
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.resizes import Mark
@@ -110,6 +114,8 @@ def _(event: JobSubmitted, state: HeadState) -> None:
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
+    if event.spec.halving is not None:
+        bracket_of(state.brackets, event.spec.group).enter(record.id)
     _note_set_aside(state, record)
     state.touch(record)
 
@@ -140,6 +146,9 @@ def _(event: NodeLost, state: HeadState) -> None:
         befall_all(state, "node", event.name)
     if event.cause:
         state.note_lost_node(event)
+    is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
+    if is_owned and event.name not in state.warned:
+        state.losses.num_lost += 1
     state.set_cluster(state.cluster.without_node(event.name))
 
 
@@ -312,8 +321,14 @@ def _(event: PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None
 
 
 def _note_set_aside(state: HeadState, record: JobRecord) -> None:
-    """A job without a gang that is set aside waits, whatever has just become of it."""
+    """A job without a gang that is set aside waits, whatever has just become of it.
+
+    One that was stopped early has no more to wait for.
+    """
     if not record.is_set_aside or record.phase is not Phase.QUEUED or record.is_profiling:
+        return
+    if record.trial.is_stopped:
+        state.end(record, Phase.SUCCEEDED, "stopped_early", record.trial.stopped)
         return
     code, text = "held", f"is held: `swell resume {record.id}` lets it go on"
     if not record.is_held:
@@ -336,6 +351,7 @@ def _(event: DeadlineChangeAsked, state: HeadState, record: JobRecord) -> None:
 def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.advance(event.at_s)
     record.become(record.gang.started(event.generation))
+    record.num_nodes = state.nodes_of(record.gang.held)
     record.usage.begin_gang()
     record.backoff.go_on()
     record.progress.done_steps = _truth(record, event.steps)
@@ -363,6 +379,7 @@ def _(event: GangResized, state: HeadState, record: JobRecord) -> None:
     before, gang = record.sizes.latest, record.gang
     learn_stretch(state, record, event.at_s, event.steps)
     record.become(record.gang.changed(event.generation))
+    record.num_nodes = state.nodes_of(record.gang.held)
     record.progress.done_steps = _truth(record, event.steps)
     note_phase(state, record, event.steps)
     record.backoff.go_on()
@@ -417,6 +434,7 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.usage.note(event.at_s, value, event.usage)
     if event.brings_steps:
         _note_progress(state, record, event)
+    note_evaluation(state, record, event)
 
 
 def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
@@ -426,8 +444,12 @@ def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) ->
     learn_rate(state, record, event)
     note_slowness(state, record)
     learn_between(state, record, event)
+    record.status.batch = record.global_batch
+    if event.save_s is not None:
+        note_save_time(state, record, event.save_s)
     if event.noise_scale is not None:
         state.learn_noise(record, event.noise_scale)
+        record.status.noise_scale = event.noise_scale if math.isfinite(event.noise_scale) else None
     record.progress.done_steps = _truth(record, event.steps)
     if record.is_content(event.at_s):
         record.backoff.go_on()
@@ -514,6 +536,7 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.resizes.lose(event.at_s, record.num_workers)
     record.tenure.take()
     befall(state, record, "lost")
+    state.note_lost_workers(record, event.devices, is_whole=False)
     record.become(record.gang.lose(event.generation, event.devices))
     record.progress.rate_per_s = 0.0
     record.progress.resume()
@@ -564,6 +587,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     is_refused = record.gang.is_launching and state.is_ruled_out(record, record.gang.goal.devices)
     if event.outcome is Outcome.LOST:
         befall(state, record, "launch" if record.gang.is_launching else "lost")
+        if not record.gang.is_launching:
+            state.note_lost_workers(record, record.gang.held, is_whole=True)
     _release(record, event.at_s)
     record.progress.done_steps = steps
     _note_end(record, event)
@@ -572,7 +597,13 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     if event.outcome is Outcome.SUCCEEDED:
         record.progress.done_steps = _truth(record, event.steps)
         late = told_late(state, record, event.at_s)
-        state.end(record, Phase.SUCCEEDED, "succeeded", f"met its end condition{late}", event.at_s)
+        state.end(
+            record,
+            Phase.SUCCEEDED,
+            "succeeded",
+            f"met its end condition{late}{told_silence(record)}",
+            event.at_s,
+        )
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:

@@ -15,7 +15,7 @@ from swell.core.gang import SavingGang
 from swell.core.pending import launch_of
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, Reconfigure, StopGang, SuspendGang
-from swell.model.job import Phase
+from swell.model.job import Elasticity, Phase
 from swell.model.plan import JobPlan
 from swell.model.target import Configuration, Target
 
@@ -34,6 +34,8 @@ class Converger:
         yield_s: see `CoreSettings`.
         unknown: as `owner`, of gangs that the journal does not explain.
         survivors: what is left of a gang, and how it is to go on.
+        time_to_loss_s: until a gang on these devices loses what it has not saved; None: all intervals between
+            checkpoints are fixed.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Converger:
         unknown: Mapping[str, str] | None = None,
         warned: frozenset[str] = frozenset(),
         survivors: Callable[[JobRecord], Target] = lambda record: record.gang.members,
+        time_to_loss_s: Callable[[tuple[str, ...]], float] | None = None,
     ) -> None:
         self._records = records
         self._yield_s = yield_s
@@ -59,6 +62,7 @@ class Converger:
         self._taken: dict[str, str] = {}  #: in this pass
         self._devices, self._warned = devices, warned
         self._survivors = survivors
+        self._time_to_loss_s = time_to_loss_s
         self._now_s = now_s
         self.waiting: list[JobRecord] = []  #: for devices that others have yet to leave
         self.launched: list[JobRecord] = []  #: in this pass
@@ -107,7 +111,7 @@ class Converger:
                 self._stop(record)
             elif record.gang.is_broken:
                 self._heal(record)
-            elif record.is_held:
+            elif record.is_to_leave:
                 self._leave(record)
 
     def _leave(self, record: JobRecord) -> None:
@@ -139,7 +143,7 @@ class Converger:
             return
         record.advance(self._now_s)  # it has held nothing so far
         record.generation += 1
-        record.become(record.gang.launch(target))
+        record.become(record.gang.launch(self._with_time_to_loss(record, target)))
         times = record.commanded
         times.launched_s = times.changed_s = times.asked_s = self._now_s
         times.fetched_s = 0.0
@@ -186,9 +190,19 @@ class Converger:
 
     def _ask(self, record: JobRecord, target: Target) -> None:
         record.generation += 1
+        target = self._with_time_to_loss(record, target)
         record.become(record.gang.ask(target))
         record.commanded.asked_s = self._now_s
         self.commands.append(Reconfigure(job_id=record.id, generation=record.generation, target=target))
+
+    def _with_time_to_loss(self, record: JobRecord, target: Target) -> Target:
+        """The target with what its workers choose their interval between checkpoints by, if they do."""
+        spec = record.spec
+        is_chosen = spec.checkpoint_interval_s is None and spec.elasticity is Elasticity.LIVE
+        if self._time_to_loss_s is None or not is_chosen:
+            return target
+        time_s = self._time_to_loss_s(target.devices)
+        return msgspec.structs.replace(target, mean_time_to_loss_s=time_s)
 
     def _suspend(self, record: JobRecord) -> None:
         record.generation += 1

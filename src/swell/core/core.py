@@ -59,7 +59,7 @@ class CoreSettings:
     min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
     report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
     yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
-    checkpoint_interval_s: float = 30.0  #: of running jobs
+    checkpoint_interval_s: float = 30.0  #: of running jobs that name none; 0: chosen for each gang
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
 
 
@@ -84,7 +84,7 @@ class Core:
     def __init__(self, planner: Planner, belief: Belief, settings: CoreSettings) -> None:
         self._planner = planner
         self._settings = settings
-        self._state = HeadState(belief=belief, domain=planner.policy.domain)
+        self._state = HeadState(belief=belief, domain=planner.policy.offered)
         self._whole_cores = WholeCores()
         self._lack = NO_NODE_YET
 
@@ -93,7 +93,7 @@ class Core:
         state, known = self._state, other._state
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
-        state.quotas = known.quotas
+        state.quotas, state.brackets = known.quotas, known.brackets
 
     def be_of_kind(self, kind: str) -> None:
         """Set the reason why jobs wait while the core has no node: nodes of `kind` are lacking.
@@ -231,6 +231,7 @@ class Core:
             state.unknown.owner,
             state.warned_devices,
             state.survivors,
+            None if self._settings.checkpoint_interval_s else state.mean_time_to_loss_s,
         )
 
     def _end_trials(self) -> list[AnyCommand]:
@@ -353,7 +354,7 @@ class Core:
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
-        if not planner.policy.domain.shares_cores:
+        if not planner.policy.offered.shares_cores:
             return snapshot
         records = [state.records[job_id] for job_id in snapshot.job_ids]
         return replace(snapshot, learning=learning_of(records, state.usable))
@@ -435,6 +436,8 @@ class Core:
             return f"{change}: the platform is stopping"
         if record.is_held:
             return f"{change}: its owner holds it"
+        if record.trial.is_stopped:
+            return f"{change}: {record.trial.stopped}"
         if left := state.nodes_to_leave(record):
             return f"{change}, away from {', '.join(left)}, which gets no more work"
         if plan is None:
@@ -483,7 +486,7 @@ class Core:
     @property
     def domain(self) -> Domain:
         """What the policy that decides chooses from."""
-        return self._current_planner.policy.domain
+        return self._current_planner.policy.offered
 
     @property
     def makes_promises(self) -> bool:
@@ -622,6 +625,10 @@ class Core:
     def unknown_gangs(self) -> dict[str, int]:
         """Gangs that the journal does not explain: job -> generation of the command to end."""
         return {gang.job_id: gang.generation for gang in self._state.unknown.gangs.values()}
+
+    def share_trials(self, other: Core) -> None:
+        """Compare trials with those of another core of the platform, as before the state was saved."""
+        self._state.brackets = other._state.brackets
 
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal."""

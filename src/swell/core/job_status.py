@@ -21,6 +21,8 @@ class JobStatus(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     pids: tuple[int, ...] = ()  #: of all workers that it has had
     live_pids: tuple[int, ...] = ()
     step_s: float | None = None
+    batch: int = 0  #: samples of the steps that were told of last; 0: none were
+    noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     loss: float | None = None
     metrics: dict[str, float] = {}
     reason_code: str = "submitted"

@@ -20,6 +20,7 @@ class JobOptions(NamedTuple):
     workers: IntArray  #: (n,)
     global_batch: IntArray  #: (n,) samples of a step; 0: the job's own batch
     rate_per_s: FloatArray  #: (n,) > 0
+    efficiency: FloatArray  #: (n,) see `Options`
     margin_class: IntArray  #: (n,) which margin a plan at this rate has; see `ports.Belief`
     one_worker_per_s: float = 0.0  #: at the batch that is best for it; 0: not possible, or not known
 
@@ -45,7 +46,7 @@ class OptionTable:
         self._at: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) where the stretch of each begins
         self._num: IntArray = np.zeros(0, dtype=np.int64)  #: (rows,) how long it is
         self._ints: IntArray = np.zeros((3, 0), dtype=np.int64)  #: workers, global batch, margin class
-        self._rates: FloatArray = np.zeros(0)
+        self._floats: FloatArray = np.zeros((2, 0))  #: rates and efficiencies
         self._costs: FloatArray = np.zeros((2, 0))  #: of a launch, and of a resize, as they were charged
         self.uncharged: set[int] = set()  #: rows whose options have no costs yet
         self._end = 0  #: of what is in use, and of what was given up
@@ -62,13 +63,14 @@ class OptionTable:
             self._at, self._num = np.pad(self._at, (0, more)), np.pad(self._num, (0, more))
         if num > self._num[row]:
             self._num[row] = 0
-            if self._end + num > len(self._rates):
+            if self._end + num > self._floats.shape[1]:
                 self._make_room(num)
             self._at[row], self._end = self._end, self._end + num
         place = slice(self._at[row], self._at[row] + num)
         self._ints[0, place], self._ints[1, place] = options.workers, options.global_batch
         self._ints[2, place] = options.margin_class
-        self._rates[place], self._num[row] = options.rate_per_s, num
+        self._floats[0, place], self._floats[1, place] = options.rate_per_s, options.efficiency
+        self._num[row] = num
 
     def remove(self, row: int, last: int) -> None:
         """The row is gone; the last one takes its place."""
@@ -88,7 +90,7 @@ class OptionTable:
         rates = self._rate_of.get(row)
         if rates is None:
             run = slice(self._at[row], self._at[row] + self._num[row])
-            pairs = zip(self._ints[0, run].tolist(), self._rates[run].tolist(), strict=True)
+            pairs = zip(self._ints[0, run].tolist(), self._floats[0, run].tolist(), strict=True)
             rates = self._rate_of[row] = dict(pairs)
         return rates.get(num_workers, 0.0)
 
@@ -127,18 +129,18 @@ class OptionTable:
         count = len(devices_per_worker)
         most = int(self._num[:count].sum())
         starts, largest = np.zeros(count + 1, dtype=np.int64), np.ones(count, dtype=np.int64)
-        ints, rates = np.empty((4, most), dtype=np.int64), np.empty(most)
+        ints, floats = np.empty((4, most), dtype=np.int64), np.empty((2, most))
         suited(_pack, count)(
             self._at,
             self._num,
             self._ints,
-            self._rates,
+            self._floats,
             devices_per_worker,
             most_devices,
-            (starts, largest, ints, rates),
+            (starts, largest, ints, floats),
         )
         total = int(starts[-1])
-        for column in (starts, largest, ints, rates):
+        for column in (starts, largest, ints, floats):
             column.setflags(write=False)
         workers, devices, global_batch, places = ints[:, :total]
         options = Options(
@@ -146,7 +148,8 @@ class OptionTable:
             workers=workers,
             devices=devices,
             global_batch=global_batch,
-            rate_per_s=rates[:total],
+            rate_per_s=floats[0, :total],
+            efficiency=floats[1, :total],
         )
         self.is_changed = False
         return PackedOptions(options, largest, places)
@@ -159,7 +162,7 @@ class OptionTable:
         self._end = len(kept)
         more = max(LEAST_ROOM, len(kept) + num)
         self._ints = np.pad(self._ints.take(kept, axis=1), ((0, 0), (0, more)))
-        self._rates = np.pad(self._rates[kept], (0, more))
+        self._floats = np.pad(self._floats.take(kept, axis=1), ((0, 0), (0, more)))
         self._costs = np.pad(self._costs[:, kept], ((0, 0), (0, more)))
 
 
@@ -167,13 +170,13 @@ def _pack(
     at: IntArray,
     num: IntArray,
     ints: IntArray,
-    rates: FloatArray,
+    floats: FloatArray,
     devices_per_worker: IntArray,
     most_devices: IntArray,
     columns: tuple[IntArray, IntArray, IntArray, FloatArray],
 ) -> None:
     """Write the columns of `Options`, without gaps."""
-    starts, largest, packed, packed_rates = columns
+    starts, largest, packed, packed_floats = columns
     end = 0
     for row in range(len(devices_per_worker)):
         for place in range(at[row], at[row] + num[row]):
@@ -182,7 +185,7 @@ def _pack(
                 break
             packed[0, end], packed[1, end], packed[2, end] = ints[0, place], devices, ints[1, place]
             packed[3, end] = place
-            packed_rates[end] = rates[place]
+            packed_floats[0, end], packed_floats[1, end] = floats[0, place], floats[1, place]
             largest[row] = ints[0, place]
             end += 1
         starts[row + 1] = end

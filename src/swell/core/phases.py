@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from swell.model.job import Phase
 
 ALLOWED: Mapping[Phase, frozenset[Phase]] = {
-    Phase.QUEUED: frozenset({Phase.STARTING, Phase.REJECTED, Phase.FAILED, Phase.CANCELLED}),
+    Phase.QUEUED: frozenset({Phase.STARTING, Phase.SUCCEEDED, Phase.REJECTED, Phase.FAILED, Phase.CANCELLED}),
     Phase.STARTING: frozenset(
         {Phase.RUNNING, Phase.QUEUED, Phase.STOPPING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}
     ),

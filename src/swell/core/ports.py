@@ -48,7 +48,7 @@ class Decides(Protocol):
         """Whether an undecided job that is not refused has been promised its deadline."""
 
     @property
-    def domain(self) -> Domain:
+    def offered(self) -> Domain:
         """What it chooses from."""
 
     @property
@@ -134,15 +134,29 @@ class Belief(Protocol):
         """
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """What training last measured of a job whose batch is open; see `BatchProfile`."""
+        """What training last measured of a job whose batch may change; see `BatchProfile`."""
+
+    def noise_scale(self, job_id: str) -> float | None:
+        """What was learnt of it, in samples; None: nothing."""
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        """(K,) of `Options.efficiency`, at these global batches; 0 is the own one."""
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and the global batches that they are of; None if nothing is known but the own one's.
 
         Rates are in steps of the own batch; 0 where no batch has so many workers. `kept` is the batch that
         the job has now: another one must be better by more than what is known of either.
+
+        Args:
+            by_goodput: the best one has the highest rate times efficiency, else the highest rate.
         """
 
     def rates_at_batch(

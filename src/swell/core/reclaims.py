@@ -25,5 +25,9 @@ class Reclaims(msgspec.Struct, kw_only=True):
 
     def per_node_s(self, now_s: float) -> float:
         """Reclaims for each second that a node is lent; 0 before the first."""
-        lent_node_s = self.lent_node_s + self.num_lent * max(0.0, now_s - self.as_of_s)
+        lent_node_s = self.node_s(now_s)
         return self.num_reclaimed / lent_node_s if lent_node_s > 0.0 else 0.0
+
+    def node_s(self, now_s: float) -> float:
+        """Time that nodes were lent until now, in seconds of a node."""
+        return self.lent_node_s + self.num_lent * max(0.0, now_s - self.as_of_s)

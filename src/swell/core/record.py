@@ -6,8 +6,10 @@ import math
 
 import msgspec
 
+from swell.checkpoint_interval import interval_s
 from swell.core.admission_state import Admission, AskedDeadline
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
+from swell.core.bracket import TrialState
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
@@ -68,6 +70,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     commanded: CommandTimes = msgspec.field(default_factory=CommandTimes)
     progress: JobProgress = msgspec.field(default_factory=JobProgress)
     backoff: Backoff = msgspec.field(default_factory=Backoff)
+    num_nodes: int = 1  #: that its gang was on when it was last changed
+    told_interval_s: float = 0.0  #: between checkpoints, that its story has told of last; 0: none
+    save_s: float | None = None  #: that training stood still for a checkpoint, lately; None: not measured
     resizes: ResizeLog = msgspec.field(default_factory=ResizeLog)
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)
     sizes: SizeHistory = msgspec.field(default_factory=SizeHistory)
@@ -75,6 +80,20 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     status: JobStatus = msgspec.field(default_factory=JobStatus)
     usage: JobUsage = msgspec.field(default_factory=JobUsage)
     share_changes: ShareChanges | None = None  #: that its story does not tell yet
+    trial: TrialState = msgspec.field(default_factory=TrialState)  #: of a job with `JobSpec.halving`
+
+    @property
+    def alone_s(self) -> float | None:
+        """Time of all its steps on one worker: as its trial run measured a step.
+
+        Steps of a restart job are not known: that is the time that it has trained, if it has never had more.
+        """
+        if self.spec.elasticity is Elasticity.RESTART:
+            is_known = self.ended is Phase.SUCCEEDED and self.sizes.most_workers == 1
+            return self.tenure.total_s if is_known else None
+        step_s = self.profile.compute_s.get(self.spec.global_batch) if self.profile else None
+        total_steps = self.progress.total_steps
+        return None if step_s is None or total_steps is None else step_s * total_steps
 
     @property
     def longest_fetches_s(self) -> dict[str, float]:
@@ -169,14 +188,27 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         )
 
     @property
+    def checkpoint_interval_s(self) -> float | None:
+        """Training between two checkpoints, named by the job or chosen; None: fixed by the platform."""
+        named_s, mean_s = self.spec.checkpoint_interval_s, self.gang.goal.mean_time_to_loss_s
+        if named_s is None and (mean_s is None or self.save_s is None):
+            return None  # what a checkpoint takes is known with the first one
+        return interval_s(named_s, mean_s, self.save_s)
+
+    @property
     def max_local_batch(self) -> int | None:
         """Samples that fit on a device at once; None if no limit is known."""
         return self.profile.max_local_batch if self.profile else None
 
     @property
     def is_set_aside(self) -> bool:
-        """It is to have no gang for now, as its owner asked."""
-        return self.is_held or bool(self.awaits)
+        """It is to have no gang for now, as its owner asked, or no more, as other trials are better."""
+        return self.is_held or bool(self.awaits) or self.trial.is_stopped
+
+    @property
+    def is_to_leave(self) -> bool:
+        """A gang of it is to be saved, and to give up its devices."""
+        return self.is_held or self.trial.is_stopped
 
     @property
     def is_plannable(self) -> bool:
@@ -293,14 +325,19 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             job_class=self.job_class,
             priority=spec.priority,
             weight=spec.weight,
+            speed=spec.speed,
+            resize_up_s=spec.resize_up_s,
+            resize_down_s=spec.resize_down_s,
+            keeps_estimates=spec.keeps_estimates,
             phase=self.phase,
             entry=spec.entry,
             args=spec.args,
             global_batch=spec.global_batch,
-            batch=self.global_batch if gang.members.devices else self.wanted_batch,
+            batch=self._shown_batch(),
             min_batch=spec.min_batch,
             max_batch=spec.max_batch,
             batch_per_worker=spec.batch_per_worker,
+            noise_scale=status.noise_scale,
             min_workers=spec.min_workers,
             max_workers=spec.max_workers,
             devices_per_worker=spec.devices_per_worker,
@@ -313,9 +350,14 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             refusal=self.admission.refusal,
             asked_deadline_s=self.asked_deadline_s,
             started_s=status.started_s,
+            estimate_s=spec.estimate_s,
+            alone_s=self.alone_s,
             start_s=status.start_s,
             fetched_s=self.longest_fetches_s,
             finished_s=status.finished_s,
+            rung=self.trial.rung,
+            rung_rank=self.trial.rank,
+            rung_trials=self.trial.num_there,
             is_held=self.is_held and self.ended is None,
             awaits=self.awaits if self.ended is None else (),
             estimated_finish_s=status.estimated_finish_s
@@ -335,6 +377,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             steps=self._shown_steps(),
             total_steps=self.known_total,
             step_s=status.step_s,
+            checkpoint_interval_s=None if self.ended is not None else self.checkpoint_interval_s,
+            save_s=self.save_s,
+            mean_time_to_loss_s=gang.goal.mean_time_to_loss_s,
             loss=status.loss,
             metrics=status.metrics,
             metric=spec.metric,
@@ -369,6 +414,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         if self.deadline_s is None or finished_s is None or is_called_off:
             return None
         return self.ended is Phase.SUCCEEDED and finished_s <= self.deadline_s
+
+    def _shown_batch(self) -> int:
+        """Samples of a step now, or once it starts; of a job that has ended, of its last ones."""
+        if self.ended is not None and self.status.batch:
+            return self.status.batch
+        return self.global_batch if self.gang.members.devices else self.wanted_batch
 
     def _shown_steps(self) -> int:
         """A restart job's work is counted in seconds; its script's steps are only for people.

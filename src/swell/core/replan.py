@@ -56,17 +56,20 @@ class Replan:
         self._is_any_news = False
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
+        self._trial: JobRecord | None = None  #: whose report is being heard, and that goes on so far
         self._unmeasured: JobRecord | None = None  #: whose report is being heard, and has no value so far
 
     def hear(self, event: AnyEvent) -> None:
         """An event that is not stale, before it is applied."""
-        self._belief = self._unmeasured = None
+        self._belief = self._unmeasured = self._trial = None
         if not isinstance(event, JobEvent):
             self._is_any_news = True
             return
         record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
         if isinstance(event, StepsReported) and record is not None and record.usage.value is None:
             self._unmeasured = record
+        if isinstance(event, StepsReported) and record is not None and not record.trial.is_stopped:
+            self._trial = record
         if isinstance(event, StepsReported) and not event.brings_steps:
             return
         if record is not None and isinstance(event, StepsReported):
@@ -83,7 +86,7 @@ class Replan:
 
     def note_devices(self) -> None:
         """Devices are, or are no more, held by a gang that the journal does not explain."""
-        self._belief = self._unmeasured = None
+        self._belief = self._unmeasured = self._trial = None
         self._is_any_news = True
 
     def compare(self) -> None:
@@ -91,6 +94,8 @@ class Replan:
 
         The first value of a job is what later ones are compared with where its learning counts.
         """
+        if self._trial is not None:
+            self._is_any_news |= self._trial.trial.is_stopped
         if self._state.domain.shares_cores and self._unmeasured is not None:
             self._is_any_news |= self._unmeasured.usage.value is not None
         if self._belief is not None and _is_surprise(*self._belief):

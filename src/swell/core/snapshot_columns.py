@@ -8,6 +8,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray, read_only
+from swell.checkpoint_interval import DEFAULT_S
 from swell.compiled import suited
 from swell.core.costs import ChangeCosts
 from swell.model.options import Options
@@ -83,6 +84,12 @@ def quota_devices(quotas: Quotas, codes: Mapping[str, int], num_devices: int) ->
     for name in limited:
         column[codes[name]] = quotas[name].most_devices(num_devices)
     return read_only(column)
+
+
+def checkpoint_intervals(rows: Rows, platform_s: float) -> FloatArray:
+    """(J,) time between checkpoints: chosen or named, else the platform's; 0: that is chosen as well."""
+    own_s = rows.floats["checkpoint_interval_s"]
+    return read_only(np.where(own_s > 0.0, own_s, platform_s or DEFAULT_S))
 
 
 class AdvancedColumns(TypedDict):

@@ -11,12 +11,14 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
+from swell.core.bracket import Bracket, leave
 from swell.core.checked_estimates import is_worth_telling, told_check
 from swell.core.costs import ChangeCosts
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import LatestAccounts
 from swell.core.holdings import Holdings
 from swell.core.last_plan import LastPlan
+from swell.core.loss_rates import LossRates, mean_time_to_loss_s
 from swell.core.old_folds import record_of
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
@@ -46,6 +48,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     calendar: Calendar = msgspec.field(default_factory=Calendar)
     cluster: Cluster = msgspec.field(default_factory=Cluster)
     reclaims: Reclaims = msgspec.field(default_factory=Reclaims)
+    losses: LossRates = msgspec.field(default_factory=LossRates)
     warned: dict[str, NodeWarned] = {}  #: by name, of nodes that are there, or away, and get no more work
     leave_causes: dict[str, list[NodeWarned]] = {}  #: of those of which several have said so, each of these
     away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are
@@ -55,6 +58,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
     quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not
+    brackets: dict[str, Bracket] = {}  #: by group, of trials; all cores of a platform have the same one
     num_stale: int = 0  #: reports about a generation, or a job, that is no more
     wake_s: float | None = None
     is_draining: bool = False
@@ -171,6 +175,8 @@ class HeadState(KeptState, kw_only=True):
         """
         record.progress.advance(self.now_s, num_devices=0)
         record.end(phase)
+        if record.spec.halving is not None:
+            leave(self.brackets, record.spec.group, record.id)
         record.status.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
         record.resizes.end(record.status.finished_s)
         self.costs.tenure.add(record.tenure)
@@ -198,6 +204,22 @@ class HeadState(KeptState, kw_only=True):
         sizes, hosts = np.array([num_workers]), np.array([num_hosts])
         return known_per_s or float(self.belief.rates_per_s(record.id, sizes, hosts)[0])
 
+    def mean_time_to_loss_s(self, devices: tuple[str, ...]) -> float:
+        """Expected time until a gang on these devices loses training that is not saved."""
+        return mean_time_to_loss_s(self.losses, self.reclaims, self.cluster, devices, self.now_s)
+
+    def note_lost_workers(self, record: JobRecord, devices: tuple[str, ...], is_whole: bool) -> None:
+        """A gang has lost its workers on these devices; a node that went with them was counted before."""
+        self.losses.note_gang(record.num_nodes, is_whole)
+        nodes = {self.cluster.node_of.get(device, "") for device in devices}
+        if "" not in nodes and nodes.isdisjoint(self.cluster.borrowed):
+            self.losses.num_lost += 1
+
+    def nodes_of(self, devices: tuple[str, ...]) -> int:
+        """Number of nodes that are there and have some of these devices."""
+        node_of = self.cluster.node_of
+        return len({node_of[device] for device in devices if device in node_of})
+
     def survivors(self, record: JobRecord) -> Target:
         """The workers that are left of a gang, and how they are to go on.
 
@@ -217,7 +239,7 @@ class HeadState(KeptState, kw_only=True):
         """None: they keep the one that they have, or there is none that they can have."""
         sizes, hosts = np.array([num_workers]), np.array([self.num_hosts(record, num_workers)])
         kept = self.belief.rates_at_batch(record.id, sizes, record.global_batch, hosts)
-        best = self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts)
+        best = self._best_batches(record, sizes, hosts)
         if kept is None or kept[0] > 0.0 or best is None or best[0][0] <= 0.0:
             return None
         return int(best[1][0])
@@ -248,7 +270,9 @@ class HeadState(KeptState, kw_only=True):
     def learn_rate(
         self, record: JobRecord, num_workers: int, step_s: float, num_steps: int, global_batch: int | None
     ) -> None:
-        """See `Belief.learn_rate`."""
+        """See `Belief.learn_rate`. Where a stated speed counts for good, nothing is learnt."""
+        if record.spec.keeps_estimates and record.spec.speed:
+            return
         num_hosts = self.num_hosts(record, num_workers)
         checked = self.belief.learn_rate(record.id, num_workers, step_s, num_steps, global_batch, num_hosts)
         self._relearnt.add(record.id)
@@ -374,6 +398,7 @@ class HeadState(KeptState, kw_only=True):
     def set_cluster(self, cluster: Cluster) -> None:
         """These nodes are there now. Rows need no change as long as they allow for so many devices."""
         self.reclaims.note(self.cluster, cluster, self.now_s)
+        self.losses.note_nodes(cluster, self.now_s)
         self.cluster = cluster
         self.measure_cluster()
 
@@ -431,24 +456,31 @@ class HeadState(KeptState, kw_only=True):
             rates = self.belief.rates_per_s(record.id, sizes, self._hosts_of(record, sizes))
             best = rates, (spec.batch_per_worker or 0) * sizes
         rates, batches = best
-        is_option = rates > 0.0
+        is_option, efficiencies = rates > 0.0, self.belief.efficiencies(record.id, batches)
         if self.domain.ends_at_peak:
-            is_option &= rates > np.maximum.accumulate(np.concatenate([[0.0], rates[:-1]]))
+            speeds = rates * efficiencies if self.domain.weighs_efficiency else rates
+            is_option &= speeds > np.maximum.accumulate(np.concatenate([[0.0], speeds[:-1]]))
         one_worker_per_s = float(rates[0]) if len(sizes) and sizes[0] == 1 else 0.0
         if self.domain.fixed_batch is not None:
-            best = self.belief.best_batches(record.id, ONE_WORKER, record.wanted_batch)
+            best = self._best_batches(record, ONE_WORKER, None)
             one_worker_per_s = one_worker_per_s if best is None else float(best[0][0])
         sizes = sizes[is_option]
         margin_class = self.belief.margin_classes(record.id, sizes, self._hosts_of(record, sizes))
-        return JobOptions(sizes, batches[is_option], rates[is_option], margin_class, one_worker_per_s)
+        of_options = batches[is_option], rates[is_option], efficiencies[is_option]
+        return JobOptions(sizes, *of_options, margin_class, one_worker_per_s)
+
+    def _best_batches(
+        self, record: JobRecord, sizes: IntArray, hosts: IntArray | None
+    ) -> tuple[FloatArray, IntArray] | None:
+        """See `Belief.best_batches`."""
+        by_goodput = self.domain.weighs_efficiency
+        return self.belief.best_batches(record.id, sizes, record.wanted_batch, hosts, by_goodput)
 
     def _open_batches_of(self, record: JobRecord, sizes: IntArray) -> tuple[FloatArray, IntArray] | None:
         """(K,) rates and batches of a job whose batch is open; None if it is known at its own one only."""
         spec, fixed = record.spec, self.domain.fixed_batch
         if fixed is None or spec.max_batch is None:
-            return self.belief.best_batches(
-                record.id, sizes, record.wanted_batch, self._hosts_of(record, sizes)
-            )
+            return self._best_batches(record, sizes, self._hosts_of(record, sizes))
         batch = fixed.of(record.id, spec.least_batch, spec.max_batch)
         rates = self.belief.rates_at_batch(record.id, sizes, batch, self._hosts_of(record, sizes))
         return None if rates is None else (rates, np.full_like(sizes, batch))

@@ -15,7 +15,15 @@ from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions, OptionTable, PackedOptions
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
-from swell.core.snapshot_columns import Rows, advanced, as_written, idle_s, mean_costs, with_waits
+from swell.core.snapshot_columns import (
+    Rows,
+    advanced,
+    as_written,
+    checkpoint_intervals,
+    idle_s,
+    mean_costs,
+    with_waits,
+)
 from swell.model.job import Elasticity
 from swell.model.snapshot import CLASS_CODES, STRICT, RowIndex, Snapshot
 
@@ -61,6 +69,7 @@ FLOATS = (
     "own_shrink_s",
     "trained_s",
     "num_taken",
+    "checkpoint_interval_s",
 )
 INTS = (
     "held_workers",
@@ -225,7 +234,7 @@ class JobTable:
             quota_devices=quota_devices,
             num_borrowed=lent.num_borrowed,
             owned_widths=owned_widths,
-            checkpoint_interval_s=checkpoint_interval_s,
+            checkpoint_interval_s=checkpoint_intervals(rows, checkpoint_interval_s),
             unheard_s=unheard_s,
             reclaims_per_node_s=lent.reclaims_per_node_s,
             is_due=policy.is_due,
@@ -367,10 +376,21 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         len(record.gang.held),
         record.resizes.mean_pause_s,
         record.resizes.wait_s,
-        _first_known(record.resizes.mean_growth_pause_s, profile.growth_s if profile else None),
-        _first_known(record.resizes.mean_shrink_pause_s, profile.shrink_s if profile else None),
+        _pause_s(
+            record.resizes.mean_growth_pause_s,
+            profile.growth_s if profile else None,
+            record.spec.resize_up_s,
+            record.spec.keeps_estimates,
+        ),
+        _pause_s(
+            record.resizes.mean_shrink_pause_s,
+            profile.shrink_s if profile else None,
+            record.spec.resize_down_s,
+            record.spec.keeps_estimates,
+        ),
         tenure.total_s,
         tenure.num_taken,
+        record.checkpoint_interval_s or 0.0,
     )
 
 
@@ -404,8 +424,12 @@ def _is_changing(record: JobRecord) -> bool:
     return record.gang.awaits_change and not record.gang.is_reconfigured_in_place
 
 
-def _first_known(measured_s: float, profiled_s: float | None) -> float:
-    """NaN if neither is known."""
+def _pause_s(
+    measured_s: float, profiled_s: float | None, stated_s: float | None, keeps_stated: bool
+) -> float:
+    """What a growth, or a shrink, is expected to take from training; NaN if nothing is known of it."""
+    if stated_s is not None and (keeps_stated or math.isnan(measured_s)):
+        return stated_s
     return profiled_s if math.isnan(measured_s) and profiled_s is not None else measured_s
 
 

@@ -199,6 +199,8 @@ def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
         metrics={**earlier.metrics, **later.metrics},
         between=earlier.between.plus(later.between) if earlier.between else later.between,
         pause_s=sum(pauses_s) if pauses_s else None,
+        save_s=earlier.save_s if later.save_s is None else later.save_s,
+        noise_scale=earlier.noise_scale if later.noise_scale is None else later.noise_scale,
         usage=later.usage or earlier.usage,
         curves=plus(earlier.curves, later.curves),
         mark=earlier.mark or later.mark,

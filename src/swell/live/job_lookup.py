@@ -12,8 +12,10 @@ from swell.live.calendar_times import shown_job, shown_story
 from swell.live.history import add_up
 from swell.live.metrics import MetricNews, metric_history
 from swell.live.ports import Store
+from swell.live.usage import used_between
 from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.model.calendar import Calendar
+from swell.model.device_usage import UsageEntry
 from swell.model.errors import UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import Phase
@@ -67,6 +69,11 @@ class JobLookup:
     def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
         """Ended jobs that match the query, added up by the time of their end."""
         return add_up(self._board, self._store.archive, self._in_head_time(query), period_s, origin_s)
+
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
+        """Device time of jobs within a time; see `usage.used_between`."""
+        offset_s = self._calendar.offset_s
+        return used_between(self._board, self._store.archive, since_s - offset_s, until_s - offset_s, user)
 
     def _in_head_time(self, query: JobQuery) -> JobQuery:
         offset_s, since_s, until_s = self._calendar.offset_s, query.since_s, query.until_s

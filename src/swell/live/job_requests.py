@@ -72,7 +72,7 @@ class JobRequests:
     def _checked(self, spec: JobSpec) -> JobSpec:
         """The job as it is to be scheduled. Raises InvalidJob."""
         spec = with_predecessors(spec, self._lookup)
-        spec = with_kind(spec, self._board.devices_by_kind())
+        spec = with_kind(spec, self._board.devices_by_kind(), self._board.open_views())
         check_job(spec, self._most_devices(spec), self._core.domain.sizes)
         return spec
 

@@ -38,6 +38,7 @@ from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.webhooks import Webhooks
+from swell.model.device_usage import UsageEntry
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery
@@ -228,6 +229,10 @@ class Platform:
     def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
         """See `JobLookup.history`."""
         return self._lookup.history(query, period_s, origin_s)
+
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
+        """See `JobLookup.used_between`."""
+        return self._lookup.used_between(since_s, until_s, user)
 
     def candidates(self, wanted: str) -> list[JobView]:
         """See `JobLookup.candidates`."""

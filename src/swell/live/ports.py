@@ -11,6 +11,7 @@ from swell.live.pruning import EndedJobs
 from swell.live.recovery import Entry
 from swell.live.submitter import Submissions
 from swell.live.world import GangExecutor
+from swell.model.device_usage import StoredTime
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
@@ -54,6 +55,9 @@ class EndedJobsByName(EndedJobs, Protocol):
 
     def count(self) -> dict[Phase, int]:
         """Number of jobs in each phase."""
+
+    def device_time(self, since_s: float, until_s: float, asked: Collection[str]) -> StoredTime:
+        """See `usage.TimeStore`."""
 
 
 class Store(Journal, Submissions, Protocol):

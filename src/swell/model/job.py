@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from swell.model.findings import JobFinding
+from swell.model.halving import Halving
 from swell.model.webhook import Webhook
 
 AnyEnum = TypeVar("AnyEnum", bound=type[Enum])
@@ -155,7 +156,7 @@ class JobSpec(
     requested_workers: int | None = None  #: what a policy of fixed sizes gives it; None: its smallest number
     devices_per_worker: int = 1
     elasticity: Elasticity = Elasticity.LIVE
-    estimate_s: float | None = None  #: restart jobs: the user's guess of the run time on one worker
+    estimate_s: float | None = None  #: the user's, of the time on one worker; restart jobs are planned by it
     seed: int = 0  #: order of samples
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
@@ -178,15 +179,23 @@ class JobSpec(
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
     kind: str = ""  #: of the devices that it runs on; empty: of the only kind that there is
+    kinds: tuple[str, ...] = ()  #: that its owner named, if several: `kind` is the one that was chosen
     webhook: Webhook | None = None  #: what its owner wants to be told, and where
     after: tuple[str, ...] = ()  #: ids of jobs that must have succeeded before it starts; names in a request
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     priority: int = 0  #: of its class the jobs with the highest go first; see `Snapshot.arrival_order`
+    #: Workers -> samples a second, as its owner states them: believed in the place of its trial run.
+    speed: dict[int, float] = {}
+    resize_up_s: float | None = None  #: time that a growth takes from training, as its owner states it
+    resize_down_s: float | None = None  #: likewise, of a shrink
+    keeps_estimates: bool = False  #: what its owner states counts, also where something else was measured
+    checkpoint_interval_s: float | None = None  #: between two checkpoints; None: the platform chooses
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
     hold_after_trial: bool = False  #: it is measured at as many sizes as can be, and then held
+    halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`
 
     @property
     def least_batch(self) -> int:

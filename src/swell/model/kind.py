@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _FORM = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:@/+(),-]{0,78}[A-Za-z0-9._:@/+(),-])?")
+#: In a request: whichever kind of the platform suits the job.
+ANY = "any"
 RULE = "at most 80 letters, digits, spaces and . _ : @ / + ( ) , - and begins with a letter or digit"
 
 

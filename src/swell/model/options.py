@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -70,6 +70,7 @@ class Domain:
     ends_at_peak: bool = False  #: without sizes that a smaller one equals or beats in speed
     opens_batches: bool = False  #: jobs that leave their batch open are offered the best one of each size
     fixed_batch: FixedBatch | None = None  #: or, if `opens_batches`, this one at all sizes
+    weighs_efficiency: bool = False  #: the best one is that of the highest goodput, not of the highest speed
     shares_cores: bool = False  #: it divides the cores of nodes, and is told what jobs have learnt with them
 
 
@@ -99,6 +100,18 @@ class Options:
     devices: IntArray  #: (O,)
     global_batch: IntArray  #: (O,) samples of a step; 0: the job's own batch
     rate_per_s: FloatArray  #: (O,) believed, in steps of the job's own batch, > 0
+    #: (O,) how far a sample gets training at the option's batch, over what it does at the own one, as far as
+    #: steps do not count that; 1 where no noise of gradients was measured. See `batch_table.efficiency`.
+    efficiency: FloatArray
+
+    def in_goodput(self) -> Options:
+        """The same with goodputs as rates: steps of the own batch that would get training as far in a second.
+
+        References: Qiao et al., "Pollux", OSDI 2021, section 3 (throughput times statistical efficiency).
+        """
+        if (self.efficiency == 1.0).all():
+            return self
+        return replace(self, rate_per_s=self.rate_per_s * self.efficiency)
 
     @cached_property
     def num(self) -> IntArray:
@@ -187,6 +200,7 @@ class Options:
             devices=self.devices[is_kept],
             global_batch=self.global_batch[is_kept],
             rate_per_s=self.rate_per_s[is_kept],
+            efficiency=self.efficiency[is_kept],
         )
 
     def places_of(self, rows: IntArray) -> IntArray:
@@ -204,6 +218,7 @@ class Options:
             devices=self.devices[places],
             global_batch=self.global_batch[places],
             rate_per_s=self.rate_per_s[places],
+            efficiency=self.efficiency[places],
         )
 
 

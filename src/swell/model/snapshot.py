@@ -12,7 +12,7 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.job import JobClass
 from swell.model.learning import Learning
-from swell.model.options import Options
+from swell.model.options import NO_OPTION, Options
 
 #: What a policy keeps from one decision to the next: names to values. The very same values come back, so
 #: nobody changes them. Each is plain, as JSON can hold it, or `Encodable`.
@@ -82,6 +82,7 @@ class Snapshot:
     num_changes: IntArray  #: (J,) of the gang since it first trained, restarts and losses included
     changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
     attained_device_s: FloatArray  #: (J,) device-seconds used so far
+    checkpoint_interval_s: FloatArray  #: (J,) training of so long may be lost with the last worker of a gang
     resize_cost_s: (
         FloatArray  #: (J,) time that one more change while running is expected to take from training
     )
@@ -104,7 +105,6 @@ class Snapshot:
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
-    checkpoint_interval_s: float = 0.0  #: training of so long may be lost with the last worker of a gang
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
     num_left_idle: int = (
         0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores
@@ -159,6 +159,22 @@ class Snapshot:
         """(T,) by `tenant`, devices of its jobs at so many (J,) workers; as long as `quota_devices`."""
         num = 0 if self.quota_devices is None else len(self.quota_devices)
         return np.bincount(self.tenant, workers * self.devices_per_worker, num).astype(np.int64)
+
+    def in_goodput(self) -> Snapshot:
+        """The same with goodputs as rates, for a policy that weighs what samples are worth at each batch.
+
+        `remaining_steps` over such a rate is no time: a job ends after its samples, whatever these are worth.
+        """
+        options = self.options.in_goodput()
+        if options is self.options:
+            return self
+        first = np.where(options.num > 0, options.starts[:-1], NO_OPTION)
+        is_one = options.workers_of(first) == 1
+        return replace(
+            self,
+            options=options,
+            one_worker_per_s=np.where(is_one, options.rates_of(first), self.one_worker_per_s),
+        )
 
     def of_jobs(self, rows: IntArray, num_devices: int) -> Snapshot:
         """Return the snapshot with only these (n,) jobs, in this order, so many devices, and no quotas."""

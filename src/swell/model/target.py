@@ -38,6 +38,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     devices: tuple[str, ...]  #: in rank order, `devices_per_worker` neighbours for each worker
     configuration: Configuration = PLAIN_CONFIGURATION
+    #: Until training that is not saved is lost, as far as has been seen: by it workers choose how often they
+    #: save. None: how often is fixed.
+    mean_time_to_loss_s: float | None = None
 
 
 #: A gang that is no more.

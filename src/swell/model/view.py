@@ -53,17 +53,22 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     user: str = ""  #: who submitted it; empty: the owner of the platform
     job_class: JobClass
     priority: int = 0  #: of its class the jobs with the highest go first
+    speed: dict[int, float] = {}  #: workers -> samples a second, as its owner states them
+    resize_up_s: float | None = None  #: that a growth takes from training, as its owner states it
+    resize_down_s: float | None = None  #: likewise, of a shrink
+    keeps_estimates: bool = False  #: what its owner states counts, whatever is measured
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains
     phase: Phase
     entry: str
     args: tuple[str, ...]
     global_batch: int
     batch: int = (
-        0  #: samples of a step as it trains now, or will from its start; 0: told by no version before
+        0  #: samples of a step as it trains now, will from its start, or did last; 0: of an earlier version
     )
     min_batch: int | None = None  #: of a job whose batch is open, as is `max_batch`
     max_batch: int | None = None
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
+    noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     min_workers: int
     max_workers: int | None
     devices_per_worker: int
@@ -78,6 +83,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_held: bool = False  #: its owner has it wait, without a gang once that is saved
     awaits: tuple[str, ...] = ()  #: ids of the jobs that it is to follow, until all of them have succeeded
     started_s: float | None  #: the first gang began to train
+    estimate_s: float | None = None  #: its owner's, of its time on one worker
+    alone_s: float | None = None  #: that time as measured; None while it is not known
     start_s: float | None = None  #: length of the latest start: from the launch until the gang trained
     fetched_s: dict[str, float] = {}  #: what hosts got for it: `image`, `data` -> longest time
     finished_s: float | None  #: the job ended, in whichever way
@@ -98,6 +105,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     steps: int
     total_steps: int | None
     step_s: float | None
+    checkpoint_interval_s: float | None = None  #: None: it has no gang, or the platform has fixed it
+    save_s: float | None = None  #: that training stands still for a checkpoint; None: not measured
+    mean_time_to_loss_s: float | None = None  #: expected, of training that is not saved; None: not asked
     loss: float | None
     metrics: dict[str, float]
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of one of `metrics`
@@ -127,6 +137,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     webhook: bool = False  #: an address that its owner has named is told of it
     findings: tuple[JobFinding, ...] = ()  #: ways in which its result depends on its sizes
     held_by: tuple[str, ...] = ()  #: names of those that hold it to its smallest number of workers
+    rung: int = 0  #: of a trial: the highest one that it has reached; 0: none
+    rung_rank: int = 0  #: among the trials that were there when it got there, from 1
+    rung_trials: int = 0  #: how many these were, itself included
 
 
 def is_set_aside(view: JobView) -> bool:

@@ -79,7 +79,8 @@ class Hu(Policy):
     """Every period a plan over the next ones; between two, released workers go to the front of the queue.
 
     The plan is the one in which the shares of their remaining work that all jobs have done by the end of
-    each step are highest in sum. Only its first step is carried out. Sizes are powers of two.
+    each step are highest in sum, each times the weight of its job. Only its first step is carried out. Sizes
+    are powers of two.
 
     References: Hu et al., "An Optimal Resource Allocator of Elastic Training for Deep Learning Jobs on
         Cloud", 2021, sections 2 and 4, and 5.1 for the times between decisions.
@@ -97,6 +98,7 @@ class Hu(Policy):
     """
 
     name = "hu"
+    weighs_jobs = True
     weighs_changes = True  # the period keeps gangs from thrashing
     #: What is done by the end of each step counts; otherwise only what is done by the end of the last one.
     counts_each_step: ClassVar[bool] = True
@@ -119,7 +121,7 @@ class Hu(Policy):
             gains = self._gains(snapshot, options)
             workers, best = self._best(snapshot, options, gains)
             why = _why(best)
-            _use_up(snapshot, options, workers, gains.first)
+            _use_up(snapshot, options, workers, gains.first * snapshot.relative_weight[options.rows])
         is_planned = workers > 0
         serve_queue(snapshot, options, workers)
         answer = chosen_without_promises(
@@ -153,6 +155,7 @@ class Hu(Policy):
             is_bound=self._has_minimum(snapshot, options)[order],
             weights=weights,
             num_devices=snapshot.num_devices,
+            worth=snapshot.relative_weight[order],
         )
         best = best_plans(problem, self.max_prices, self.max_plans)
         chosen, workers = best.option[:, 0], np.zeros(snapshot.num_jobs, dtype=np.int64)

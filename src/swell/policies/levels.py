@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -73,6 +73,11 @@ class Levels:
     def rates_at(self, level: IntArray) -> FloatArray:
         """(J,) steps/s at each job's level; 0 at level 0."""
         return self.rates.ravel()[self._at(level)] * (level > 0)
+
+    def with_rates(self, rate_per_s: FloatArray) -> Levels:
+        """The same levels at these rates of (O,) options, which need not ascend."""
+        is_level = np.arange(self.highest)[None, :] < self.num[:, None]
+        return replace(self, rates=np.where(is_level, self._gathered(rate_per_s), 0.0))
 
     def prices(self, level: IntArray) -> FloatArray:
         """(J,) device-seconds a step that the last rise to each job's level costs; 0 at level 0."""

@@ -48,6 +48,11 @@ class Policy(Registered, kw_only=True):
 
     period_s: Period = math.inf
 
+    @property
+    def offered(self) -> Domain:
+        """What it chooses from with these parameters: `domain`, unless one of them says otherwise."""
+        return self.domain
+
     def decide(self, snapshot: Snapshot) -> Allocation:
         """Same snapshot, same answer; the order of rows does not matter."""
         raise NotImplementedError

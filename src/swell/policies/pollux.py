@@ -36,9 +36,9 @@ class Pollux(Policy):
     """The sizes at which the generalised mean of the jobs' speedups is highest, each at its best batch.
 
     A job's goodput at a size is its throughput times its statistical efficiency, at the batch where that is
-    most (`Domain.opens_batches`); where a job's batch is its own, throughput is all. Its speedup is over what
-    an equal share of the cluster would give it. A running job's speedup at any other size is discounted by
-    what changing takes, the more so the younger it is and the more often it has changed.
+    most (`Domain.weighs_efficiency`); where a job's batch is its own, throughput is all. Its speedup is over
+    what an equal share of the cluster would give it. A running job's speedup at any other size is discounted
+    by what changing takes, the more so the younger it is and the more often it has changed.
 
     References: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
         OSDI 2021, sections 3 and 4, and its published simulator.
@@ -54,17 +54,18 @@ class Pollux(Policy):
     """
 
     name = "pollux"
-    domain = Domain(sizes=Sizes.EVERY, opens_batches=True)
+    domain = Domain(sizes=Sizes.EVERY, opens_batches=True, weighs_efficiency=True)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
+        in_time, snapshot = snapshot, snapshot.in_goodput()
         fair = _fair_goodput(snapshot)
         levels = useful_levels(snapshot, EXPLORATION * snapshot.most_workers)
         speedup = levels.rates / np.where(fair > 0.0, fair, 1.0)[:, None]
         search = _Search.of(snapshot, levels, speedup)
         level = search.best_at(snapshot.now_s)
         answer = without_promises(
-            snapshot,
-            levels,
+            in_time,
+            levels.with_rates(in_time.options.rate_per_s),
             level,
             snapshot.arrival_order,
             lambda row: (

@@ -34,6 +34,15 @@ EndedShare = Annotated[
         "0: every arrival and every end does.",
     ),
 ]
+WeighsEfficiency = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=1,
+        description="1: batches and sizes by goodput, which is throughput times the statistical efficiency "
+        "that the measured noise of gradients gives each batch; 0: by throughput.",
+    ),
+]
 
 
 class Saxena(Policy):
@@ -41,7 +50,9 @@ class Saxena(Policy):
 
     Jobs are admitted in order of arrival while each can have its smallest size. Then the sum of the jobs'
     throughputs, each over its throughput on one device and times its weight, is the highest possible one,
-    with each job at its best batch. Between two decisions no gang changes.
+    with each job at its best batch. Between two decisions no gang changes. With `weighs_efficiency`
+    throughput counts times the statistical efficiency of the batch, which the paper leaves to the range of
+    batches that the user gives.
 
     References: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads", MASCOTS 2020, sections
         III-C (optimizer), III-D (autoscaler) and V-B (hybrid trigger).
@@ -65,6 +76,12 @@ class Saxena(Policy):
     k_max: MostDevices = 10
     drops: Drops = 0
     ended_share: EndedShare = 0.05  # section V-B
+    weighs_efficiency: WeighsEfficiency = 0
+
+    @property
+    def offered(self) -> Domain:
+        """See `Policy.offered`."""
+        return replace(self.domain, weighs_efficiency=bool(self.weighs_efficiency))
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         last = Decided.of(snapshot)
@@ -89,7 +106,10 @@ class Saxena(Policy):
 
     def _value(self, snapshot: Snapshot) -> FloatArray:
         """(O,) what is to be the most in sum: equation (1)."""
-        return scaling_factors(snapshot)
+        return scaling_factors(self._weighed(snapshot))
+
+    def _weighed(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot.in_goodput() if self.weighs_efficiency else snapshot
 
     def _is_offered(self, snapshot: Snapshot) -> BoolArray:
         """(O,) options of up to `k_max` devices, and the smallest of every job."""

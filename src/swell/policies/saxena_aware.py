@@ -29,7 +29,7 @@ class SaxenaAware(Saxena):
     name = "saxena_aware"
 
     def _value(self, snapshot: Snapshot) -> FloatArray:
-        options, factor = snapshot.options, scaling_factors(snapshot)
+        options, factor = snapshot.options, scaling_factors(self._weighed(snapshot))
         held = snapshot.held_workers[options.rows]
         horizon_s = np.minimum(snapshot.expected_hold_s, self.period_s)
         lost_share = np.minimum(snapshot.resize_cost_s / np.maximum(horizon_s, 1e-9), MOST_LOST_SHARE)

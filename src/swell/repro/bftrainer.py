@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from swell.repro import bftrainer_diverse, bftrainer_hpo
+from swell.repro import bftrainer_diverse, bftrainer_hpo, bftrainer_pools
+from swell.repro.bftrainer_checkpoints import checkpoint_intervals
 from swell.repro.bftrainer_checks import beside_replayer, machine, pool_figures
 from swell.repro.experiment import Paper
 from swell.repro.page_texts import page_texts
@@ -15,8 +16,10 @@ PAPER = Paper(
     introduction=page_texts("bftrainer").introduction,
     experiments=(
         pool_figures,
+        *bftrainer_pools.FIGURES,
         beside_replayer,
         machine,
+        checkpoint_intervals,
         *bftrainer_hpo.FIGURES,
         *bftrainer_diverse.FIGURES,
         *bftrainer_hpo.LATER_FIGURES,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from swell import __version__
 from swell.repro.bftrainer_inputs import ALL_INPUTS
 from swell.repro.bftrainer_runs import NUM_NODES
 from swell.repro.experiment import Context
 from swell.repro.findings import Chart, Findings, Part, Values, chart, findings
+from swell.repro.program_version import program_version
 
 CONDITIONS = (
     "eight days of Summit's idle nodes; trainers from 72,743 s of the log on, one each 36 s; equation 16 as "
@@ -36,7 +36,7 @@ class FromReplays:
 
     def run(self, context: Context) -> Findings:
         of = (self.of.format(seed=context.seed),) if self.of else ()
-        truth = (CONDITIONS, *of, f"swell {__version__}")
+        truth = (CONDITIONS, *of, program_version())
         return findings(self.name, self.title, truth, self.parts(context))
 
 

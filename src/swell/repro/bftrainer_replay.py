@@ -366,6 +366,7 @@ def snapshot_of(
         rate_per_s=np.concatenate(
             [trainer.rates[some] for trainer, some in zip(trainers, sizes, strict=True)]
         ),
+        efficiency=np.ones(len(workers)),
     )
     held = np.array([len(run.nodes) for run in runs], dtype=np.int64)
     growth_s = np.array([trainer.growth_s for trainer in trainers])
@@ -390,6 +391,7 @@ def snapshot_of(
         requested_workers=ones,
         is_pinned=np.zeros(len(growth_s), dtype=bool),
         idle_s=np.zeros(len(growth_s)),
+        checkpoint_interval_s=zeros,
         held_workers=held,
         tenant=np.zeros_like(ones),
         num_tenants=1,

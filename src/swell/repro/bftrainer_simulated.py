@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ from swell.repro.bftrainer_inputs import Trainer
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import Constant, UpAndDown
+from swell.sim.checkpoint_cycle import WastedTime
+from swell.sim.conditions import REPORT_S
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob, TrueSpeed
 from swell.sim.metrics import metrics_of
@@ -33,6 +36,7 @@ class SimulatedImages:
     num_ended: int
     num_turns: int
     kept_device_s: float  #: on nodes that had been reclaimed
+    waste: WastedTime
 
 
 def simulated(
@@ -40,11 +44,17 @@ def simulated(
     trainers: Iterable[Trainer],
     policy: str,
     parameters: Mapping[str, float],
-    checkpoint_interval_s: float,
+    checkpoint_interval_s: float | None,
     from_s: float,
     until_s: float,
+    save_s: float = 0.0,
 ) -> SimulatedImages:
-    """Run until all nodes are reclaimed then. A gang that is lost whole goes back to its checkpoint."""
+    """Run until all nodes are reclaimed then. A gang that is lost whole goes back to its checkpoint.
+
+    Args:
+        checkpoint_interval_s: None: the platform chooses it for each gang.
+        save_s: that training stands still for a checkpoint.
+    """
     settings = make_settings({f"{policy}.{name}": value for name, value in parameters.items()})
     core = new_core(policy, settings)
     jobs = [_job(trainer, from_s) for trainer in trainers if trainer.submit_s < until_s]
@@ -52,7 +62,11 @@ def simulated(
         nodes=(),
         jobs=jobs,
         cost=Constant(0.0),
-        timings=GangTimings(checkpoint_interval_s=checkpoint_interval_s),
+        timings=GangTimings(
+            checkpoint_interval_s=checkpoint_interval_s,
+            save_s=save_s,
+            report_s=REPORT_S if save_s else math.inf,
+        ),
         pool=replace(pool.within(from_s, until_s), kind=KIND),
     )
     outcome = simulate(core, scenario, with_offers=False)
@@ -63,6 +77,7 @@ def simulated(
         num_ended=metrics.completed,
         num_turns=outcome.num_events,
         kept_device_s=outcome.kept_device_s,
+        waste=outcome.waste,
     )
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-import swell
 from swell.repro.colocated_measures import RunMeasures, are_losses_equal, measures_of
 from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, SharedMachine
 from swell.repro.colocated_twin import Twin, error_together, mean_errors
@@ -26,6 +25,7 @@ from swell.repro.findings import (
     table,
 )
 from swell.repro.intervals import Interval
+from swell.repro.program_version import program_version
 
 #: What is to be reached: see `_missed`.
 LATE_JOB_REDUCTION, MOST_MAKESPAN, USABLE_REDUCTION, MOST_COMPLETION = 0.25, 1.02, 0.03, 1.3
@@ -103,7 +103,7 @@ def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     num, loads = len({run.repetition for run in runs}), [run.load_before for run in runs]
     yield (
         f"real processes, {num} repetitions, {runs[0].mechanism}; load of the machine before each run "
-        f"{min(loads):.1f} to {max(loads):.1f}; Python {platform.python_version()}; swell {swell.__version__}"
+        f"{min(loads):.1f} to {max(loads):.1f}; Python {platform.python_version()}; {program_version()}"
     )
 
 

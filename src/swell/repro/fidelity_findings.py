@@ -11,6 +11,7 @@ from swell.repro.fidelity import BAR_SHARE, NOISE_SHARE, Comparison, compare
 from swell.repro.findings import Cell, Chart, Findings, Missed, Part, Table, chart, findings, panel, table
 from swell.repro.job_twin import JobTwin
 from swell.repro.live_run import LiveRun
+from swell.repro.program_version import program_version
 from swell.repro.simulated_rerun import measured_cost, measured_timings
 
 PAPER = Paper(
@@ -31,7 +32,8 @@ def findings_of(runs: Sequence[LiveRun]) -> Findings:
 
 def _truth(runs: Sequence[LiveRun]) -> tuple[str, ...]:
     return (
-        f"{len(runs[0].jobs)} real PyTorch jobs on {runs[0].devices}, {runs[0].num_cores} cores",
+        f"{len(runs[0].jobs)} real PyTorch jobs on {runs[0].devices}, {runs[0].num_cores} cores; "
+        f"{program_version()}",
         "simulated speed: each job's own trial run, nothing of its later training",
         *map(_measured, runs),
     )
@@ -81,11 +83,12 @@ def _jobs(comparisons: Sequence[Comparison]) -> Table:
         (
             *(found.run.policy, pair.live.view.name, _fate(pair.live.view), _fate(pair.simulated)),
             *twin_cells(pair),
+            *(pair.live.view.batch or None, pair.simulated.batch or None),
         )
         for found in comparisons
         for pair in found.pairs
     )
-    heading = ("policy", "job", "live", "simulated", *TWIN_HEADING)
+    heading = ("policy", "job", "live", "simulated", *TWIN_HEADING, "last batch", "sim. last batch")
     return table("fidelity-jobs", "job by job", heading, rows)
 
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swell import __version__
 from swell.repro.experiment import Paper
 from swell.repro.findings import Chart, Findings, Table
 from swell.repro.findings_store import MAX_PAGE_ROWS
+from swell.repro.program_version import program_version
 from swell.repro.tables import cells
 from swell.web.assets import uplot_version
 from swell.web.prose import blocks, words
@@ -56,7 +56,7 @@ def write_html(file: Path, title: str, parts: Sequence[Findings | Introduction],
         most_rows=MAX_PAGE_ROWS,
         reasons=[(what, words(why)) for what, why in reasons.items()],
         command=command,
-        versions=f"swell {__version__}, Python {platform.python_version()}, uPlot {uplot_version()}",
+        versions=f"{program_version()}, Python {platform.python_version()}, uPlot {uplot_version()}",
     )
     file.write_text(text, encoding="utf-8")
 

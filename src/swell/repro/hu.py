@@ -18,6 +18,7 @@ from swell.repro.hu_runs import Allocator, HuCase
 from swell.repro.hu_workload import Assumed, Disturbed
 from swell.repro.page_texts import page_texts
 from swell.repro.start_delays import StartDelays
+from swell.repro.user_estimates import UserEstimates
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
@@ -108,6 +109,9 @@ FIGURE_16 = DecisionTimes(
 DELAYS = StartDelays(
     name="delays", title="Section 5.5: delays of starts and growths, measured and assumed", assumed_s=15.0
 )
+ESTIMATES = UserEstimates(
+    name="estimates", title="Section 5.4: errors of estimates, measured and assumed", assumed_share=0.1
+)
 VARIANTS = AllocatorExperiment(
     name="variants",
     title="Other allocators on the same jobs, and a resize that takes 60 s from training",
@@ -137,6 +141,6 @@ PAPER = Paper(
     introduction=page_texts("hu").introduction,
     experiments=(
         *(FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, FIGURE_13, FIGURE_14, FIGURE_15, FIGURE_16),
-        *(DELAYS, VARIANTS, ASSUMED),
+        *(DELAYS, ESTIMATES, VARIANTS, ASSUMED),
     ),
 )

@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from swell import __version__
 from swell.arrays import FloatArray
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Chart, Findings, Part, chart, findings, table
 from swell.repro.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
 from swell.repro.intervals import Interval
 from swell.repro.page_texts import page_texts
+from swell.repro.program_version import program_version
 
 #: Seeds of the jobs: so many, from the one that is asked for.
 NUM_SEEDS = 5
@@ -168,7 +168,7 @@ class AllocatorExperiment:
 
     def _truth(self, context: Context) -> Iterator[str]:
         first, last = context.seed, context.seed + self.num_seeds - 1
-        yield f"simulated by swell {__version__}, generated jobs of seeds {first} to {last}"
+        yield f"simulated by {program_version()}, generated jobs of seeds {first} to {last}"
         yield "a worker is a node; speed n 0.8^log2(n) on n nodes; sizes 1, 2, 4, 8 and 16"
         costs = ", ".join(dict.fromkeys(case.resize_cost for _, case in self.cases))
         yield f"resize cost: {costs}"
@@ -206,7 +206,7 @@ class DecisionTimes:
         """Simulate one seed; see `experiment.Experiment`."""
         [run] = context.run_all(self.name, [partial(measured, self.allocator, self.case, context.seed)])
         truth = (
-            f"simulated by swell {__version__}, seed {context.seed}, {self.case.nodes} nodes; times are "
+            f"simulated by {program_version()}, seed {context.seed}, {self.case.nodes} nodes; times are "
             "of this machine, and not reproducible"
         )
         return findings(self.name, self.title, (truth,), (*self._parts(run), *REMARKS[self.name]))

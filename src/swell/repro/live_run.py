@@ -40,6 +40,7 @@ class PlannedJob:
     deadline_after_s: float | None = None  #: after its submission
     workers: str = "1:"
     global_batch: int = 64
+    batch: str = ""  #: range from which its batch is chosen, MIN:MAX; empty: `global_batch` is its own
 
     def fields(self, now_s: float) -> dict[str, Any]:
         """Return the fields of the job, as `Client.submit` takes them."""
@@ -53,6 +54,8 @@ class PlannedJob:
             "class": str(self.job_class),
             "workers": self.workers,
         }
+        if self.batch:
+            given["batch"] = self.batch
         if self.deadline_after_s is not None:
             given["deadline"] = now_s + self.deadline_after_s
         return given
@@ -90,18 +93,39 @@ class Player:
     advance: Callable[[int], None] = lambda num_ended: None
     specs: dict[str, JobSpec] = field(default_factory=dict)  #: by id
 
+    def profile(self, parts: Sequence[PlannedJob]) -> None:
+        """Have the longest job of each script measured, and cancelled.
+
+        The trial run of a job that ends within its first epoch does not tell what follows an epoch, and a
+        longer job would be measured again.
+        """
+        longest: dict[tuple[str, int, str], PlannedJob] = {}
+        for part in sorted(parts, key=lambda part: part.steps):
+            longest[part.script, part.global_batch, part.batch] = part
+        for part in longest.values():
+            plain = replace(part, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
+            job_id = self._submit(plain)
+            while not self._is_profiled(job_id):
+                time.sleep(LOOK_EVERY_S)
+            self.client.cancel(job_id)
+            self.client.wait(job_id)
+
+    def _is_profiled(self, job_id: str) -> bool:
+        is_over = self.client.job(job_id).phase.is_end
+        return is_over or any(story.code == "profiled" for story in self.client.stories(job_id))
+
     def measure(self, parts: Sequence[PlannedJob], num_steps: int = NUM_TRIAL_STEPS) -> list[JobView]:
         """Have each script measured, and run for so many steps; what became of these jobs.
 
         First one after the other, on as many devices as it can use; then all of them on one each.
         """
-        unlike = {(part.script, part.workers, part.global_batch): part for part in parts}
+        unlike = {(part.script, part.workers, part.global_batch, part.batch): part for part in parts}
         short = [
             replace(part, steps=num_steps, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
             for part in unlike.values()
         ]
         whole = [self.client.wait(self._submit(part)) for part in short]
-        scripts = {(part.script, part.global_batch): replace(part, workers="1") for part in short}
+        scripts = {(part.script, part.global_batch, part.batch): replace(part, workers="1") for part in short}
         small = [self._submit(part) for part in scripts.values()]
         return [*whole, *(self.client.wait(job_id) for job_id in small)]
 
@@ -145,6 +169,7 @@ class Player:
 def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Callable[[int], None]) -> LiveRun:
     """Play the workload, once every script in it has been measured."""
     player = Player(client, advance)
+    player.profile(parts)
     trials = player.measure(parts)
     begun = begin(player, devices, nodes_of(client.cluster()), trials)
     return ended(player, begun, player.play(parts))

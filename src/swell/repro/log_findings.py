@@ -21,6 +21,7 @@ from swell.repro.log_cases import (
 )
 from swell.repro.log_charts import charts_of
 from swell.repro.measures import Measure, with_deadline
+from swell.repro.program_version import program_version
 from swell.repro.published import in_time
 from swell.sim.conditions import truth_of
 from swell.sim.traces.workload import Workload
@@ -221,7 +222,7 @@ def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Co
         f"resize cost {CHANGED}"
         + (f", and {EVERYONE} where the published simulator is compared with" if is_compared else "")
         + f"; noise {truth.noise:g}, no node fails, profiles are the truth; seed {truth.seed}; "
-        f"settings {told}; swell {truth.version}"
+        f"settings {told}; {program_version()}"
         + (f"; run were only {', '.join(sorted(context.policies))}" if context.policies else "")
     )
     for result in by_case.values():

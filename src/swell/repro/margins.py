@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from swell import __version__
 from swell.repro.experiment import Paper, Watch, unwatched
 from swell.repro.findings import (
     Cell,
@@ -33,6 +32,7 @@ from swell.repro.margin_cells import (
     TrueSpeeds,
 )
 from swell.repro.page_texts import page_texts
+from swell.repro.program_version import program_version
 from swell.repro.promise_inputs import PromiseInput
 from swell.sim.conditions import SETTINGS
 from swell.throughput.estimate_margins import KEPT_SHARE
@@ -147,7 +147,7 @@ def findings_of(
     truth = (
         f"resize cost changed; no node fails; gangs report; seed {seed}; "
         f"estimate_quantile={KEPT_SHARE:g}, {', '.join(f'{k}={v:g}' for k, v in SETTINGS.items())}; "
-        f"swell {__version__}",
+        f"{program_version()}",
         *(f"{on.name}: {on.title}" for on in LOGS if on.name in known),
     )
     missed = (Missed(line) for truth in truths for line in _missed(truth, found.get(truth.name, {})))

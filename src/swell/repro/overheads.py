@@ -12,6 +12,7 @@ from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
 from swell.repro.experiment import Context, Records
 from swell.repro.findings import Cell, Findings, Part, Table, chart, findings, table
+from swell.repro.records import no_records, told_records
 
 #: A trial run that took no longer was none: the script's profile was at hand from an earlier job.
 KNOWN_S = 0.1
@@ -44,9 +45,7 @@ class Overheads:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        measured = MeasuredOverheads(
-            {}, {}, "no records of a platform were given (--state), so there are no figures of ours"
-        )
+        measured = MeasuredOverheads({}, {}, no_records())
         if context.records is not None:
             measured = read_records(context.records)
         parts = (self._profiling(measured), *self._resizes(measured), *self.remarks)
@@ -107,12 +106,10 @@ def read_records(records: Records) -> MeasuredOverheads:
     profiling_s: defaultdict[str, list[float]] = defaultdict(list)
     for job in jobs:
         profiling_s[job.name].extend(_trial_runs_s(records.stories(job.id)))
-    kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
     return MeasuredOverheads(
         {name: times_s for name, times_s in profiling_s.items() if times_s},
         _resizes_of(jobs),
-        f"records of a platform of {cluster.num_devices} devices ({kinds}) with {len(jobs)} jobs, policy "
-        f"{cluster.policy}, swell {cluster.version}",
+        told_records(jobs, cluster),
     )
 
 

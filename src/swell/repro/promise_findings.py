@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from swell import __version__
 from swell.model.job import AfterRefusal
 from swell.repro.experiment import Paper
 from swell.repro.findings import Cell as Value
 from swell.repro.findings import Chart, Findings, Missed, Part, Table, Values, chart, findings, table
 from swell.repro.page_texts import page_texts
+from swell.repro.program_version import program_version
 from swell.repro.promise_cells import Cell, CellOutcome
 from swell.repro.promise_inputs import PromiseInput
 from swell.repro.promises import GATES, LEAST_LIMIT_S, MOST_TIMES, OURS, Compared
@@ -99,7 +99,7 @@ def truth(seed: int) -> str:
     settings = ", ".join(f"{name}={value:g}" for name, value in SETTINGS.items())
     return (
         "resize cost changed; noise 0, no node fails, profiles are the truth; "
-        f"seed {seed}; settings {settings}; swell {__version__}"
+        f"seed {seed}; settings {settings}; {program_version()}"
     )
 
 

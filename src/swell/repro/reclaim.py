@@ -15,7 +15,7 @@ from swell.repro.machines.first_process import NamespacesMissing
 from swell.repro.page_texts import page_texts
 from swell.repro.reclaim_findings import findings_of
 from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
-from swell.repro.reclaim_record import PlayOrder, ReclaimRun
+from swell.repro.reclaim_record import PlayEnded, PlayOrder, ReclaimRun
 from swell.settings import spell
 from swell.sim.pool_file import read_pool
 
@@ -44,6 +44,8 @@ SETTINGS: dict[str, float] = {
     f"{POLICY}.t_fwd_s": 15.0,
     f"{POLICY}.max_trainers": 4.0,
 }
+#: That submits the jobs on the machine of the head.
+PLAYER = "swell.repro.reclaim_player"
 #: 8 steps are an epoch of the script. All jobs are as fast on a node, so for most workloads chance decides
 #: who has which: of some hundred drawn at random this is one whose outcome hangs little on it, by simulation
 #: (see `ReclaimComparison.chance_share`).
@@ -96,7 +98,7 @@ class ReclaimExperiment:
                 context.watch("machines that are reclaimed", int(WINDOW.played_s)) as advance,
                 lent_machines(names, up, DEVICES) as lent,
             ):
-                ended, reclaimed = play(lent, order, intervals, advance)
+                ended, reclaimed = play(lent, order, intervals, advance, PLAYER, PlayEnded)
         except NamespacesMissing as error:
             raise InvalidInput(f"machines cannot be had here: {error}") from error
         except PlayFailed as error:
@@ -111,12 +113,12 @@ class ReclaimExperiment:
         )
 
 
-def lent_nodes(data: Path, seed: int) -> tuple[str, tuple[LentInterval, ...]]:
+def lent_nodes(data: Path, seed: int, window: Window = WINDOW) -> tuple[str, tuple[LentInterval, ...]]:
     """Where the intervals are from, and they; without the log they are drawn. Raises InvalidInput."""
     if not (data / POOL).exists():
-        return f"drawn with seed {seed}, as there is no {POOL}", drawn(WINDOW, seed)
-    source = f"{POOL} from {WINDOW.from_s:,.0f} s on, {WINDOW.times_faster:g} times as fast"
-    return source, compressed(read_pool(data / POOL), WINDOW)
+        return f"drawn with seed {seed}, as there is no {POOL}", drawn(window, seed)
+    source = f"{POOL} from {window.from_s:,.0f} s on, {window.times_faster:g} times as fast"
+    return source, compressed(read_pool(data / POOL), window)
 
 
 PAPER = Paper(

@@ -10,6 +10,7 @@ from swell.model.job import Phase
 from swell.repro.fidelity_findings import TWIN_HEADING, twin_cells
 from swell.repro.findings import Chart, Findings, Missed, Part, Table, chart, findings, table
 from swell.repro.live_run import LiveJob
+from swell.repro.program_version import program_version
 from swell.repro.reclaim_record import ReclaimRun
 from swell.repro.reclaim_twin import DELAY_SHARE, NOISE_SHARE, ReclaimComparison, compare
 from swell.repro.simulated_rerun import measured_cost
@@ -45,7 +46,7 @@ def _truth(found: ReclaimComparison) -> Iterator[str]:
     )
     yield "settings: " + ", ".join(f"{name}={value:g}" for name, value in run.settings.items())
     load = f"load {live.load_before:.1f} before, {live.load_after:.1f} at the end"
-    yield f"{live.num_cores} cores for all machines; {load}"
+    yield f"{live.num_cores} cores for all machines; {load}; {program_version()}"
     cost = measured_cost(live)
     yield (
         f"noise of {NOISE_SHARE:.1%} in speeds and up to {DELAY_SHARE:.0%} in delays of nodes alone moves "

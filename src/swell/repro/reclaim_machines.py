@@ -18,7 +18,7 @@ import swell
 from swell.repro import reclaimer
 from swell.repro.lent_intervals import LentInterval
 from swell.repro.machines.network import HOME, STATE, NamespacedMachine, Network
-from swell.repro.reclaim_record import PlayBegun, PlayEnded, PlayOrder, Reclaimed, ScriptsMeasured, Told
+from swell.repro.reclaim_record import PlayBegun, PlayOrder, Reclaimed, ScriptsMeasured, SearchOrder, Told
 
 Word = TypeVar("Word", bound=Told)
 
@@ -109,14 +109,18 @@ def lent_machines(names: Sequence[str], up: Sequence[str], devices: str) -> Iter
 
 def play(
     lent: LentMachines,
-    order: PlayOrder,
+    order: PlayOrder | SearchOrder,
     intervals: Sequence[LentInterval],
     advance: Callable[[int], None],
-) -> tuple[PlayEnded, tuple[Reclaimed, ...]]:
+    program: str,
+    kind: type[Word],
+) -> tuple[Word, tuple[Reclaimed, ...]]:
     """The jobs of the order, on machines that come and go by the intervals.
 
     Args:
         advance: called now and then with the seconds that have been played.
+        program: module that plays the order on the machine of the head.
+        kind: of its last word.
 
     Raises:
         PlayFailed: the player has ended before its time.
@@ -124,7 +128,7 @@ def play(
     for name in lent.machines:
         lent.join(name)
     player = lent.head.popen(
-        *(sys.executable, "-P", "-m", "swell.repro.reclaim_player"),
+        *(sys.executable, "-P", "-m", program),
         env=ENVIRONMENT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -138,7 +142,7 @@ def play(
     _await(player, PlayBegun)
     follower = Follower(lent, intervals, order.played_s, advance)
     follower.start()
-    ended = _await(player, PlayEnded)
+    ended = _await(player, kind)
     follower.join()
     return ended, follower.reclaimed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.view import JobView
 from swell.repro.lent_intervals import LentInterval
 from swell.repro.live_run import LiveRun, PlannedJob
 
@@ -46,7 +47,22 @@ class PlayEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     progress: tuple[ProgressSample, ...]
 
 
-Told = ScriptsMeasured | PlayBegun | PlayEnded
+class SearchOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What `search_player` is to do; see `PlayOrder`."""
+
+    file: str  #: text of the job file
+    num_nodes: int
+    first: frozenset[str]
+    played_s: float
+
+
+class SearchEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    views: tuple[JobView, ...]  #: of the trials, in the order of submission
+    begun_s: float  #: head time
+    seen: tuple[NodeSeen, ...]
+
+
+Told = ScriptsMeasured | PlayBegun | PlayEnded | SearchEnded
 
 
 class Reclaimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +75,16 @@ class Reclaimed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kept_s(self) -> float:
         return self.gone_s - self.sent_s
+
+
+class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A search on machines that were killed."""
+
+    source: str  #: of the intervals
+    ended: SearchEnded
+    reclaimed: tuple[Reclaimed, ...]
+    seed: int
+    version: str
 
 
 class ReclaimRun(msgspec.Struct, frozen=True, kw_only=True):

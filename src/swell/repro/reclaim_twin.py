@@ -13,7 +13,6 @@ from swell.repro.job_twin import JobTwin, moved_share
 from swell.repro.reclaim_record import NodeSeen, ProgressSample, ReclaimRun
 from swell.repro.simulated_rerun import measured_cost, measured_timings, simulate
 from swell.settings import make_settings
-from swell.sim.gangs import GangTimings
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 
 #: Of speeds, and of the delays of nodes, by which simulations are disturbed.
@@ -89,7 +88,7 @@ def _simulated(
     timings = replace(
         measured_timings(live),
         notice_s=delays.notice_s,
-        checkpoint_interval_s=run.settings.get("checkpoint_interval_s", GangTimings().checkpoint_interval_s),
+        checkpoint_interval_s=run.settings.get("checkpoint_interval_s"),
     )
     return simulate(
         live,

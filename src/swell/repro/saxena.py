@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from swell.repro.experiment import Paper
 from swell.repro.page_texts import page_texts
+from swell.repro.saxena_accuracy import AccuracyExperiment
 from swell.repro.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine
 from swell.repro.saxena_experiment import Found, PrintedClaim, SaxenaBar, SaxenaExperiment
 from swell.repro.saxena_tables import MANY_LOADS, Grid, table_2
@@ -72,6 +73,8 @@ def _over_random(cases: tuple[SaxenaCase, ...], *gains: float) -> tuple[PrintedC
         for case, gain in zip(cases, gains, strict=True)
     )
 
+
+FIGURE_2 = AccuracyExperiment(name="fig2", title="Figure 2: accuracy while the batch changes")
 
 CATEGORY_CASES = tuple(_one_category(category, HIGH) for category in (1, 2, 3, 4))
 FIGURE_5 = SaxenaExperiment(
@@ -287,5 +290,5 @@ PAPER = Paper(
     title="Saxena et al.",
     inputs="it needs none",
     introduction=TEXTS.introduction,
-    experiments=(FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, TABLE_3, TABLE_4),
+    experiments=(FIGURE_2, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, TABLE_3, TABLE_4),
 )

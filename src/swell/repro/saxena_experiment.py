@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell import __version__
 from swell.arrays import FloatArray
 from swell.repro.experiment import Context
 from swell.repro.findings import (
@@ -25,6 +24,7 @@ from swell.repro.findings import (
     panel,
     table,
 )
+from swell.repro.program_version import program_version
 from swell.repro.saxena_cases import (
     DIGITS,
     SETTINGS,
@@ -201,7 +201,7 @@ def _truth(cases: Sequence[SaxenaCase], context: Context) -> Iterable[str]:
     yield (
         f"the scaling model is the truth: overhead {model.overhead_share:.3f}, all-reduce of two devices "
         f"{shares} of a full step (categories 1 to 3), network {model.network:.2f}; noise 0; "
-        f"seeds from {context.seed}; settings {told}; swell {__version__}"
+        f"seeds from {context.seed}; settings {told}; {program_version()}"
         + (f"; run were only {', '.join(sorted(context.policies))}" if context.policies else "")
     )
     for case in cases:

@@ -77,6 +77,8 @@ def _sim_job(job: LiveJob, num_devices: int, noise_share: float, generator: np.r
     record.learn_length(job.profile)
     belief = FittedBelief()
     belief.learn_profile(record.id, record.spec, job.profile)
+    if job.view.noise_scale is not None:
+        belief.learn_noise(record.id, job.view.noise_scale)
     return sim_job(record, belief, num_devices, noise_share, generator)
 
 
@@ -143,8 +145,20 @@ def _exit(job: LiveJob) -> tuple[int, float] | None:
     sizes = [workers for _, workers in view.sizes if workers]
     if view.started_s is None or view.finished_s is None or len(sizes) != 1 or not view.total_steps:
         return None
-    step_s = Curve.of(job.spec, job.profile).step_s(np.array(sizes, dtype=np.int64))[0]
-    return sizes[0], max(0.0, view.finished_s - view.started_s - view.total_steps * float(step_s))
+    num_steps = view.total_steps * job.spec.global_batch / _batch(job)
+    trained_s = num_steps * _step_s(job, sizes[0])
+    return sizes[0], max(0.0, view.finished_s - view.started_s - trained_s)
+
+
+def _batch(job: LiveJob) -> int:
+    """Samples of a step, at the end."""
+    return job.view.batch or job.spec.global_batch
+
+
+def _step_s(job: LiveJob, workers: int) -> float:
+    """Seconds of such a step, by the trial run."""
+    sizes, batches = np.array([workers], dtype=np.int64), np.array([_batch(job)], dtype=np.int64)
+    return float(Curve.of(job.spec, job.profile).step_s(sizes, batches)[0])
 
 
 def saves(job: LiveJob) -> Iterator[float]:
@@ -152,11 +166,10 @@ def saves(job: LiveJob) -> Iterator[float]:
 
     That is half a step on average.
     """
-    curve, decided_s = Curve.of(job.spec, job.profile), None
+    decided_s = None
     for story in job.stories:
         if story.code == "decided":
             decided_s = story.at_s
         elif story.code == "suspended" and decided_s is not None:
             (*_, workers) = [workers for at_s, workers in job.view.sizes if at_s < story.at_s and workers]
-            step_s = float(curve.step_s(np.array([workers], dtype=np.int64))[0])
-            yield max(0.0, story.at_s - decided_s - step_s / 2.0)
+            yield max(0.0, story.at_s - decided_s - _step_s(job, workers) / 2.0)

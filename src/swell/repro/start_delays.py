@@ -11,6 +11,7 @@ from swell.model.resize import Verdict
 from swell.model.view import JobView
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Findings, Part, findings, table
+from swell.repro.records import no_records, told_records
 
 #: Resizes whose new gang never trained, or has yet to.
 NEVER_DONE = (Verdict.FAILED, Verdict.OVERTAKEN, Verdict.UNDER_WAY)
@@ -32,13 +33,9 @@ class StartDelays:
 
     def run(self, context: Context) -> Findings:
         if context.records is None:
-            truth = "no records of a platform were given (--state), so there are no figures of ours"
-            return findings(self.name, self.title, (truth,), self._parts(()))
-        jobs, cluster = context.records.jobs(), context.records.cluster()
-        truth = (
-            f"records of a platform of {cluster.num_devices} devices with {len(jobs)} jobs, policy "
-            f"{cluster.policy}, swell {cluster.version}"
-        )
+            return findings(self.name, self.title, (no_records(),), self._parts(()))
+        jobs = context.records.jobs()
+        truth = told_records(jobs, context.records.cluster())
         return findings(self.name, self.title, (truth,), self._parts(jobs))
 
     def _parts(self, jobs: Iterable[JobView]) -> Iterator[Part]:

@@ -12,6 +12,7 @@ from swell import __version__
 from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
+from swell.model.halving import Halving
 from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.quota import Quota
@@ -59,6 +60,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     profile_error_share: float = 0.0
     node_mtbf_s: float | None = None
     node_mttr_s: float = 3600.0
+    save_s: float = 0.0  #: that training stands still for a checkpoint
     fault_rates: FaultRates = NO_FAULTS
     seed: int = 0
     pool: Pool | None = None  #: nodes that are borrowed while they are idle
@@ -68,6 +70,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     sharing: CoreDivision = BY_WEIGHT  #: how they do
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    halving: Halving | None = None  #: all jobs are trials of one search; None: of none
 
     def __post_init__(self) -> None:
         is_empty = self.nodes < 1 or self.devices_per_node < 1
@@ -145,6 +148,8 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         cost = change_cost(conditions.resize_cost, conditions.num_devices)
     except ValueError as error:
         raise InvalidInput(f"--resize-cost: {error}") from error
+    if conditions.halving is not None:
+        _check_trials(workload)
     kind = profiles.name
     width, cores = conditions.devices_per_node, conditions.cores
     nodes = cluster(conditions.nodes, width, kind, cores, conditions.racks, conditions.islands)
@@ -170,14 +175,27 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.seed,
             conditions.refused,
             conditions.epoch_ends,
+            conditions.halving,
         ),
         cost=cost,
-        timings=GangTimings(report_s=_report_s(workload, conditions)),
+        timings=GangTimings(report_s=_report_s(workload, conditions), save_s=conditions.save_s),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
         sharing=conditions.sharing,
     )
+
+
+def _check_trials(workload: Workload) -> None:
+    """Raises InvalidInput: nothing could be compared."""
+    if len(workload.jobs) < 2:
+        raise InvalidInput("--halving compares the jobs of a trace, and this one has a single job")
+    silent = sum(job.loss_curve is None for job in workload.jobs)
+    if silent:
+        raise InvalidInput(
+            f"--halving compares jobs by their losses, and {silent} of {len(workload.jobs)} jobs have none; "
+            "add the column loss_curve to the trace, or give --draw-losses"
+        )
 
 
 def _check_tenants(workload: Workload, quotas: Mapping[str, Quota]) -> None:
@@ -197,7 +215,7 @@ def _report_s(workload: Workload, conditions: Conditions) -> float:
         return conditions.report_s
     if workload.tells_losses:
         return LOSS_REPORT_S
-    is_slowed = _is_long(conditions) or conditions.cores is not None
+    is_slowed = _is_long(conditions) or conditions.cores is not None or conditions.save_s > 0.0
     return REPORT_S if conditions.noise_share or conditions.profile_error_share or is_slowed else math.inf
 
 
@@ -236,6 +254,7 @@ def truth_of(
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
         pool=conditions.pool.source if conditions.pool else None,
+        save_s=conditions.save_s,
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         refused=conditions.refused,
@@ -244,6 +263,7 @@ def truth_of(
         sharing=None if conditions.cores is None else conditions.sharing,
         report_s=conditions.report_s,
         quotas=conditions.quotas,
+        halving=conditions.halving,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from swell.model.event import AnyEvent
+from swell.model.halving import MetricValue, RungUnit
 from swell.model.job import LOSS, BetweenSteps
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.model.usage import GangUsage
+from swell.sim.checkpoint_cycle import CheckpointCycle, WastedTime
 from swell.sim.contention import ALONE, CorePace
 from swell.sim.epoch_ends import TrainedSteps
 from swell.sim.job import SimJob
@@ -55,6 +57,8 @@ class Training:
     report_due_s: float = 0.0  #: when it reports next
     report_step: float = 0.0  #: not before it has done so many steps
     node_of: Mapping[str, str] = field(default_factory=dict)  #: of the cluster's devices
+    cycle: CheckpointCycle | None = None  #: of its checkpoints, once it trains
+    waste: WastedTime = field(default_factory=WastedTime)  #: of all gangs
     is_unheard: bool = False  #: a loss was told, and no command shows yet that the head has heard of it
 
     @property
@@ -86,6 +90,9 @@ class Training:
     def advance(self, now_s: float) -> None:
         if self.learnt is not None:
             self._meter(self.learnt, now_s)
+        if self.cycle is not None and self.cycle.save_s and self.rate_per_s > 0.0:
+            elapsed_s = max(0.0, now_s - max(self.as_of_s, self.resumes_s))
+            self.waste.saving_device_s += elapsed_s * (1.0 - self.cycle.training_share) * len(self.devices)
         place = self.place_at(now_s)
         self.steps, self.left_s = place.steps, place.left_s
         self.num_untold += place.num_passed
@@ -120,6 +127,21 @@ class Training:
             return {}
         value, metric = self.job.loss.reported(math.floor(self.steps + WHOLE)), self.job.spec.metric
         return {"loss": value} if metric == LOSS else {"metrics": {metric: value}}
+
+    def evaluation(self) -> MetricValue | None:
+        """What a report of a trial says of it; None for any other job, and for one that tells no loss."""
+        if self.job.loss is None or self.job.spec.halving is None:
+            return None
+        steps = math.floor(self.steps + WHOLE)
+        return MetricValue(steps=steps, value=self.job.loss.reported(steps))
+
+    def next_rung(self) -> float:
+        """Steps of the next rung of a trial; inf: it has none before its end."""
+        halving = self.job.spec.halving
+        if halving is None or halving.by is not RungUnit.STEPS:
+            return math.inf
+        place = next(place for place in halving.rungs() if math.ceil(place) > self.steps + WHOLE)
+        return math.inf if place >= self.end_step else float(math.ceil(place))
 
     def go_at(self, pace: CorePace, now_s: float) -> None:
         """Train from now on at the pace that its neighbours on shared cores leave it."""
@@ -160,12 +182,25 @@ class Training:
         self.pause(now_s, self.change_pause_s - paid_s)
         self.rate_per_s = self.true_rate_per_s
 
-    def lose_unsaved(self, now_s: float, checkpoint_interval_s: float) -> None:
-        """Back to the newest checkpoint: one is written every so often, from the forming of the gang on."""
+    def save_each(self, interval_s: float, save_s: float, now_s: float) -> None:
+        """Make a checkpoint each time so much was trained."""
+        if self.cycle is None:
+            self.cycle = CheckpointCycle(now_s, interval_s, save_s)
+        else:
+            self.cycle.change_interval(interval_s, now_s)
+
+    def lose_unsaved(self, now_s: float) -> None:
+        """Back to the newest checkpoint."""
         self.halt(now_s)
-        if self.formed_s is not None and now_s - self.formed_s >= checkpoint_interval_s:
-            unsaved_s = (now_s - self.formed_s) % checkpoint_interval_s
-            self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * self.true_rate_per_s)
+        rate_per_s = self.true_rate_per_s
+        if self.cycle is not None:
+            self.cycle.advance(now_s)
+            if self.cycle.saved_s is not None:
+                unsaved_s = now_s - self.cycle.saved_s
+                self.saved_steps = max(self.saved_steps, self.steps - unsaved_s * rate_per_s)
+        if rate_per_s > 0.0:
+            lost_s = max(0.0, self.steps - self.saved_steps) / rate_per_s
+            self.waste.unsaved_device_s += lost_s * len(self.devices)
         self.steps, self.left_s = self.saved_steps, 0.0
 
     @property
@@ -176,7 +211,8 @@ class Training:
     @property
     def true_rate_per_s(self) -> float:
         """True steps/s at its workers (at least one), batch, pace and progress, whether it trains or not."""
-        return self._undisturbed_rate_per_s * self.pace.factor
+        share = 1.0 if self.cycle is None else self.cycle.training_share
+        return self._undisturbed_rate_per_s * self.pace.factor * share
 
     @property
     def _undisturbed_rate_per_s(self) -> float:

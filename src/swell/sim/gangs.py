@@ -9,6 +9,7 @@ from typing import TypedDict
 
 import msgspec
 
+from swell.checkpoint_interval import interval_s
 from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.counted import told_workers
@@ -29,6 +30,7 @@ from swell.model.job import Elasticity
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange, GangInRound, RoundCost
+from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.gang import WHOLE, LossMilestone, Training, Upcoming
 from swell.sim.injected_faults import MESSAGE, InjectedFaults
 from swell.sim.job import SimJob
@@ -39,6 +41,7 @@ from swell.sim.occurrence import (
     Leaves,
     LosesWorker,
     Occurrence,
+    ReachesRung,
     Reports,
     Resumes,
     Starts,
@@ -58,12 +61,13 @@ class GangTimings:
     """How long things take that are no change of a gang, and how often gangs report."""
 
     profiling_s: float = 0.0  #: a trial run
-    save_s: float = 0.0  #: writing a checkpoint at a suspend
+    save_s: float = 0.0  #: writing a checkpoint, at a suspend and while it trains: training stands still
     exit_s: float = 0.0  #: from a job's last step to the end of its process
     exit_more_s: float = 0.0  #: for each further one beside it
     notice_s: float = 0.0  #: from the loss of a node, whose workers train no more, until anyone hears of it
     grain_steps: float = 0.0  #: gangs change and report after so many steps; 0: at any moment
-    checkpoint_interval_s: float = 30.0  #: what is done since the last one is lost with the last worker
+    #: What is done since the last one is lost with the last worker; None: as the head says of each gang.
+    checkpoint_interval_s: float | None = None
     #: Between two reports of a gang, once it has trained so long at its size; inf: it only reports pauses,
     #: which is enough where belief is truth.
     report_s: float = math.inf
@@ -88,6 +92,7 @@ class SimGangs:
         log: TrainingLog = UNLOGGED,
     ) -> None:
         self._log = log
+        self.waste = WastedTime()
         self._cores: SharedCores | None = None  #: None: no node has any, each device has its own
         self.training: dict[str, Training] = {}
         self.tally = UsageTally()
@@ -106,7 +111,9 @@ class SimGangs:
     # ------------------------------------------------------------ from elsewhere
     def adopt(self, training: Training, now_s: float) -> None:
         """A gang that is there already; one without a rate stands still until it is told to change or end."""
-        training.node_of = self._node_of
+        training.node_of, training.waste = self._node_of, self.waste
+        if training.formed_s is not None:
+            self._save_each(training, None, now_s)
         self.training[training.job.id] = training
         self.tally.note(training)
         self._note(training, now_s)
@@ -132,6 +139,7 @@ class SimGangs:
         training = Training(
             job, command.generation, command.target.devices, as_of_s=now_s, node_of=self._node_of
         )
+        training.waste = self.waste
         training.learnt = None if job.loss is None else LossMilestone(job.learnt_steps())
         before = self._left.pop(job.id, None)
         if before is not None:
@@ -315,6 +323,12 @@ class SimGangs:
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
             self._expect_report(training, now_s)
 
+    def reached_rung(self, occurrence: ReachesRung, now_s: float) -> None:
+        training = self.training.get(occurrence.job_id)
+        if training is not None and training.end_mark == occurrence.mark and training.rate_per_s > 0.0:
+            self._report(training, now_s, step_s=1.0 / training.rate_per_s)
+            self._expect_rung(training)
+
     def left(self, occurrence: Leaves, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
         if training is None or training.generation != occurrence.generation or self._hangs(training):
@@ -476,7 +490,7 @@ class SimGangs:
         left = _whole_workers(training.devices, training.job.spec.devices_per_worker, gone)
         training.change = None
         if training.formed_s is None or not left:
-            training.lose_unsaved(now_s, self._timings.checkpoint_interval_s)
+            training.lose_unsaved(now_s)
             self._end(training, Outcome.LOST, now_s, cause)
             return
         lost = tuple(device for device in training.devices if device not in left)
@@ -514,6 +528,7 @@ class SimGangs:
         return change
 
     def _train(self, training: Training, target: Target, pause_s: float | None, now_s: float) -> None:
+        self._save_each(training, target.mean_time_to_loss_s, now_s)
         training.train_on(target, now_s, pause_s or 0.0)
         if not training.is_possible:
             batch, workers = training.global_batch or "its own", told_workers(training.num_workers)
@@ -528,14 +543,27 @@ class SimGangs:
         else:
             self._expect_report(training, now_s, goes_on=pause_s is None)
 
+    def _save_each(self, training: Training, mean_time_to_loss_s: float | None, now_s: float) -> None:
+        """The gang makes checkpoints as live workers do, by the same rule."""
+        timings, named_s = self._timings, training.job.spec.checkpoint_interval_s
+        fixed_s = timings.checkpoint_interval_s if named_s is None else named_s
+        training.advance(now_s)
+        training.save_each(interval_s(fixed_s, mean_time_to_loss_s, timings.save_s), timings.save_s, now_s)
+
     def _expect_end(self, training: Training, now_s: float) -> None:
-        """Schedule the job's end, or the change of its speed that comes before it."""
+        """Schedule the job's end, or the change of its speed that comes before it, and its next rung."""
+        self._expect_rung(training)
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
             self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.end_mark))
         else:
             exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
             self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.end_mark))
+
+    def _expect_rung(self, training: Training) -> None:
+        rung = training.next_rung()
+        if math.isfinite(rung) and training.rate_per_s > 0.0:
+            self._agenda.put(training.reach_s(rung), ReachesRung(training.job.id, training.end_mark))
 
     def _expect_first_step(self, training: Training, now_s: float) -> None:
         """Where cores are shared it is reported at once: later losses are compared with the one after it."""
@@ -558,7 +586,8 @@ class SimGangs:
     def _counts_steps(self, training: Training) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""
         is_heard = math.isfinite(self._timings.report_s)
-        return is_heard or self._cores is not None or training.learnt is not None
+        is_trial = training.job.spec.halving is not None
+        return is_heard or self._cores is not None or training.learnt is not None or is_trial
 
     def _report(
         self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None
@@ -576,7 +605,9 @@ class SimGangs:
                 pause_s=pause_s,
                 between=training.take_between(),
                 noise_scale=training.noise_scale(),
+                save_s=self._timings.save_s or None,
                 usage=training.usage,
+                evaluation=training.evaluation(),
                 **training.loss(),
             )
         )

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import each
+from swell.model.halving import Halving
 from swell.model.job import (
     LOSS,
     MOST_BETWEEN_S,
@@ -30,6 +31,8 @@ from swell.sim.traces.workload import Workload, WorkloadJob
 
 #: Of a job's draws: those of what it reports of its loss.
 NOISE = 1
+#: Name of the group of all jobs, where they are the trials of one search.
+SEARCH = "search"
 
 
 def jobs_of(
@@ -41,6 +44,7 @@ def jobs_of(
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
     epoch_ends: EpochEnds | None = None,
+    halving: Halving | None = None,
 ) -> ItemSource[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made anew each time.
 
@@ -50,6 +54,7 @@ def jobs_of(
         profile_error_share: the same for what a trial run measures, of the truth.
         after_refusal: what strict jobs ask for in case they are refused.
         epoch_ends: what follows epochs, of all jobs. A trial run measures it, or its first `MOST_BETWEEN_S`.
+        halving: all jobs are trials of one search; None: of none.
 
     Raises:
         UnknownProfile: the workload was filled from other profiles.
@@ -75,7 +80,7 @@ def jobs_of(
         return SimJob(
             id=job.id,
             submit_s=job.submit_s,
-            spec=_spec(job, curve, batches, after_refusal),
+            spec=_spec(job, curve, batches, after_refusal, halving),
             profile=profile,
             speed=speed,
             batches=batches,
@@ -118,7 +123,11 @@ def _batches(job: WorkloadJob, curve: ThroughputCurve) -> BatchTruth | None:
 
 
 def _spec(
-    job: WorkloadJob, curve: ThroughputCurve, batches: BatchTruth | None, after_refusal: AfterRefusal
+    job: WorkloadJob,
+    curve: ThroughputCurve,
+    batches: BatchTruth | None,
+    after_refusal: AfterRefusal,
+    halving: Halving | None,
 ) -> JobSpec:
     least, most = curve.min_workers, curve.max_workers
     if not job.is_elastic:
@@ -144,6 +153,8 @@ def _spec(
         max_batch=None if batches is None else batches.most_batch,
         metric=job.metric or LOSS,
         metric_rises=_rises(job),
+        group="" if halving is None else SEARCH,
+        halving=halving,
     )
 
 

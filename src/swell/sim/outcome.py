@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
+from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.job import SimJob
 from swell.sim.pool import Pool
 from swell.sim.segments import Segment
@@ -81,6 +82,7 @@ class SimOutcome:
     cpu_s: float  #: of the whole run; not reproducible
     pool: Pool | None = None  #: nodes that were borrowed
     kept_device_s: float = 0.0  #: device-seconds on nodes that had been reclaimed
+    waste: WastedTime = field(default_factory=WastedTime)
 
     def mean_devices(self, from_s: float, until_s: float) -> float:
         """That were there in this time: owned ones, and on average borrowed ones."""

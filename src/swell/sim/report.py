@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.model.halving import Halving
 from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
 from swell.sim.epoch_ends import EpochEnds
@@ -59,6 +60,8 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     sharing: CoreDivision | None = None  #: how they did
     report_s: float | None = None  #: between two reports of a job, if somebody chose it
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
+    save_s: float = 0.0  #: that training stood still for a checkpoint
+    halving: Halving | None = None  #: all jobs were trials of one search; None: of none
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,6 +139,7 @@ def simulate(
         cpu_s=cpu_s,
         pool=pool,
         kept_device_s=kept.device_s,
+        waste=world.waste,
     )
 
 

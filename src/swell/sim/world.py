@@ -30,6 +30,7 @@ from swell.model.event import (
 )
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
+from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.gangs import GangTimings, SimGangs
 from swell.sim.injected_faults import MESSAGE, NOTHING_FAILS, InjectedFaults
 from swell.sim.job import SimJob
@@ -44,6 +45,7 @@ from swell.sim.occurrence import (
     NodeMissed,
     NodeReturns,
     Occurrence,
+    ReachesRung,
     Reports,
     Resumes,
     Starts,
@@ -118,6 +120,11 @@ class SimulatedWorld:
     def tally(self) -> UsageTally:
         """What the gangs really use."""
         return self._gangs.tally
+
+    @property
+    def waste(self) -> WastedTime:
+        """Device-seconds of all gangs that brought no training."""
+        return self._gangs.waste
 
     @property
     def num_kept(self) -> int:
@@ -275,6 +282,10 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: Resumes) -> None:
         self._gangs.resumed(occurrence, self.now_s)
+
+    @_happen.register
+    def _(self, occurrence: ReachesRung) -> None:
+        self._gangs.reached_rung(occurrence, self.now_s)
 
     @_happen.register
     def _(self, occurrence: Reports) -> None:

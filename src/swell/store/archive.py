@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
-from swell.model.job import Phase
+from swell.model.device_usage import HOUR_S, HeldTime, Payer, PrunedTime, StoredTime
+from swell.model.job import JobClass, Phase
 from swell.model.job_query import JobQuery
 from swell.model.outcome import OutcomeSums
 from swell.model.view import JobView, Story
@@ -19,6 +20,7 @@ from swell.store.database import Database
 from swell.store.schema import checksum, is_sound
 
 _decode_view: Callable[[str], JobView] = decoder(JobView).decode
+_decode_held: Callable[[str], HeldTime] = decoder(HeldTime).decode
 
 #: Rows a statement names at most: databases limit the number of parameters.
 CHUNK = 500
@@ -209,13 +211,63 @@ class Archive:
         return None
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
-        """Nothing is left of these but that they were there."""
+        """Nothing is left of these but that they were there, and their device time."""
         with self._database.writing() as connection:
             for chunk in _chunks(list(job_ids)):
+                self._add_pruned_time(connection, chunk)
                 for table in (*OF_JOB, schema.pruned):
                     connection.execute(table.delete().where(table.c.job_id.in_(chunk)))
                 rows = [{"job_id": job_id, "at_s": at_s} for job_id in chunk]
                 connection.execute(schema.pruned.insert(), rows)
+
+    def _add_pruned_time(self, connection: sa.Connection, job_ids: Sequence[str]) -> None:
+        """Add the device time of these jobs to that of pruned ones; that of damaged rows is lost."""
+        table, found = schema.pruned_time, dict[tuple[float, Payer], float]()
+        of_jobs = sa.select(schema.jobs).where(schema.jobs.c.job_id.in_(job_ids))
+        for job in self._held(connection.execute(of_jobs)):
+            for hour_s, device_s in job.by_hour().items():
+                found[hour_s, job.payer] = found.get((hour_s, job.payer), 0.0) + device_s
+        for (hour_s, payer), device_s in found.items():
+            key = {"hour_s": hour_s, **payer._asdict(), "job_class": str(payer.job_class)}
+            is_one = sa.and_(*(table.c[name] == value for name, value in key.items()))
+            more = {"device_s": table.c.device_s + device_s}
+            if not connection.execute(table.update().where(is_one).values(more)).rowcount:
+                connection.execute(table.insert().values({**key, "device_s": device_s}))
+
+    def device_time(self, since_s: float, until_s: float, asked: Collection[str]) -> StoredTime:
+        """See `TimeStore`."""
+        jobs, pruned, removed = schema.jobs.c, schema.pruned_time.c, schema.pruned.c.job_id
+        ended = sa.select(schema.jobs).where(jobs.ended_s > since_s, jobs.submitted_s < until_s)
+        within = sa.select(schema.pruned_time).where(
+            pruned.hour_s + HOUR_S / 2 >= since_s, pruned.hour_s + HOUR_S / 2 < until_s
+        )
+        with self._database.reading() as connection:
+            held = self._held(connection.execute(ended))
+            gone = [
+                job_id
+                for chunk in _chunks(list(asked))
+                for job_id in connection.scalars(sa.select(removed).where(removed.in_(chunk)))
+            ]
+            times = [
+                PrunedTime(
+                    row.hour_s, Payer(row.user, row.tenant, JobClass(row.job_class), row.kind), row.device_s
+                )
+                for row in connection.execute(within)
+            ]
+        return StoredTime(held, times, gone)
+
+    def _held(self, rows: Iterable[sa.Row[Any]]) -> list[HeldTime]:
+        """Without those that are damaged."""
+        found = []
+        for row in rows:
+            try:
+                if is_sound(row.crc, row.job_id, row.view):
+                    found.append(_decode_held(row.view))
+                    continue
+            except (msgspec.MsgspecError, TypeError):
+                pass  # of an earlier version, without a checksum
+            self._damaged.add(str(row.job_id))
+        return found
 
     def pruned_s(self, job_id: str) -> float | None:
         """When the job was pruned; None if it was not."""

@@ -105,6 +105,7 @@ class StateFolder:
         self.metrics_token = self.path / "metrics-token"
         self.webhook_secret = self.path / "webhook-secret"
         self.webhooks_file = self.path / "webhooks.yaml"
+        self.prices_file = self.path / "prices.yaml"
         self.webhooks = self.path / "webhooks"
         self.endpoint = self.path / "endpoint.json"
         self.socket = self.path / "api.sock"
@@ -151,7 +152,12 @@ class StateFolder:
         names = {entry.name for entry in self.path.iterdir() if not self._is_empty_part(entry)}
         ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
         # Written before the first start:
-        ours |= {self.webhooks_file.name, self.webhook_secret.name, self.standby_token.name}
+        ours |= {
+            self.prices_file.name,
+            self.webhooks_file.name,
+            self.webhook_secret.name,
+            self.standby_token.name,
+        }
         if names and not names & ours:
             raise StateError(
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "

@@ -18,7 +18,7 @@ from swell.model.outcome import device_s
 from swell.model.view import JobView
 from swell.store.errors import DamagedState, NewerState, remedy
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 metadata = sa.MetaData()
 
@@ -118,6 +118,18 @@ pruned = sa.Table(
     metadata,
     sa.Column("job_id", sa.Text, primary_key=True),
     sa.Column("at_s", sa.Float(53), nullable=False),
+)
+
+#: Device time of pruned jobs, by the hour and by what its price depends on.
+pruned_time = sa.Table(
+    "pruned_time",
+    metadata,
+    sa.Column("hour_s", sa.Float(53), primary_key=True),  #: begin of the hour
+    sa.Column("user", sa.Text, primary_key=True),
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("job_class", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("device_s", sa.Float(53), nullable=False),
 )
 
 #: What a batch told of curves (`store.curves.ToldCurves`, as MessagePack), until all of it is in `curves`.
@@ -303,6 +315,11 @@ def _to_version_5(connection: sa.Connection) -> None:
             connection.execute(outcomes.insert(), rows)
 
 
+def _to_version_6(connection: sa.Connection) -> None:
+    """Device time outlives the jobs that are pruned from now on."""
+    pruned_time.create(connection)
+
+
 def _sound_view(text: str) -> JobView | None:
     """None of one that is damaged: it is told of when it is read."""
     try:
@@ -313,7 +330,13 @@ def _sound_view(text: str) -> JobView | None:
 
 #: Schema version -> what brings a database of the version before it there. A new database skips them:
 #: it is created from the tables above. So a change of a table is an edit above plus a step here.
-STEPS: Mapping[int, Step] = {2: _to_version_2, 3: _to_version_3, 4: _to_version_4, 5: _to_version_5}
+STEPS: Mapping[int, Step] = {
+    2: _to_version_2,
+    3: _to_version_3,
+    4: _to_version_4,
+    5: _to_version_5,
+    6: _to_version_6,
+}
 
 
 def bring_up_to_date(

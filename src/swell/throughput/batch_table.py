@@ -25,6 +25,16 @@ def worth(global_batch: FloatArray, own_batch: int, noise_scale: float) -> Float
     return share
 
 
+def efficiency(global_batch: FloatArray, own_batch: int, noise_scale: float) -> FloatArray:
+    """How far a sample gets training at each batch (any shape), over how far it does at the own batch.
+
+    `(B + m) / (B + M)`: below 1 for larger batches, above 1 for smaller ones.
+
+    References: Qiao et al., "Pollux", OSDI 2021, section 3.1 (statistical efficiency).
+    """
+    return worth(global_batch, own_batch, noise_scale) * own_batch / global_batch
+
+
 class BatchTable:
     """Step times of a job by batch and workers, and the best batch at each number of workers.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.coding import decoder, encode
-from swell.model.job import BetweenSteps, JobSpec, Profile
+from swell.model.job import BatchProfile, BetweenSteps, JobSpec, Profile
 from swell.model.throughput import CheckedEstimate, ThroughputPoint
 from swell.throughput.batch_table import BatchTable
 from swell.throughput.curve import Curve
@@ -24,6 +24,7 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
+from swell.throughput.given_speed import with_given_speed
 from swell.throughput.learnt import Learnt, Measured
 from swell.throughput.points import points_of
 from swell.throughput.sources import source_of
@@ -72,12 +73,12 @@ class FittedBelief:
         known = self._state.jobs.get(job_id)
         batches = profile.batches if spec.max_batch is not None else None
         self._state.jobs[job_id] = Learnt(
-            curve=self._shared(Curve.of(spec, profile)),
+            curve=self._shared(Curve.of(spec, with_given_speed(spec, profile))),
             measured=known.measured if known else {},
             at_batch=known.at_batch if known else {},
             crossing=known.crossing if known else {},
             batches=batches,
-            noise_scale=math.inf if batches is None else batches.noise_scale,
+            noise_scale=_noise_scale(batches, known),
             seen_between=known.seen_between if known else None,
             kind=kind_of(spec.entry),
             carried_share=self._errors.carried_share,
@@ -131,7 +132,7 @@ class FittedBelief:
         return None if job is None else job.between
 
     def learn_noise(self, job_id: str, noise_scale: float) -> None:
-        """Choose the job's batches by this noise scale from now on."""
+        """The job's gradients have this noise scale from now on."""
         if job_id in self._state.jobs:
             job = self._state.jobs[job_id]
             job.learn_noise(noise_scale)
@@ -139,13 +140,28 @@ class FittedBelief:
             if job.batch_profile() is not job.batches:
                 self._tables.pop(job_id, None)  # what a step bears is by what it is worth
 
+    def noise_scale(self, job_id: str) -> float | None:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return None if job is None or math.isinf(job.noise_scale) else job.noise_scale
+
+    def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return np.ones(batches.shape) if job is None else job.efficiency(batches)
+
     def depends_on_hosts(self, job_id: str) -> bool:
         """See `core.ports.Belief`."""
         job = self._state.jobs.get(job_id)
         return job is not None and job.depends_on_hosts
 
     def best_batches(
-        self, job_id: str, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self,
+        job_id: str,
+        sizes: IntArray,
+        kept: int,
+        hosts: IntArray | None = None,
+        by_goodput: bool = False,
     ) -> tuple[FloatArray, IntArray] | None:
         """See `core.ports.Belief`."""
         job = self._state.jobs.get(job_id)
@@ -153,7 +169,7 @@ class FittedBelief:
             return None
         table = self._table(job_id)
         if table is None:
-            return job.best_batches(sizes, kept, hosts)
+            return job.best_batches(sizes, kept, hosts, by_goodput)
         known, spread = self._best.get(job_id), b"" if hosts is None else hosts.tobytes()
         if known is None or known[0] is not sizes or known[1] != spread:
             best = table.best(sizes, job.noise_scale, job.slowdown(sizes, hosts))
@@ -261,3 +277,10 @@ class FittedBelief:
             job.share(self._shared(job.curve))
         self._tables, self._best = {}, {}
         self._errors.restore(self._state.errors)
+
+
+def _noise_scale(batches: BatchProfile | None, known: Learnt | None) -> float:
+    """What a trial run tells, or else what running taught before it was repeated."""
+    if batches is not None:
+        return batches.noise_scale
+    return math.inf if known is None else known.noise_scale

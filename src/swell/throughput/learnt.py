@@ -10,7 +10,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import BatchProfile, BetweenSteps
 from swell.throughput import open_batches
-from swell.throughput.batch_table import worth
+from swell.throughput.batch_table import efficiency, worth
 from swell.throughput.curve import SHORTEST_STEP_S, Curve
 from swell.throughput.estimate_margins import OTHER_SIZES, SAME_SIZE, TRIAL
 
@@ -103,8 +103,10 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     #: By hosts and workers, of gangs on several hosts; the two above are of gangs on one. Steps at another
     #: batch count as those of the standing one that would have taken as long.
     crossing: dict[int, dict[int, Measured]] = {}
-    batches: BatchProfile | None = None  #: step times of a job whose batch is open, if its trial run told any
-    noise_scale: float = math.inf
+    #: Step times of a job whose batch is open, if its trial run told any. Then a step counts as what it is
+    #: worth; else steps count samples.
+    batches: BatchProfile | None = None
+    noise_scale: float = math.inf  #: of the gradients, in samples; inf: not known, or nothing but noise
     seen_between: TimeBetweenEpochs | None = None  #: takes the place of what a trial run has shown
     kind: int = 0  #: of its estimates; see `estimate_margins`
     carried_share: float = 1.0  #: by which the error of the sizes that were measured corrects the others
@@ -125,8 +127,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     @property
     def _is_untaught(self) -> bool:
         """Nothing but the curve is known: all jobs with this curve have the same rates."""
-        taught = self.measured or self.at_batch or self.crossing or self.batches or self.seen_between
-        return not taught and math.isinf(self.noise_scale)
+        return not (self.measured or self.at_batch or self.crossing or self.batches or self.seen_between)
 
     @property
     def depends_on_hosts(self) -> bool:
@@ -148,7 +149,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     def learn_noise(self, noise_scale: float) -> None:
         """It is this from now on."""
         self.noise_scale = noise_scale
-        self._forget_answers()
+        if self.batches is not None:
+            self._forget_answers()  # rates of samples stay what they are
 
     @property
     def _apart_s(self) -> float:
@@ -310,12 +312,13 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         return np.where(open_batches.is_possible(self.curve, sizes, batches), rates, 0.0)
 
     def best_batches(
-        self, sizes: IntArray, kept: int, hosts: IntArray | None = None
+        self, sizes: IntArray, kept: int, hosts: IntArray | None = None, by_goodput: bool = False
     ) -> tuple[FloatArray, IntArray]:
         """See `open_batches.best`."""
         batches = open_batches.candidates(self.curve, sizes, kept)
         time_s = self._time_s(sizes, batches, hosts)
-        return open_batches.best(self.curve, sizes, batches, time_s, self.noise_scale, kept)
+        weights = self.efficiency(batches) if by_goodput else None
+        return open_batches.best(self.curve, sizes, batches, time_s, kept, weights)
 
     def batch_profile(self) -> BatchProfile | None:
         """`batches`, with the time between epochs shared out among the steps by what each is worth."""
@@ -334,7 +337,15 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
     def worth(self, batches: IntArray) -> FloatArray:
         """Steps of the own batch that one at each batch counts as."""
-        return worth(batches.astype(np.float64), self.curve.global_batch, self.noise_scale)
+        noise_scale = math.inf if self.batches is None else self.noise_scale
+        return worth(batches.astype(np.float64), self.curve.global_batch, noise_scale)
+
+    def efficiency(self, batches: IntArray) -> FloatArray:
+        """What steps do not count of how far a sample gets training at each batch; see `Options`."""
+        if self.batches is not None or math.isinf(self.noise_scale):
+            return np.ones(batches.shape)
+        own = self.curve.global_batch
+        return efficiency(np.where(batches > 0, batches, own).astype(np.float64), own, self.noise_scale)
 
     def _crossing_ratio(self) -> float:
         """The same as `_ratio` of gangs on several hosts."""

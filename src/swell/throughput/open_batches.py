@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.throughput.batch_table import worth
 from swell.throughput.curve import Curve
 
 #: Batches between the ends of the range, in equal ratios, beside those that were measured.
@@ -18,8 +17,8 @@ KEEP_SHARE = 0.05
 def candidates(curve: Curve, sizes: IntArray, kept: int) -> IntArray:
     """(B, K) batches to choose from at each of (K,) sizes, `kept` among them; some may not be possible.
 
-    Where a sample is worth the same in any batch (an infinite noise scale), the best batch is among these:
-    between two measured ones the samples a second rise or fall all the way.
+    The batch with the most samples a second is among these: between two measured ones they rise or fall all
+    the way. That of the highest goodput is within a step of these ratios.
     """
     least, most = curve.batch_range
     measured = np.array(sorted(curve.compute_s), dtype=np.int64)[:, None] * sizes[None, :]
@@ -43,17 +42,24 @@ def is_possible(curve: Curve, sizes: IntArray, batches: IntArray) -> BoolArray:
 
 
 def best(
-    curve: Curve, sizes: IntArray, batches: IntArray, step_s: FloatArray, noise_scale: float, kept: int
+    curve: Curve,
+    sizes: IntArray,
+    batches: IntArray,
+    step_s: FloatArray,
+    kept: int,
+    weights: FloatArray | None = None,
 ) -> tuple[FloatArray, IntArray]:
     """(K,) rates in steps/s of the own batch, and the batches of (B, K) that they are of; 0: there is none.
 
     Args:
         step_s: (B, K) believed, with what a step bears of the time between epochs.
         kept: the batch that the job has now.
+        weights: (B, K) of the rates when the best one is looked for; None: all are worth the same.
     """
-    rates = worth(batches.astype(np.float64), curve.global_batch, noise_scale) / step_s
+    rates = batches / curve.global_batch / step_s
     rates = np.where(is_possible(curve, sizes, batches), rates, 0.0)
-    preferred = np.where(batches == kept, rates * (1.0 + KEEP_SHARE), rates)
+    value = rates if weights is None else rates * weights
+    preferred = np.where(batches == kept, value * (1.0 + KEEP_SHARE), value)
     row, column = np.argmax(preferred, axis=0), np.arange(len(sizes))
     rate = rates[row, column]
     return rate, np.where(rate > 0.0, batches[row, column], 0)

@@ -33,8 +33,9 @@ from swell.train.runtime.run import Run, started
 from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
-from swell.train.scaling import ScaledRate
+from swell.train.scaling import NOISE_INTERVAL, ScaledRate
 from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
@@ -146,11 +147,13 @@ def elastic(
     if rate_rule != "none" and not isinstance(stepped, OptimizerSet):
         rate = ScaledRate(stepped, course.global_batch, rate_rule)
         course.needs_parts = rate.needs_parts
-    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate)
+    is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
+    noise = GradientNoise(course.global_batch) if is_measured else None
+    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(
         train_state,
-        _gradients(model, host, course, deterministic),
+        _gradients(model, host, _parts_interval(course, noise), deterministic),
         course,
         total_steps,
         own_batch,
@@ -201,11 +204,18 @@ def _course(
     return host.adapt(course), global_batch
 
 
-def _gradients(model: nn.Module, host: Host, course: AnyCourse, deterministic: bool) -> Gradients:
+def _parts_interval(course: AnyCourse, noise: GradientNoise | None) -> int:
+    """How many steps there are to one whose parts are shown; 0: none is."""
+    if course.needs_parts:
+        return 1
+    return 0 if noise is None else NOISE_INTERVAL
+
+
+def _gradients(model: nn.Module, host: Host, parts_interval: int, deterministic: bool) -> Gradients:
     if not deterministic:
-        return FastGradients(model, course.needs_parts)
+        return FastGradients(model, parts_interval)
     compute_alike(host.device)
-    return ShardedGradients(model, course.needs_parts)
+    return ShardedGradients(model, parts_interval)
 
 
 def _feed(loader: DataLoader[Any], host: Host, course: AnyCourse) -> Feed | StreamFeed:

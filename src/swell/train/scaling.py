@@ -64,6 +64,15 @@ def gain_ratio(scale: float, variance: float, squared_norm: float) -> float:
     return (noise + signal) / (noise / scale + signal)
 
 
+#: A run that tells its noise measures one step in so many, and each of the first so many.
+NOISE_INTERVAL = 16
+
+
+def shows_parts(step: int, interval: int) -> bool:
+    """Whether the parts of this step are measured, if one in `interval` is: 1 for each, 0 for none."""
+    return interval > 0 and (step < interval or step % interval == 0)
+
+
 class PartNorms(NamedTuple):
     """What the parts of a step's batch show of its gradient."""
 
@@ -121,17 +130,24 @@ ADASCALE = "adascale"
 
 
 @dataclass(slots=True)
-class Noise:
-    """Running averages of sigma^2 and mu^2: the plain mean at first, later mostly the last 1000 / S steps."""
+class MovingMoments:
+    """Running averages of sigma^2 and mu^2: the plain mean at first, later mostly of the latest steps."""
 
     variance: float = 0.0
     squared_norm: float = 0.0
     num_seen: int = 0
 
     def add(self, seen: GradientMoments, scale: float) -> None:
-        """References: AdaScale SGD, appendix B.3: theta = max(1 - S / 1000, 0)."""
+        """Add a step of this scale: in the end mostly the last 1000 / S steps count.
+
+        References: AdaScale SGD, appendix B.3: theta = max(1 - S / 1000, 0).
+        """
+        self.mix(seen, scale / 1000.0)
+
+    def mix(self, seen: GradientMoments, least_share: float) -> None:
+        """Add a measurement. It has so much of the average at least, and more as long as there are few."""
         self.num_seen += 1
-        newest_share = min(1.0, max(1.0 / self.num_seen, scale / 1000.0))
+        newest_share = min(1.0, max(1.0 / self.num_seen, least_share))
         self.variance += newest_share * (seen.variance - self.variance)
         self.squared_norm += newest_share * (seen.squared_norm - self.squared_norm)
 
@@ -165,7 +181,7 @@ class ScaledRate:
         self.base_batch = _counted("base_batch", base_batch)
         self.effective_steps = 0.0  #: base batches that the steps so far were worth: where a schedule stands
         self._batch = self.base_batch
-        self._noise = Noise()
+        self._noise = MovingMoments()
         self._optimizer = optimizer
         self._plain: list[Any] | None = None  # learning rates, while they are scaled
         self._hooks = (
@@ -245,7 +261,7 @@ class ScaledRate:
                 "use the same rule and base_batch, or start without that state"
             )
         self._batch, self.effective_steps = state["batch"], state["effective_steps"]
-        self._noise = Noise(**state["noise"])
+        self._noise = MovingMoments(**state["noise"])
 
     def _scale(self) -> None:
         self._restore()  # an optimizer that raised has left them scaled

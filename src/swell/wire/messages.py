@@ -112,7 +112,9 @@ class Progress(Message, frozen=True, kw_only=True):
     metrics: dict[str, Number] = {}
     pause_s: float | None = None
     between: EndedEpochs | None = None  #: since the last one
+    save_s: float | None = None  #: mean that training stood still for one of its latest checkpoints
     curves: dict[str, Tally] = {}  #: all values that were not told before, and the loss of each step
+    noise_scale: float | None = None  #: of the gradients, in samples; None: nothing new is known
 
 
 class WorkerValues(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,7 +356,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     checkpoint_dir: str
     target: EarlyStop | None = None
     pace_per_s: float | None = None  #: a paced device: at least local_batch / pace_per_s seconds a step
-    checkpoint_interval_s: float = 30.0
+    checkpoint_interval_s: float | None = None  #: None: by what a save takes, and `mean_time_to_loss_s`
     keep_checkpoints: int = 2
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
@@ -366,6 +368,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     compares: bool = False  #: mode `profile`: first compare one worker with two
     allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
+    measures_noise: bool = False  #: mode `train`: tell the noise scale of the gradients
 
 
 class Regroup(Message, frozen=True, kw_only=True):
@@ -384,6 +387,7 @@ class Regroup(Message, frozen=True, kw_only=True):
     group_rank: int = 0  #: of this worker's host among those of the group
     num_hosts: int = 1
     max_local_batch: int | None = None  #: as in Welcome, from this generation on
+    mean_time_to_loss_s: float | None = None  #: until training that is not saved is lost; None: not known
 
 
 class StoreAddress(Message, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ _Value = TypeVar("_Value")
 
 #: That of the training loss of `run.step`, which is noted in each step.
 LOSS = "loss"
+#: That of the gradient noise scale, in samples, of a job whose batch may change.
+NOISE_SCALE = "noise_scale"
 #: Names of one job.
 MOST_METRICS = 200
 #: Characters of a name.

@@ -58,8 +58,8 @@ class HistoryFilter(msgspec.Struct, frozen=True, kw_only=True):
         _, is_promised, kept = _chosen("promise", self.promise, PROMISES)
         return JobQuery(
             phases=frozenset({_phase(self.phase)}) if self.phase else ENDS,
-            since_s=_day_s("from", self.since),
-            until_s=_day_s("to", self.until, days=1),
+            since_s=day_s("from", self.since),
+            until_s=day_s("to", self.until, days=1),
             name=self.name,
             tenant=self.tenant or None,
             job_class=_job_class(self.cls) if self.cls else None,
@@ -98,7 +98,7 @@ def _job_class(value: str) -> JobClass:
     return _chosen("class", value, {str(job_class): job_class for job_class in JobClass})
 
 
-def _day_s(field: str, value: str, days: int = 0) -> float | None:
+def day_s(field: str, value: str, days: int = 0) -> float | None:
     """When that day begins by this machine's clock, or so many days later."""
     if not value:
         return None

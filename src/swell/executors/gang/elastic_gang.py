@@ -47,6 +47,7 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
     next_worker: int = 0  #: number of the next worker that is started
     has_spawned: bool = False  #: a worker was started
     max_local_batch: int | None = None  #: samples of a pass, as far as is known
+    mean_time_to_loss_s: float | None = None  #: as the head said last
     steps: int = 0  #: finished, as far as is known
     saved_steps: int = 0  #: of the newest checkpoint
 

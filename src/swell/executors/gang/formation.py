@@ -58,6 +58,7 @@ def _orders(
             num_hosts=len(set(hosts)),
             told_steps=live.told_steps,
             max_local_batch=live.gang.max_local_batch,
+            mean_time_to_loss_s=live.gang.mean_time_to_loss_s,
         )
         for rank, place in enumerate(places)
     ]

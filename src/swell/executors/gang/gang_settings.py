@@ -16,7 +16,7 @@ _WELCOME = {known.name: known.default for known in msgspec.structs.fields(Welcom
 class WorkerSettings:
     """What every worker does from time to time; a part of its `Welcome`."""
 
-    checkpoint_interval_s: float = _WELCOME["checkpoint_interval_s"]
+    checkpoint_interval_s: float = 0.0  #: 0: chosen for each gang
     keep_checkpoints: int = _WELCOME["keep_checkpoints"]
     heartbeat_s: float = _WELCOME["heartbeat_s"]
 

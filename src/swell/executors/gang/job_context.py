@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import msgspec
@@ -52,6 +52,7 @@ class JobContext:
         bindings = [self.bindings[device] for device in devices]
         paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
         target = self.spec.end.target
+        interval_s = self.spec.checkpoint_interval_s or self.worker_settings.checkpoint_interval_s
         return Welcome(
             job_id=self.job_id,
             mode=mode,
@@ -67,7 +68,10 @@ class JobContext:
             local_batches=local_batches,
             max_local_batch=max_local_batch,
             compares=compares,
+            checkpoint_interval_s=interval_s or None,
+            keep_checkpoints=self.worker_settings.keep_checkpoints,
+            heartbeat_s=self.worker_settings.heartbeat_s,
+            measures_noise=mode == "train" and self.spec.may_change_batch,
             allreduce_bytes=allreduce_bytes,
             group_steps=group_steps,
-            **asdict(self.worker_settings),
         )

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from swell.model.event import StepsReported
-from swell.model.job import BetweenSteps
+from swell.model.halving import MetricValue
+from swell.model.job import LOSS, BetweenSteps, JobSpec
 from swell.tally import Tally, plus
 from swell.wire.messages import EndedEpochs, Progress, Reported
 from swell.wire.numbers import value_of
@@ -46,7 +47,10 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         metrics={**older.metrics, **newer.metrics},
         between=older.between.plus(newer.between) if older.between else newer.between,
         pause_s=sum(pauses) if pauses else None,
+        save_s=older.save_s if newer.save_s is None else newer.save_s,
         usage=newer.usage or older.usage,
+        evaluation=newer.evaluation.after(older.evaluation) if newer.evaluation else older.evaluation,
+        noise_scale=newer.noise_scale if newer.noise_scale is not None else older.noise_scale,
         curves=plus(older.curves, newer.curves),
         mark=older.mark or newer.mark,
     )
@@ -108,8 +112,15 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         metrics={name: value_of(value) for name, value in said.metrics.items()},
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
+        save_s=_time(said.save_s),
         curves=sound(said.curves),
+        noise_scale=_noise_scale(said.noise_scale),
     )
+
+
+def _noise_scale(told: float | None) -> float | None:
+    """None for what no gradients can have: it comes from a user's process, and the head relies on it."""
+    return told if told is not None and 0.0 <= told < math.inf else None
 
 
 def values_report(job_id: str, generation: int, steps: int, said: Reported, now_s: float) -> StepsReported:
@@ -125,9 +136,32 @@ def values_report(job_id: str, generation: int, steps: int, said: Reported, now_
     )
 
 
+def evaluation_of(report: StepsReported, spec: JobSpec) -> MetricValue | None:
+    """The value in a report by which a trial is compared; None: it has none, or the job is no trial.
+
+    A curve tells after which step it was measured. A report that has only the value says after which step the
+    latest one of its own was made.
+    """
+    if spec.halving is None:
+        return None
+    tally = report.curves.get(spec.metric)
+    value = report.loss if spec.metric == LOSS else None
+    value = report.metrics.get(spec.metric, value)
+    if value is None:
+        return None
+    if tally is None:
+        return MetricValue(steps=report.steps, value=value)
+    return MetricValue(steps=tally.last_step, value=value, num_values=tally.num_values)
+
+
 def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
     """Without what no script can have done: it comes from a user's process, and the store relies on it."""
     return {name: tally for name, tally in curves.items() if tally.is_sound}
+
+
+def _time(said_s: float | None) -> float | None:
+    """None for what no save can have taken: it comes from a user's process, and the head relies on it."""
+    return said_s if said_s is not None and 0.0 <= said_s < math.inf else None
 
 
 def _between(ended: EndedEpochs) -> BetweenSteps | None:

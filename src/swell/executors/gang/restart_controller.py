@@ -10,6 +10,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+import msgspec
+
 from swell.executors.exit_status import HOST_LOST, OVER_MEMORY
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
@@ -18,7 +20,7 @@ from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
-from swell.executors.gang.progress import ReportNumbers, sound
+from swell.executors.gang.progress import ReportNumbers, evaluation_of, sound
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.restart_gang import RestartAim, RestartGang
 from swell.executors.gang.script_values import ScriptValues
@@ -283,7 +285,8 @@ class RestartController:
             curves=self._values.take_curves(),
             mark=self._marks.next(self._replies.now_s),
         )
-        self._replies.report(report)
+        evaluation = evaluation_of(report, self._job.spec)
+        self._replies.report(msgspec.structs.replace(report, evaluation=evaluation))
         named = (
             metrics if loss is None else {LOSS: loss, **metrics}
         )  # how its loss comes about is its own affair

@@ -25,6 +25,7 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
         live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
         return
     gang.replies.losses.clear()  # the head knows of each of them
+    gang.mean_time_to_loss_s = target.mean_time_to_loss_s
     aim = ChangeAim.RESIZE
     if isinstance(command, LaunchGang):
         aim, gang.membership.configuration = ChangeAim.LAUNCH, target.configuration

@@ -97,7 +97,7 @@ def _charge(snapshot: Snapshot, levels: Levels, takers: Takers, rows: IntArray) 
     num, rates = levels.num[rows], takers.rates[rows]
     gone_s = snapshot.unheard_s + levels.start_s[rows].max(axis=1, initial=0.0)
     until_s = takers.until_s[rows] - gone_s
-    again = rates * snapshot.checkpoint_interval_s
+    again = rates * snapshot.checkpoint_interval_s[rows, None]
     is_level = np.arange(levels.highest)[None, :] < num[:, None]
     is_in_time = is_level & (rates * until_s[:, None] >= takers.work[rows, :1] + again)
     level = np.where(is_in_time.any(axis=1), is_in_time.argmax(axis=1), np.maximum(num - 1, 0))

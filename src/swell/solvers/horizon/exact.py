@@ -68,7 +68,7 @@ def _best_among(
     if plans is None:
         return _Among(best, -np.inf, is_complete=False)
     row, level = plans
-    value = values_of(of.first_gain, of.gain, row, level, of.weights)
+    value = values_of(of.first_gain, of.gain, of.most, row, level, of.weights)
     solver = Highs()
     # One thread and no limit of time: the same question has the same answer, on a slow machine too.
     for option, setting in (

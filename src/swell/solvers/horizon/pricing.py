@@ -27,6 +27,7 @@ class PricingProblems(NamedTuple):
     gain: FloatArray  #: (J, L)
     num: IntArray  #: (J,) levels
     least: IntArray  #: (J,) lowest level before the demand is done
+    most: FloatArray  #: (J,) worth of the demand
     is_alike: BoolArray  #: (J,) the first step does as much as a later one
     can_end: BoolArray  #: (J,) some plan does all of the demand
     weights: FloatArray  #: (T,)
@@ -54,8 +55,9 @@ def pricing(table: LevelTable, weights: FloatArray) -> PricingProblems:
         gain=table.gain,
         num=table.num,
         least=table.least,
+        most=table.most,
         is_alike=(table.first_gain == table.gain).all(axis=1),
-        can_end=table.first_gain.max(axis=1) + (len(weights) - 1) * table.gain.max(axis=1) > 1.0,
+        can_end=table.first_gain.max(axis=1) + (len(weights) - 1) * table.gain.max(axis=1) > table.most,
         weights=weights,
         rest=np.append(np.cumsum(weights[::-1])[::-1], 0.0),
         begins=states.begins,
@@ -189,20 +191,20 @@ def _value_states(of: PricingProblems, prices: FloatArray, row: int, begun: floa
     for step in range(num_steps - 1, first - 1, -1):
         for state in range(of.begins[n, step - first], of.begins[n, step - first + 1]):
             so_far = begun + of.done[state]
-            if so_far >= DONE:
-                of.worth[state], of.choice[state] = of.rest[step], 0
+            if so_far >= DONE * of.most[row]:
+                of.worth[state], of.choice[state] = of.rest[step] * of.most[row], 0
                 continue
             best, chosen = -np.inf, 0
             for one in range(of.least[row], n):
                 after = so_far + of.gain[row, one]
-                value = of.weights[step] * min(after, 1.0) - prices[step] * of.devices[row, one]
-                if after >= DONE:
-                    value += of.rest[step + 1]
+                value = of.weights[step] * min(after, of.most[row]) - prices[step] * of.devices[row, one]
+                if after >= DONE * of.most[row]:
+                    value += of.rest[step + 1] * of.most[row]
                 elif step + 1 < num_steps:
                     value += of.worth[of.following[state, one]]
                 if value > best + SAME_VALUE:
                     best, chosen = value, one
-                if after >= DONE:  # larger ones cost more
+                if after >= DONE * of.most[row]:  # larger ones cost more
                     break
             of.worth[state], of.choice[state] = best, chosen
     return of.worth[of.begins[n, 0]] if first < num_steps else 0.0
@@ -214,7 +216,7 @@ def _follow(of: PricingProblems, row: int, begun: float, first: int, level: IntA
     num_steps, state = len(of.weights), of.begins[of.num[row], 0]
     is_done = False
     for step in range(first, num_steps):
-        is_done = is_done or begun + of.done[state] >= DONE
+        is_done = is_done or begun + of.done[state] >= DONE * of.most[row]
         level[step] = 0 if is_done else of.choice[state]
         if not is_done and step + 1 < num_steps:
             state = of.following[state, of.choice[state]]
@@ -255,7 +257,7 @@ def _list_from(
     num_steps, n, least_level = len(of.weights), of.num[row], of.least[row]
     if count < 0:
         return count
-    if first == num_steps or begun >= DONE:
+    if first == num_steps or begun >= DONE * of.most[row]:
         for step in range(first, num_steps):
             search.level[step] = 0
         return _note(row, search, found, count)
@@ -263,17 +265,21 @@ def _list_from(
     search.state[step], search.level[step], search.value[step] = of.begins[n, 0], least_level - 1, 0.0
     while step >= first:
         one, so_far = search.level[step] + 1, begun + of.done[search.state[step]]
-        is_over = one == n or (one > least_level and so_far + of.gain[row, one - 1] >= DONE)
+        is_over = one == n or (one > least_level and so_far + of.gain[row, one - 1] >= DONE * of.most[row])
         if is_over:
             step -= 1
             continue
         search.level[step] = one
         after = so_far + of.gain[row, one]
-        value = search.value[step] + of.weights[step] * min(after, 1.0) - prices[step] * of.devices[row, one]
-        if after >= DONE or step + 1 == num_steps:
+        value = (
+            search.value[step]
+            + of.weights[step] * min(after, of.most[row])
+            - prices[step] * of.devices[row, one]
+        )
+        if after >= DONE * of.most[row] or step + 1 == num_steps:
             for later in range(step + 1, num_steps):
                 search.level[later] = 0
-            if value + of.rest[step + 1] * (after >= DONE) >= least:
+            if value + of.rest[step + 1] * of.most[row] * (after >= DONE * of.most[row]) >= least:
                 count = _note(row, search, found, count)
             if count < 0:
                 return count

@@ -12,7 +12,7 @@ from swell.solvers.knapsack import NO_OPTION
 
 
 class HorizonProblem(NamedTuple):
-    """Maximise sum_j sum_t w_t min(1, p_j^t), where p_j^t is what taker j has done of its demand by step t.
+    """Maximise sum_j v_j sum_t w_t min(1, p_j^t), where p_j^t is what taker j has done of its demand by t.
 
     In each step a taker has one of its options or none, and all together have no more than `num_devices`.
     """
@@ -25,6 +25,7 @@ class HorizonProblem(NamedTuple):
     is_bound: BoolArray  #: (J,) must have an option until its demand is done; has one, and all have enough
     weights: FloatArray  #: (T,) >= 0, of what is done by the end of each step
     num_devices: int
+    worth: FloatArray | None = None  #: (J,) > 0, of a demand that is done (v); None: 1 for each
 
     @property
     def num_takers(self) -> int:
@@ -54,10 +55,11 @@ class LevelTable(NamedTuple):
 
     option: IntArray  #: (J, L) index of the option; NO_OPTION at level 0
     devices: IntArray  #: (J, L) ascending in the first `num` of a row
-    first_gain: FloatArray  #: (J, L) at most what can be left
+    first_gain: FloatArray  #: (J, L) at most what can be left, times the worth of the demand
     gain: FloatArray  #: (J, L) the same
     num: IntArray  #: (J,) levels, level 0 included
     least: IntArray  #: (J,) lowest level before the demand is done: 1 for a taker that must have an option
+    most: FloatArray  #: (J,) worth of the demand: no taker gains more
 
 
 class LevelPlans(NamedTuple):
@@ -88,11 +90,14 @@ def level_table(problem: HorizonProblem) -> LevelTable:
         gain=np.zeros((num_takers, most)),
         num=np.ones(num_takers, dtype=np.int64),
         least=problem.is_bound.astype(np.int64),
+        most=np.ones(num_takers) if problem.worth is None else problem.worth,
     )
-    table.first_gain[:, 0] = problem.first_gain_of_none
+    table.first_gain[:, 0] = problem.first_gain_of_none * table.most
+    of_option = np.repeat(table.most, np.diff(problem.starts))
     run = suited(_list_levels, num_takers)
-    columns = table.option, table.devices, table.first_gain, table.gain, table.num, table.least
-    run(problem.starts, problem.devices, problem.first_gain, problem.gain, problem.num_devices, columns)
+    columns = table.option, table.devices, table.first_gain, table.gain, table.num, table.least, table.most
+    first_gain, gain = problem.first_gain * of_option, problem.gain * of_option
+    run(problem.starts, problem.devices, first_gain, gain, problem.num_devices, columns)
     return table
 
 
@@ -102,12 +107,14 @@ def _list_levels(
     all_first_gain: FloatArray,
     all_gain: FloatArray,
     num_devices: int,
-    columns: tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray, IntArray],
+    columns: tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray, IntArray, FloatArray],
 ) -> None:
     """Write the columns of `LevelTable`."""
-    option, devices, first_gain, gain, num, least = columns
+    option, devices, first_gain, gain, num, least, most = columns
     for row in range(len(num)):
-        enough = 1.0 - first_gain[row, 0]  # what is lost by having none in the first step has to be done, too
+        enough = (
+            most[row] - first_gain[row, 0]
+        )  # what is lost by having none in the first step has to be done, too
         for at in range(starts[row], starts[row + 1]):
             if all_devices[at] > num_devices:
                 continue
@@ -124,14 +131,21 @@ def _list_levels(
 
 def value_of(table: LevelTable, level: IntArray, weights: FloatArray) -> float:
     """What (J, T) levels are worth, whether or not there are devices for them."""
-    return float(values_of(table.first_gain, table.gain, np.arange(len(level)), level, weights).sum())
+    return float(
+        values_of(table.first_gain, table.gain, table.most, np.arange(len(level)), level, weights).sum()
+    )
 
 
 def values_of(
-    first_gain: FloatArray, gain: FloatArray, row: IntArray, level: IntArray, weights: FloatArray
+    first_gain: FloatArray,
+    gain: FloatArray,
+    most: FloatArray,
+    row: IntArray,
+    level: IntArray,
+    weights: FloatArray,
 ) -> FloatArray:
     """(P,) what (P, T) plans of the takers `row` are worth."""
     done = gain[row[:, None], level]
     done[:, 0] = first_gain[row, level[:, 0]]
-    values: FloatArray = np.minimum(np.cumsum(done, axis=1), 1.0) @ weights
+    values: FloatArray = np.minimum(np.cumsum(done, axis=1), most[row][:, None]) @ weights
     return values

@@ -29,7 +29,7 @@ class StepSearch:
         self._starts = np.concatenate([[0], np.cumsum(table.num - 1)])
         self._devices = table.devices.ravel()[self._at]
         self._values = np.zeros((num_takers, most))
-        self._columns = table.first_gain, table.gain, table.num, table.least, weights
+        self._columns = table.first_gain, table.gain, table.num, table.least, table.most, weights
         self.is_exact = True  #: every step so far was divided as well as it can be
         self._divided: dict[int, IntArray] = {}  #: step -> levels after its latest division without prices
 
@@ -74,6 +74,7 @@ def _list_values(
     gain: FloatArray,
     num: IntArray,
     least: IntArray,
+    most: FloatArray,
     weights: FloatArray,
     level: IntArray,
     devices: IntArray,
@@ -87,19 +88,19 @@ def _list_values(
         for at in range(step):
             one = level[row, at]
             before += first_gain[row, one] if at == 0 else gain[row, one]
-            fixed += weights[at] * min(1.0, before)
+            fixed += weights[at] * min(most[row], before)
         for one in range(num[row]):
-            if one < least[row] and before < DONE:
+            if one < least[row] and before < DONE * most[row]:
                 values[row, one] = -np.inf
                 continue
             done = before + (first_gain[row, one] if step == 0 else gain[row, one])
-            value = fixed + weights[step] * min(1.0, done)
+            value = fixed + weights[step] * min(most[row], done)
             for at in range(step + 1, len(weights)):
-                if done < DONE:
+                if done < DONE * most[row]:
                     later = max(level[row, at], least[row])
                     done += gain[row, later]
                     value -= prices[at] * devices[row, later]
-                value += weights[at] * min(1.0, done)
+                value += weights[at] * min(most[row], done)
             values[row, one] = value
 
 
@@ -108,6 +109,7 @@ def _bind(
     gain: FloatArray,
     num: IntArray,
     least: IntArray,
+    most: FloatArray,
     weights: FloatArray,
     level: IntArray,
 ) -> None:
@@ -115,7 +117,7 @@ def _bind(
     for row in range(len(num)):
         done = 0.0
         for step in range(len(weights)):
-            if done >= DONE:
+            if done >= DONE * most[row]:
                 break
             level[row, step] = max(level[row, step], least[row])
             one = level[row, step]

@@ -33,10 +33,10 @@ class BucketedGradients:
 
     bucket_bytes = BUCKET_BYTES
 
-    def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
-        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
+    def __init__(self, model: nn.Module, parts_interval: int = 0) -> None:
+        """`parts_interval`: see `Packing`."""
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics, shows_parts)
+        self._packing = Packing(model, self._statistics, parts_interval)
         sizes = [parameter.numel() for parameter in self._packing.parameters]
         self._buckets = cut_buckets(sizes, self.bucket_bytes // self._packing.dtype.itemsize)
         self._early = EarlySums(self._packing, self._buckets)
@@ -77,12 +77,18 @@ class BucketedGradients:
         ballot.write(flat.said, share)
         tail = torch.cat([flat.rest, flat.rest.new_tensor([float(has_changed)])])
         members.begin_sum(tail)
+        norms = self._packing.norms_apart(flat, share.passes[-1].step)
+        summed = None if norms is None else norms.clone()  # to sum once more writes there
+        if summed is not None:
+            members.begin_sum(summed)
         members.end_sums()
         if tail[-1] > 0:
             self._begin_sums(flat, share, loss, self._buckets)
             members.end_sums()
         self._is_under_way = False
         flat.rest.copy_(tail[:-1])
+        if norms is not None and summed is not None:
+            norms.copy_(summed)
         words = self._packing.read(flat, share.is_weighted)
         self._sums.append(self._sums.pop(0))
         check_agreement(words, share, members)

@@ -19,12 +19,12 @@ class FastGradients:
     by doing both at once. A GPU sums in one piece: NCCL in the midst of a backward pass was never tried here.
     """
 
-    def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
-        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
+    def __init__(self, model: nn.Module, parts_interval: int = 0) -> None:
+        """`parts_interval`: see `Packing`."""
         self._model = model
-        self._shows_parts = shows_parts
+        self._parts_interval = parts_interval
         self._buffers = StepBuffers(model)
-        self._chosen: FusedGradients | BucketedGradients = FusedGradients(model, shows_parts)
+        self._chosen: FusedGradients | BucketedGradients = FusedGradients(model, parts_interval)
 
     @property
     def num_bytes(self) -> int:
@@ -60,13 +60,13 @@ class FastGradients:
     def _remake(self) -> None:
         if isinstance(self._chosen, BucketedGradients):
             self._chosen.close()
-        self._chosen = type(self._chosen)(self._model, self._shows_parts)
+        self._chosen = type(self._chosen)(self._model, self._parts_interval)
 
     def _choose(self, members: Members) -> None:
         is_bucketed = members.num_hosts > 1 and next(self._model.parameters()).device.type == "cpu"
         if isinstance(self._chosen, BucketedGradients):
             if not is_bucketed:
                 self._chosen.close()
-                self._chosen = FusedGradients(self._model, self._shows_parts)
+                self._chosen = FusedGradients(self._model, self._parts_interval)
         elif is_bucketed:
-            self._chosen = BucketedGradients(self._model, self._shows_parts)
+            self._chosen = BucketedGradients(self._model, self._parts_interval)

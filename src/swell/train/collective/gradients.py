@@ -99,11 +99,11 @@ class Gradients(Protocol):
 class FusedGradients:
     """Sums in the order in which it is fastest: rounding depends on the number of workers."""
 
-    def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
-        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
-        self._model, self._shows_parts = model, shows_parts
+    def __init__(self, model: nn.Module, parts_interval: int = 0) -> None:
+        """`parts_interval`: see `Packing`."""
+        self._model, self._parts_interval = model, parts_interval
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics, shows_parts)
+        self._packing = Packing(model, self._statistics, parts_interval)
         self._flat: FlatBuffer | None = None
         self._is_begun = False  # a pass of this step is in the buffer
 
@@ -115,7 +115,7 @@ class FusedGradients:
         """Sum the parameters that the script has unfrozen as well. Raises LoopError: it is too late."""
         if self._is_begun:
             raise LoopError(UNFROZEN)
-        self._packing = Packing(self._model, self._statistics, self._shows_parts)
+        self._packing = Packing(self._model, self._statistics, self._parts_interval)
         self._flat = None
 
     @property
@@ -137,7 +137,9 @@ class FusedGradients:
             return tally_of(words if not share.is_weighted else self._weigh(words, share.passes[0]), share, 1)
         flat = self._pack(share.passes[-1], loss)
         ballot.write(flat.said, share)
-        members.sum_all(flat.numbers)
+        members.sum_all(flat.summed)
+        if (norms := self._packing.norms_apart(flat, share.passes[-1].step)) is not None:
+            members.sum_all(norms)
         words = self._packing.read(flat, share.is_weighted)
         check_agreement(words, share, members)
         return tally_of(words, share, members.num_workers)

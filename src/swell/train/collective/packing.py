@@ -12,6 +12,7 @@ from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import Pass
+from swell.train.scaling import shows_parts
 
 #: What each worker says in addition to what it has computed: votes, stops, marks, habits.
 NUM_VOTES = 4
@@ -37,31 +38,42 @@ class StepWords(NamedTuple):
 class FlatBuffer:
     """Gradients, statistics and words, one after the other.
 
-    Words: the weighted loss; if they are wanted, the weighted squared norms of the passes' gradients and the
-    number of passes; the sum of the passes' weights; for each gradient and each statistic the number of
-    passes that had one; and what is `said`: votes, stops, marks and habits, and the words of `equality`.
+    Words: the weighted loss; the sum of the passes' weights; for each gradient and each statistic the number
+    of passes that had one; what is `said`: votes, stops, marks and habits, and the words of `equality`; and,
+    if they are wanted, the weighted squared norms of the passes' gradients and the number of passes.
     """
 
     def __init__(
-        self, tensors: list[torch.Tensor], num_gradients: int, dtype: torch.dtype, num_norms: int
+        self,
+        tensors: list[torch.Tensor],
+        num_gradients: int,
+        dtype: torch.dtype,
+        num_norms: int,
+        are_norms_apart: bool = False,
     ) -> None:
-        """`num_gradients`: the first so many tensors are parameters."""
+        """
+        Args:
+            num_gradients: the first so many tensors are parameters.
+            are_norms_apart: they are not `summed` with all else.
+        """
         sizes = [*(tensor.numel() for tensor in tensors), 2 + num_norms + len(tensors) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
-        self.rest = self.numbers[sum(sizes[:num_gradients]) :]  #: all but the gradients
+        #: What each step sums. Its length decides in which order several workers' numbers are added.
+        self.summed = self.numbers[: sum(sizes) - (num_norms if are_norms_apart else 0)]
+        self.rest = self.summed[sum(sizes[:num_gradients]) :]  #: all but the gradients
         self.loss = self.words[0]
         #: `counts`: the weight, and the numbers of passes
-        _, self.norms, self.counts, self.said = self.words.split([1, num_norms, 1 + len(tensors), NUM_SAID])
+        _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(tensors), NUM_SAID, num_norms])
 
 
 class Packing:
     """Between a model and flat buffers: `write` or `add`, sum, `read`."""
 
-    def __init__(self, model: nn.Module, statistics: BatchNormStatistics, shows_parts: bool = False) -> None:
-        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
+    def __init__(self, model: nn.Module, statistics: BatchNormStatistics, parts_interval: int = 0) -> None:
+        """`parts_interval`: sum what `scaling.PartNorms` tells, too; see `scaling.shows_parts`."""
         mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
         self.parameters = [parameter for parameter in model.parameters() if was_trained(parameter)]
         self._untrained = [parameter for parameter in model.parameters() if not was_trained(parameter)]
@@ -69,7 +81,7 @@ class Packing:
         self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
         is_wide = any(parameter.dtype == torch.float64 for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
-        self._num_norms = 2 if shows_parts else 0
+        self._parts_interval, self._num_norms = parts_interval, 2 if parts_interval else 0
 
     @property
     def num_bytes(self) -> int:
@@ -85,14 +97,21 @@ class Packing:
 
     def new(self) -> FlatBuffer:
         """A buffer, not yet written to."""
-        return FlatBuffer(self._tensors, len(self.parameters), self.dtype, self._num_norms)
+        is_seldom = self._parts_interval > 1
+        return FlatBuffer(self._tensors, len(self.parameters), self.dtype, self._num_norms, is_seldom)
+
+    def norms_apart(self, flat: FlatBuffer, step: int) -> torch.Tensor | None:
+        """Return what a step sums besides `flat.summed`; None: nothing."""
+        is_apart = self._parts_interval > 1 and shows_parts(step, self._parts_interval)
+        return flat.norms if is_apart else None
 
     @torch.no_grad()
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
+        norm = self._norm(part)  # before a gradient that lies in the buffer is scaled there
         for places, factor in self._factors(part):
             self._write(flat, places, factor)
-        self._count(flat, part, loss)
+        self._count(flat, part, loss, norm)
 
     @torch.no_grad()
     def write_gradients(self, flat: FlatBuffer, places: range, factor: float) -> None:
@@ -103,17 +122,18 @@ class Packing:
     def write_rest(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Write all but the gradients: statistics, loss and counts; see `write`."""
         self._write(flat, range(len(self.parameters), len(self._tensors)), part.weight_share)
-        self._count(flat, part, loss)
+        self._count(flat, part, loss, self._norm(part))
 
     @torch.no_grad()
     def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Add the model's gradients, times the pass's factor."""
+        norm = self._norm(part)
         for places, factor in self._factors(part):
             targets, sources, _ = self._present(flat, places)
             if targets and factor:
                 torch._foreach_add_(targets, sources, alpha=factor)
         before = flat.words.clone()
-        self._count(flat, part, loss)
+        self._count(flat, part, loss, norm)
         flat.words += before
 
     @torch.no_grad()
@@ -127,8 +147,9 @@ class Packing:
             is_weighted: divide by the sum of the passes' weights. If that is 0, there is no gradient.
         """
         _, *words = flat.words.tolist()  # the step's only wait for a GPU
-        norms, said = words[: self._num_norms], words[-NUM_SAID:]
-        weight, *counts = words[self._num_norms : -NUM_SAID]
+        norms = words[len(words) - self._num_norms :]
+        weight, *counts = words[: 1 + len(self._tensors)]
+        said = words[1 + len(self._tensors) :][:NUM_SAID]
         divisor = weight if is_weighted and weight else 1.0
         if divisor != 1.0:
             flat.gradients.div_(divisor)
@@ -156,7 +177,7 @@ class Packing:
         has_gradient = any(counts[: len(self.parameters)])
         num_votes, num_stops, marks, habits = map(round, said[:NUM_VOTES])
         squared_norm, num_parts = norms or (0.0, 0.0)
-        equality = said[NUM_VOTES:]
+        equality = said[NUM_VOTES:NUM_SAID]
         loss = flat.loss.clone()
         return StepWords(
             loss,
@@ -214,17 +235,23 @@ class Packing:
             sources.append(source)
         return targets, sources, others
 
-    def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
+    def _norm(self, part: Pass) -> torch.Tensor | None:
+        """Squared norm of the pass's gradient, times its factor; None where it is not wanted."""
+        if part.factor == 0.0 or not shows_parts(part.step, self._parts_interval):
+            return None
+        return part.factor * squared_norm(self.parameters)
+
+    def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, norm: torch.Tensor | None) -> None:
         had_gradient = (parameter.grad is not None for parameter in self.parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.counts.copy_(torch.tensor([part.weight or 0.0, *counts], dtype=self.dtype))
         flat.said.zero_()
+        flat.norms.zero_()
         if part.factor == 0.0:
             flat.loss.zero_()
-            flat.norms.zero_()
             return
-        if self._num_norms:
-            flat.norms[0].copy_(part.factor * squared_norm(self.parameters))
+        if norm is not None:
+            flat.norms[0].copy_(norm)
             flat.norms[1] = 1.0
         torch.mul(loss.to(flat.words.device, self.dtype), part.factor, out=flat.loss)
 

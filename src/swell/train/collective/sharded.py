@@ -23,11 +23,11 @@ from swell.train.data.sample_schedule import Pass, Share
 class ShardedGradients:
     """Each pass is a shard, and a leaf of the tree."""
 
-    def __init__(self, model: nn.Module, shows_parts: bool = False) -> None:
-        """`shows_parts`: sum what `scaling.PartNorms` tells, too."""
-        self._model, self._shows_parts = model, shows_parts
+    def __init__(self, model: nn.Module, parts_interval: int = 0) -> None:
+        """`parts_interval`: see `Packing`."""
+        self._model, self._parts_interval = model, parts_interval
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics, shows_parts)
+        self._packing = Packing(model, self._statistics, parts_interval)
         self._bystanders: OtherBuffers | None = None  # in the first pass, which shows whether all is well
         self._is_checked = False
         self._buffers: list[FlatBuffer] = []  # those in the fold are not spare
@@ -39,7 +39,7 @@ class ShardedGradients:
 
     def begin(self, share: Share, members: Members) -> None:
         if self._packing.is_stale:
-            self._packing = Packing(self._model, self._statistics, self._shows_parts)
+            self._packing = Packing(self._model, self._statistics, self._parts_interval)
             self._buffers = []
         self._statistics.begin()
         if not self._is_checked:

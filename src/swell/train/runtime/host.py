@@ -53,6 +53,10 @@ class Host(Protocol):
         """The workers with which it sums."""
 
     @property
+    def measures_noise(self) -> bool:
+        """Whether the noise of gradients is to be told: the platform chooses the batch by it."""
+
+    @property
     def edition(self) -> int:
         """Changes whenever the shares of coming steps do, or `max_local_batch`."""
 

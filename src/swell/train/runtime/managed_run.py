@@ -41,7 +41,7 @@ from swell.train.state.peer_memory import allow_siblings
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
-from swell.wire.metric_names import LOSS
+from swell.wire.metric_names import LOSS, NOISE_SCALE
 from swell.wire.numbers import Number, spelled
 
 log = logging.getLogger("swell.train")
@@ -72,6 +72,7 @@ class Linked:
         self._is_unsaved = False  # a step is done since a checkpoint was thought of
         self._untold_metrics = UntoldMetrics()
         self._reported_s = -math.inf
+        self._told_measured = 0  # measurements of noise when it was last told
         self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: StreamPosition | None = None
         self._untold = UntoldDrifts()
@@ -87,6 +88,10 @@ class Linked:
     @property
     def members(self) -> Members:
         return self._group
+
+    @property
+    def measures_noise(self) -> bool:
+        return self._welcome.measures_noise
 
     def global_batch(self, own: int) -> int:
         return self._welcome.global_batch
@@ -301,6 +306,7 @@ class Linked:
         self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
+        self._checkpoints.mean_time_to_loss_s = regroup.mean_time_to_loss_s
         self._task.course.batch = regroup.global_batch or self._task.course.global_batch
         self._drift_watch.begin()
         if self._task.course.epoch != epoch:
@@ -438,11 +444,21 @@ class Linked:
         loss = tally_of(self._task.state.losses.take_untold(), self.num_workers, "mean")
         return curves if loss is None else {LOSS: loss, **curves}
 
+    def _take_noise(self) -> tuple[float | None, dict[str, Tally]]:
+        """The noise scale, and its curve's next point, if there was a measurement since the last call."""
+        noise = self._task.state.noise
+        if noise is None or noise.num_measured == self._told_measured:
+            return None, {}
+        self._told_measured = noise.num_measured
+        scale = noise.noise_scale
+        curve = None if scale is None else tally_of([(self._task.state.steps, scale)], self.num_workers)
+        return scale, {} if curve is None else {NOISE_SCALE: curve}
+
     def _say_progress(self, pause_s: float | None) -> None:
         self._reported_s = time.monotonic()
         self._note_place()
         self._tell_drift()
-        course = self._task.course
+        course, (noise_scale, curve) = self._task.course, self._take_noise()
         self._link.send(
             messages.Progress(
                 generation=self._generation,
@@ -455,6 +471,8 @@ class Linked:
                 metrics=self._untold_metrics.take(),
                 pause_s=pause_s,
                 between=self._epochs.take(course),
-                curves=self._take_curves(),
+                save_s=self._checkpoints.take_save_s(),
+                curves={**curve, **self._take_curves()},
+                noise_scale=noise_scale,
             )
         )

@@ -106,6 +106,10 @@ class Rehearsal:
     def total_steps(self, own: int | None) -> int:
         return self._task.total_steps
 
+    @property
+    def measures_noise(self) -> bool:
+        return False
+
     def stops_on_nan(self, own: bool) -> bool:
         return False
 

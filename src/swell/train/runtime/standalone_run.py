@@ -62,6 +62,10 @@ class StandaloneWorker:
             )
         return own
 
+    @property
+    def measures_noise(self) -> bool:
+        return False
+
     def stops_on_nan(self, own: bool) -> bool:
         return own
 

@@ -123,6 +123,10 @@ class Profiling:
                 self._own_steps = own // adapted * per_epoch
         return 2**31
 
+    @property
+    def measures_noise(self) -> bool:
+        return False
+
     def stops_on_nan(self, own: bool) -> bool:
         return False  # how fast it is can be measured all the same
 

@@ -16,6 +16,7 @@ import re
 import tempfile
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 
 import torch
 
+from swell.checkpoint_interval import FIRST_S, interval_s
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
 from swell.train.state.soundness import QUARANTINE, Verifier, quarantine
@@ -37,10 +39,8 @@ from swell.wire.checkpoint_files import (
 )
 from swell.wire.whole_files import sync
 
-#: A new gang has nothing to fall back on: the first checkpoint comes as early.
-FIRST_S = 5.0
-#: Between two checkpoints, in times of what one takes: they take a tenth of the training at most.
-REST_PER_SAVE = 10.0
+#: Times of so many of the latest checkpoints count: disks are shared, and one may be slow by chance.
+NUM_MEASURED = 8
 
 #: The disk is full, the user's share of it is used up, or a file may not grow.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -96,10 +96,18 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 class Checkpoints:
-    """The newest few checkpoints of one job, in one folder."""
+    """The newest few checkpoints of one job, in one folder.
+
+    Args:
+        interval_s: between two of them; None: it is chosen by `mean_time_to_loss_s` and what a save takes.
+    """
 
     def __init__(
-        self, folder: Path, num_kept: int, interval_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        num_kept: int,
+        interval_s: float | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         #: Called after the warning that there are damaged ones: its text, and the steps of the newest sound
         #: one, 0 if there is none.
@@ -110,6 +118,20 @@ class Checkpoints:
         self.interval_s = interval_s
         self._clock = clock
         self._due_s: float | None = None
+        #: Until training that is not saved is lost, as the scheduler expects; None: it has not said.
+        self.mean_time_to_loss_s: float | None = None
+        self._measured_s: deque[float] = deque(maxlen=NUM_MEASURED)
+        self._is_untold = False  #: one was measured since `take_save_s`
+
+    @property
+    def save_s(self) -> float | None:
+        """Mean time that training stood still for one of the latest checkpoints; None: there was none."""
+        return sum(self._measured_s) / len(self._measured_s) if self._measured_s else None
+
+    def take_save_s(self) -> float | None:
+        """`save_s`, if there was a save since it was last taken."""
+        is_untold, self._is_untold = self._is_untold, False
+        return self.save_s if is_untold else None
 
     def is_due(self) -> bool:
         """Whether it is time to save: early after the first step, then every `interval_s` or less often.
@@ -118,7 +140,8 @@ class Checkpoints:
         """
         now_s = self._clock()
         if self._due_s is None:
-            self._due_s = now_s + min(self.interval_s, FIRST_S)
+            fixed_s = FIRST_S if self.interval_s is None else self.interval_s
+            self._due_s = now_s + min(fixed_s, FIRST_S)
         return now_s >= self._due_s
 
     def save(self, state: TrainState) -> Path:
@@ -139,13 +162,20 @@ class Checkpoints:
             reason = _reason(error)
             raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {reason}") from error
         finally:
-            ended_s = self._clock()
-            self._due_s = ended_s + max(self.interval_s, REST_PER_SAVE * (ended_s - begun_s))
+            self._rest(begun_s, self._clock())
         try:
             self._evict(path)
         except OSError as error:  # the new one is written all the same
             warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
         return path
+
+    def _rest(self, begun_s: float, ended_s: float) -> None:
+        """A save has ended, well or not: the next one is due after the interval."""
+        latest_s = ended_s - begun_s
+        self._measured_s.append(latest_s)
+        self._is_untold = True
+        took_s = self.save_s if self.interval_s is None else latest_s
+        self._due_s = ended_s + interval_s(self.interval_s, self.mean_time_to_loss_s, took_s)
 
     def save_once(self, state: TrainState) -> Path | None:
         """Save the state as `save` does, unless another worker has saved the same one: then return None.

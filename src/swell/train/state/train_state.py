@@ -18,6 +18,7 @@ from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms, ScaledRate
 from swell.train.state import codec
 from swell.train.state.added_groups import AddedGroups
+from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
 from swell.train.state.script_state import ScriptState
@@ -37,11 +38,13 @@ class TrainState:
         scaler: torch.amp.GradScaler | None = None,
         course: AnyCourse | None = None,
         rate: ScaledRate | None = None,
+        noise: GradientNoise | None = None,
     ) -> None:
         """
         Args:
             course: whose place belongs to the state; without one, steps are counted and no more.
             rate: scales the learning rates by the batch of each step.
+            noise: measures the gradients of each step.
         """
         schedulers = scheduler.named.values() if isinstance(scheduler, SchedulerSet) else (scheduler,)
         if any(isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau) for each in schedulers):
@@ -69,6 +72,7 @@ class TrainState:
         self.variables = ScriptVariables(self._parts, lambda: [self.scaler, *self.objects.held()])
         self.course = course
         self.rate = rate
+        self.noise = noise
         self.steps = 0  #: of the job's own batch, finished since the job began
         self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
@@ -170,6 +174,9 @@ class TrainState:
             self.rate.batch = self.course.batch
             if self.rate.needs_parts and parts is not None:
                 self._show(self.rate, parts)
+        if self.noise is not None and parts is not None:
+            parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+            self.noise.observe(self.updates - 1, parts, parameters, self._factor)
         for clip in clips:
             clip()
         if self.scaler is None:
@@ -189,9 +196,13 @@ class TrainState:
 
     def _show(self, rate: ScaledRate, parts: PartNorms) -> None:
         """What the gradients of the parts say of noise: a scaler's factor is still on them."""
-        factor = 1.0 if self.scaler is None else self.scaler.get_scale()
-        unscaled = parts._replace(squared_norm=parts.squared_norm / factor**2)
+        unscaled = parts._replace(squared_norm=parts.squared_norm / self._factor**2)
         rate.observe_parts(unscaled, float(squared_norm(self.model.parameters())))
+
+    @property
+    def _factor(self) -> float:
+        """A scaler's, on the gradients of the step's parts."""
+        return 1.0 if self.scaler is None else self.scaler.get_scale()
 
     def end_epoch(self) -> None:
         """A stream has no more for this epoch: what it has beyond whole steps of the own batch is one."""
@@ -295,6 +306,7 @@ class TrainState:
             **({"values": values} if (values := self.objects.values_tree()) else {}),
             **({"variables": variables} if (variables := self.variables.tree()) else {}),
             **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
+            **({} if self.noise is None else {"noise": self.noise.state_dict()}),
         }
 
     def encode(self) -> tuple[str, list[torch.Tensor]]:
@@ -349,6 +361,8 @@ class TrainState:
         elif isinstance(self.course, SampleSchedule):  # of an earlier version, whose batch never changed
             self.course.go_to(self.steps)
         self.losses.restore(tree["loss"], self.steps)
+        if self.noise is not None and "noise" in tree:
+            self.noise.load_state_dict(tree["noise"])
         self._restored = self._hyperparameters() if self.variables.is_waiting else None
         self.is_valid, self.is_torn = True, False
 

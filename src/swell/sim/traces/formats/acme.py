@@ -10,7 +10,7 @@ from swell.sim.traces.table import Row, TableFormat, needed_column
 
 
 def build(row: Row, remarks: LineRemarks) -> TraceJob:
-    row.pop("type")  # Evaluation, Pretrain ...: no model
+    row.pop("type")  # MetricValue, Pretrain ...: no model
     return helios.build(row, remarks)
 
 

@@ -1,0 +1,200 @@
+"""How long jobs had devices, added up for those who pay for them, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from swell.model.job import JobClass
+from swell.model.view import JobView
+
+HOUR_S = 3600.0
+
+
+class GroupBy(StrEnum):
+    """What has a row of its own in a list of device hours."""
+
+    USER = "user"
+    TENANT = "tenant"
+    CLASS = "class"
+    KIND = "kind"
+    JOB = "job"
+    ALL = "all"  #: each combination of user, tenant, class and kind
+
+
+class Payer(NamedTuple):
+    """All that the price of a device hour, and who pays it, depends on."""
+
+    user: str  #: empty: the owner of the platform
+    tenant: str
+    job_class: JobClass
+    kind: str  #: of the devices
+
+
+class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
+    """When a job had how many workers: the part of a `JobView` that is charged, and that is read of it."""
+
+    id: str
+    name: str
+    user: str = ""
+    tenant: str = ""
+    job_class: JobClass
+    kind: str = ""
+    devices_per_worker: int
+    finished_s: float | None
+    sizes: tuple[tuple[float, int], ...]
+
+    @classmethod
+    def of(cls, view: JobView) -> HeldTime:
+        return cls(**{name: getattr(view, name) for name in cls.__struct_fields__})
+
+    @property
+    def payer(self) -> Payer:
+        return Payer(self.user, self.tenant, self.job_class, self.kind)
+
+    def device_s(self, since_s: float, until_s: float) -> float:
+        """Devices times how long its gangs trained on them, in this time; up to its end, or to `until_s`."""
+        return math.fsum(
+            num * max(0.0, min(end_s, until_s) - max(begin_s, since_s))
+            for begin_s, end_s, num in self._stretches(until_s)
+        )
+
+    def by_hour(self) -> Mapping[float, float]:
+        """Device-seconds of an ended job in each hour in which it had devices, by the begin of the hour."""
+        found = dict[float, float]()
+        for begin_s, end_s, num in self._stretches(self.finished_s or 0.0):
+            for hour in range(math.floor(begin_s / HOUR_S), math.ceil(end_s / HOUR_S)):
+                hour_s = hour * HOUR_S
+                within_s = min(end_s, hour_s + HOUR_S) - max(begin_s, hour_s)
+                found[hour_s] = found.get(hour_s, 0.0) + num * max(0.0, within_s)
+        return found
+
+    def _stretches(self, until_s: float) -> Iterator[tuple[float, float, int]]:
+        """Begin, end and devices of each stretch of time with any."""
+        end_s = until_s if self.finished_s is None else self.finished_s
+        for (begin_s, workers), (next_s, _) in pairwise([*self.sizes, (end_s, 0)]):
+            if workers > 0:
+                yield begin_s, next_s, workers * self.devices_per_worker
+
+
+class PrunedTime(NamedTuple):
+    """Device time of pruned jobs of one payer in one hour."""
+
+    hour_s: float
+    payer: Payer
+    device_s: float
+
+
+class StoredTime(NamedTuple):
+    """What a store knows of device time, at one moment."""
+
+    jobs: Sequence[HeldTime]
+    pruned: Sequence[PrunedTime]
+    pruned_ids: Collection[str]  #: of the jobs that were asked about
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a device hour costs: the price of the job's class, times the factor of the kind of device."""
+
+    currency: str
+    per_device_hour: dict[JobClass, float]
+    kind_factors: dict[str, float] = {}  #: of kinds whose factor is not 1
+
+    def of(self, payer: Payer) -> float:
+        """Price of a device hour."""
+        return self.per_device_hour[payer.job_class] * self.kind_factors.get(payer.kind, 1.0)
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Device hours of some jobs together. What the jobs of the row differ in is empty."""
+
+    user: str = ""
+    tenant: str = ""
+    job_class: str = ""
+    kind: str = ""
+    job: str = ""  #: id; empty: of several jobs, or of pruned ones
+    name: str = ""  #: of the job
+    device_hours: float
+    cost: float | None = None  #: in the currency of the prices; None: there are no prices
+
+
+class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Device hours within a time, and what they cost."""
+
+    since_s: float
+    until_s: float
+    by: GroupBy
+    rows: tuple[UsageRow, ...]  #: the most device hours first
+    device_hours: float  #: of all rows
+    cost: float | None = None
+    currency: str = ""
+
+
+class UsageEntry(NamedTuple):
+    """Device time of one job, or of pruned jobs of one payer."""
+
+    payer: Payer
+    job: str
+    name: str
+    device_s: float
+
+
+def report_of(
+    entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_s: float, prices: Prices | None
+) -> UsageReport:
+    """Add up device time by what `by` says; entries without device time are left out."""
+    amounts: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for entry in entries:
+        if entry.device_s > 0.0:
+            hours = entry.device_s / HOUR_S
+            cost = 0.0 if prices is None else hours * prices.of(entry.payer)
+            amounts.setdefault(_key(entry, by), []).append((hours, cost))
+    rows = [_row(key, parts, prices is not None) for key, parts in amounts.items()]
+    rows.sort(key=lambda row: (-row.device_hours, row.user, row.tenant, row.job_class, row.kind, row.job))
+    every = [part for parts in amounts.values() for part in parts]
+    return UsageReport(
+        since_s=since_s,
+        until_s=until_s,
+        by=by,
+        rows=tuple(rows),
+        device_hours=math.fsum(hours for hours, _ in every),
+        cost=None if prices is None else math.fsum(cost for _, cost in every),
+        currency="" if prices is None else prices.currency,
+    )
+
+
+def _key(entry: UsageEntry, by: GroupBy) -> tuple[str, ...]:
+    """User, tenant, class, kind, job and its name, of which those that do not count are empty."""
+    user, tenant, job_class, kind = entry.payer
+    match by:
+        case GroupBy.USER:
+            return user, "", "", "", "", ""
+        case GroupBy.TENANT:
+            return "", tenant, "", "", "", ""
+        case GroupBy.CLASS:
+            return "", "", str(job_class), "", "", ""
+        case GroupBy.KIND:
+            return "", "", "", kind, "", ""
+        case GroupBy.JOB:
+            return user, tenant, str(job_class), kind, entry.job, entry.name
+        case GroupBy.ALL:
+            return user, tenant, str(job_class), kind, "", ""
+
+
+def _row(key: tuple[str, ...], parts: list[tuple[float, float]], has_prices: bool) -> UsageRow:
+    user, tenant, job_class, kind, job, name = key
+    return UsageRow(
+        user=user,
+        tenant=tenant,
+        job_class=job_class,
+        kind=kind,
+        job=job,
+        name=name,
+        device_hours=math.fsum(hours for hours, _ in parts),
+        cost=math.fsum(cost for _, cost in parts) if has_prices else None,
+    )

@@ -1,0 +1,161 @@
+"""A small live search for hyperparameters on machines that are killed without notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import swell
+from swell.api import job_words
+from swell.model.errors import InvalidInput
+from swell.model.job import Phase
+from swell.model.view import JobView
+from swell.repro.experiment import Context, Paper, keep_record, read_record
+from swell.repro.findings import Cell, Findings, Missed, Part, findings, table
+from swell.repro.live_run import SCRIPTS
+from swell.repro.machines.first_process import NamespacesMissing
+from swell.repro.page_texts import page_texts
+from swell.repro.reclaim import POLICY, SETTINGS, lent_nodes
+from swell.repro.reclaim import WINDOW as RECLAIM_WINDOW
+from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
+from swell.repro.reclaim_record import SearchEnded, SearchOrder, SearchRun
+from swell.settings import spell
+
+WINDOW = replace(RECLAIM_WINDOW, num_nodes=4)
+#: Pictures a second of each node: an epoch of 1,437 takes two and a half seconds on one.
+DEVICES = "paced:1@600"
+NUM_TRIALS, NUM_EPOCHS = 9, 9
+#: Of `demo/cnn.py`. A step has 48 pictures for each worker.
+SEARCH = f"""\
+name: lr
+script: {SCRIPTS}/cnn.py
+workdir: {SCRIPTS}
+args: [--lr, "{{lr}}", --batch, "48"]
+batch_per_worker: 48
+epochs: {NUM_EPOCHS}
+workers: "1:2"
+metric: accuracy
+metric_goes: up
+sweep:
+  lr: {{min: 0.00001, max: 0.5, scale: log}}
+search: {{draws: {NUM_TRIALS}, seed: SEED}}
+halving: {{first: 1, by: epochs, factor: 3}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSearch:
+    """See `experiment.Experiment`."""
+
+    name: str = "hpo"
+    needs: tuple[str, ...] = ()
+
+    def run(self, context: Context) -> Findings:
+        """Search on real machines, or read a search that was played before, and tell of it.
+
+        Raises InvalidInput.
+        """
+        name = f"{self.name}-run"
+        if context.played is not None:
+            return found_by(self.name, read_record(context.played, name, SearchRun))
+        run = _play(context)
+        if context.runs is not None:
+            keep_record(run, context.runs, name)
+        return found_by(self.name, run)
+
+
+def _play(context: Context) -> SearchRun:
+    source, intervals = lent_nodes(context.data, context.seed, WINDOW)
+    names = sorted({one.node for one in intervals})
+    order = SearchOrder(
+        file=SEARCH.replace("SEED", str(context.seed)),
+        num_nodes=len(names),
+        first=frozenset(one.node for one in intervals if not one.start_s),
+        played_s=WINDOW.played_s,
+    )
+    up = ["--policy", POLICY]
+    for setting, value in SETTINGS.items():
+        up += ["--set", f"{setting}={spell(value)}"]
+    program = "swell.repro.search_player"
+    try:
+        with (
+            context.watch("a search on machines that are reclaimed", int(WINDOW.played_s)) as advance,
+            lent_machines(names, up, DEVICES) as lent,
+        ):
+            ended, reclaimed = play(lent, order, intervals, advance, program, SearchEnded)
+    except NamespacesMissing as error:
+        raise InvalidInput(f"machines cannot be had here: {error}") from error
+    except PlayFailed as error:
+        raise InvalidInput(str(error)) from error
+    return SearchRun(
+        source=source, ended=ended, reclaimed=reclaimed, seed=context.seed, version=swell.__version__
+    )
+
+
+def found_by(name: str, run: SearchRun) -> Findings:
+    """What is told of the search."""
+    truth = (
+        f"{len(run.reclaimed)} times a machine was killed; intervals: {run.source}",
+        f"{DEVICES} on each machine, policy {POLICY}, search drawn with seed {run.seed}",
+        f"swell {run.version}",
+    )
+    return findings(name, "A search for a learning rate on machines that are reclaimed", truth, _parts(run))
+
+
+def _parts(run: SearchRun) -> Iterator[Part]:
+    views = run.ended.views
+    yield table(
+        "hpo",
+        "trials in the order of submission",
+        (
+            "trial",
+            "lr",
+            "became",
+            "rung",
+            "rank there",
+            "epochs",
+            ("accuracy", 3),
+            "resizes",
+            ("ended, s", 0),
+        ),
+        (_row(view, run.ended.begun_s) for view in views),
+    )
+    trained = sum(map(_epochs, views))
+    ended = [view for view in views if view.phase.is_end]
+    best = max(views, key=lambda view: view.metrics.get("accuracy", 0.0))
+    early = sum(job_words.is_stopped_early(view) for view in views)
+    accuracy = best.metrics.get("accuracy", 0.0)
+    yield (
+        f"{early} of {len(views)} trials were stopped early. All trained {trained:.1f} epochs together, of "
+        f"{NUM_EPOCHS * len(views)} without halving. The best one is {best.name}, with an accuracy of "
+        f"{accuracy:.3f}."
+    )
+    joined = sum(one.has_joined for one in run.ended.seen)
+    yield f"Nodes joined {joined} times and were lost {len(run.ended.seen) - joined} times during the search."
+    if failed := [view.name for view in views if view.phase in (Phase.FAILED, Phase.CANCELLED)]:
+        yield Missed(f"trials failed: {', '.join(failed)}; to reach: none")
+    if len(ended) < len(views):
+        yield Missed(f"{len(views) - len(ended)} trials had not ended when the nodes went; to reach: all")
+
+
+def _row(view: JobView, begun_s: float) -> tuple[Cell, ...]:
+    lr = next((tag.partition("=")[2] for tag in view.tags if tag.startswith("lr=")), "-")
+    rank = f"{view.rung_rank} of {view.rung_trials}" if view.rung else "-"
+    end_s = None if view.finished_s is None else view.finished_s - begun_s
+    epochs = f"{_epochs(view):.1f}"
+    accuracy = view.metrics.get("accuracy")
+    return view.name, lr, job_words.phase(view), view.rung, rank, epochs, accuracy, view.resizes, end_s
+
+
+def _epochs(view: JobView) -> float:
+    """Passes over the data that the trial has made."""
+    return NUM_EPOCHS * view.steps / view.total_steps if view.total_steps else 0.0
+
+
+PAPER = Paper(
+    name="hpo",
+    title="A live search",
+    inputs="",
+    introduction=page_texts("hpo").introduction,
+    experiments=(LiveSearch(),),
+)

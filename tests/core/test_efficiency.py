@@ -1,0 +1,133 @@
+"""Statistical efficiency: gangs tell the noise of gradients, policies see what it makes of each batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.snapshots import Job, snapshot
+from tests.throughput.test_open_batches import CACHED, MOST, OWN, SIZES, believed, job, profile
+
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+from swell.policies.policy import Policy
+from swell.policies.pollux import Pollux
+from swell.policies.registry import InvalidParameter, new_policy
+from swell.policies.saxena import Saxena
+from swell.throughput.batch_table import efficiency, worth
+from swell.throughput.belief import FittedBelief
+
+#: No batch is faster on one worker, larger ones are on several.
+SCALING = {4: 0.02, 64: 0.32, 512: 2.56}
+
+
+@given(st.integers(1, 512), st.integers(1, 512), st.floats(0.0, 1e6))
+def test_efficiency_times_samples_is_worth(own: int, batch: int, noise: float) -> None:
+    """It falls with the batch, from 1 at the own one, and no more than the batch grows."""
+    at, more = efficiency(np.array([float(batch), batch + 1.0]), own, noise)
+    assert at * batch / own == pytest.approx(float(worth(np.array([float(batch)]), own, noise)[0]))
+    assert more <= at * (1 + 1e-12)
+    assert efficiency(np.array([float(own)]), own, noise)[0] == pytest.approx(1.0)
+
+
+def test_noise_changes_no_rate_of_a_job_that_ends_after_its_samples() -> None:
+    """Its deadline is no farther for what its samples teach; only the choice of the batch is another."""
+    told, plain = believed(job(), profile(SCALING)), believed(job(), profile(SCALING))
+    told.learn_noise("j", 100.0)
+    assert told.noise_scale("j") == 100.0 and plain.noise_scale("j") is None
+    for batch in (OWN, MOST):
+        rates, same_rates = (each.rates_at_batch("j", SIZES, batch) for each in (told, plain))
+        assert rates is not None and same_rates is not None and np.array_equal(rates, same_rates)
+    by_speed, same = told.best_batches("j", SIZES, OWN), plain.best_batches("j", SIZES, OWN)
+    assert by_speed is not None and same is not None and np.array_equal(by_speed[1], same[1])
+    assert np.array_equal(plain.efficiencies("j", np.array([0, OWN, MOST])), np.ones(3))
+    assert told.efficiencies("j", np.array([0, OWN, MOST])).tolist() == pytest.approx([1, 1, 164 / 612])
+
+
+@given(st.floats(0.0, 1e5), st.sampled_from([CACHED, SCALING]))
+def test_the_best_by_goodput_is_no_larger_the_less_noise_there_is(
+    noise: float, compute_s: dict[int, float]
+) -> None:
+    belief = believed(job(), profile(compute_s))
+    sizes = []
+    for scale in (noise, 2.0 * noise + 1.0):
+        belief.learn_noise("j", scale)
+        best = belief.best_batches("j", SIZES, OWN, by_goodput=True)
+        assert best is not None
+        rates, batches = best
+        goodput = rates * belief.efficiencies("j", batches)
+        fastest = belief.best_batches("j", SIZES, OWN)
+        assert fastest is not None
+        assert (goodput * 1.06 >= fastest[0] * belief.efficiencies("j", fastest[1])).all()
+        sizes.append(batches)
+    # A batch that the job has is kept within 5 %, so that neighbours of it may change places.
+    assert (sizes[0] <= 1.5 * sizes[1]).all()
+
+
+def test_noise_survives_a_restart_and_another_trial_run() -> None:
+    belief = believed(job(), profile(SCALING))
+    belief.learn_noise("j", 300.0)
+    again = FittedBelief()
+    again.restore(belief.state())
+    again.learn_profile("j", job(), profile(CACHED))
+    assert again.noise_scale("j") == 300.0
+
+
+# ---------------------------------------------------------------- policies
+LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
+
+
+def with_efficiency(view: Snapshot, *shares: dict[int, float]) -> Snapshot:
+    """The same with these efficiencies, by workers, of the jobs by id."""
+    options = view.options
+    names = [view.job_ids[row] for row in options.rows.tolist()]
+    by_id = dict(zip(sorted(view.job_ids), shares, strict=True))
+    column = [by_id[name].get(size, 1.0) for name, size in zip(names, options.workers.tolist(), strict=True)]
+    return replace(view, options=replace(options, efficiency=np.array(column)))
+
+
+def given_to(answer: Allocation, view: Snapshot) -> dict[str, int]:
+    return dict(zip(view.job_ids, answer.workers.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "weighs"), [(Pollux(), True), (Saxena(), False), (Saxena(weighs_efficiency=1), True)]
+)
+def test_devices_go_where_samples_teach_more(policy: Policy, weighs: bool) -> None:
+    """Two jobs of equal speed; of one larger batches are worth little."""
+    opened = {size: (64 * size, rate) for size, rate in LINEAR.items()}
+    jobs = [Job(id=name, rates=LINEAR, steps=1000.0, open=opened) for name in ("a", "b")]
+    view = snapshot(jobs, 9, opens_batches=True)
+    efficient, wasteful = {1: 1.0, 2: 1.0, 4: 1.0, 8: 0.95}, {1: 1.0, 2: 0.6, 4: 0.35, 8: 0.2}
+    found = given_to(policy.decide(with_efficiency(view, efficient, wasteful)), view)
+    swapped = given_to(policy.decide(with_efficiency(view, wasteful, efficient)), view)
+    if weighs:
+        assert found["a"] > found["b"] and swapped["b"] > swapped["a"]
+    else:
+        assert found == swapped == given_to(policy.decide(view), view)
+
+
+def test_an_expected_end_is_that_of_the_samples() -> None:
+    """Pollux chooses by goodput; when a job is done it tells by how fast its samples go."""
+    opened = {size: (64 * size, rate) for size, rate in LINEAR.items()}
+    view = snapshot([Job(id="a", rates=LINEAR, steps=1000.0, open=opened, held=4)], 4, opens_batches=True)
+    halved = with_efficiency(view, dict.fromkeys(LINEAR, 0.5))
+    plain, told = Pollux().decide(view), Pollux().decide(halved)
+    assert told.workers.tolist() == plain.workers.tolist()
+    assert told.account.finish_s.tolist() == plain.account.finish_s.tolist()
+    assert math.isfinite(told.account.finish_s[0])
+
+
+def test_the_paper_is_the_default_and_a_parameter_has_its_bounds() -> None:
+    assert not Saxena().offered.weighs_efficiency and Pollux().offered.weighs_efficiency
+    assert new_policy("saxena", {"weighs_efficiency": 1}).offered.weighs_efficiency
+    assert new_policy("saxena_aware", {"weighs_efficiency": 1}).offered.weighs_efficiency
+    for value in (2.0, -1.0, 0.5, math.nan):
+        with pytest.raises(InvalidParameter, match="weighs_efficiency"):
+            new_policy("saxena", {"weighs_efficiency": value})
+    with pytest.raises(InvalidParameter, match="has no parameter 'weighs_efficiency'"):
+        new_policy("pollux", {"weighs_efficiency": 1.0})

@@ -1,0 +1,63 @@
+"""How often a gang is expected to lose training that is not saved."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import pick
+
+from swell.core.loss_rates import BORROWED_NODE_S, OWNED_NODE_S, LossRates, mean_time_to_loss_s
+from swell.core.reclaims import Reclaims
+from swell.model.cluster import Cluster, Node
+
+
+def nodes(num: int, is_borrowed: bool = False, first: int = 0) -> tuple[Node, ...]:
+    names = [f"{'b' if is_borrowed else 'n'}{number}" for number in range(first, first + num)]
+    return tuple(
+        Node(name=name, devices=(f"{name}.0", f"{name}.1"), kind="gpu", is_borrowed=is_borrowed)
+        for name in names
+    )
+
+
+def mean_s(
+    cluster: Cluster, num: int, losses: LossRates | None = None, reclaims: Reclaims | None = None
+) -> float:
+    devices = tuple(device for node in cluster.nodes[:num] for device in node.devices)
+    return mean_time_to_loss_s(losses or LossRates(), reclaims or Reclaims(), cluster, devices, 0.0)
+
+
+@given(st.integers(1, 9), pick(True, False))
+def test_a_gang_on_n_nodes_is_lost_n_times_as_often_as_long_as_nothing_was_seen(
+    num: int, is_borrowed: bool
+) -> None:
+    assumed_s = BORROWED_NODE_S if is_borrowed else OWNED_NODE_S
+    assert mean_s(Cluster(nodes(9, is_borrowed)), num) == pytest.approx(assumed_s / num)
+
+
+def test_each_pool_counts_by_its_own_rate() -> None:
+    cluster = Cluster((*nodes(1), *nodes(1, is_borrowed=True)))
+    assert mean_s(cluster, 2) == pytest.approx(1.0 / (1.0 / OWNED_NODE_S + 1.0 / BORROWED_NODE_S))
+
+
+def test_what_was_seen_outweighs_what_is_assumed() -> None:
+    reclaims = Reclaims(num_reclaimed=999, lent_node_s=999 * 600.0)
+    assert mean_s(Cluster(nodes(1, is_borrowed=True)), 1, reclaims=reclaims) == pytest.approx(600.0, rel=0.01)
+    losses = LossRates(num_lost=99, owned_node_s=99 * 5 * OWNED_NODE_S)
+    assert mean_s(Cluster(nodes(1)), 1, losses) == pytest.approx(5 * OWNED_NODE_S, rel=0.05)
+
+
+def test_gangs_that_go_on_with_some_of_their_workers_need_fewer_checkpoints() -> None:
+    losses, cluster = LossRates(), Cluster(nodes(4))
+    for _ in range(9):
+        losses.note_gang(4, is_whole=False)
+    losses.note_gang(1, is_whole=True)
+    assert mean_s(cluster, 4, losses) == pytest.approx(10 * OWNED_NODE_S / 4)
+    assert mean_s(cluster, 1, losses) == pytest.approx(OWNED_NODE_S), "its only node has all there is"
+
+
+def test_owned_nodes_are_counted_for_as_long_as_they_are_there() -> None:
+    losses = LossRates()
+    losses.note_nodes(Cluster(nodes(3)), 10.0)
+    losses.note_nodes(Cluster(nodes(1)), 30.0)
+    assert losses.owned_per_s(50.0) == pytest.approx(1 / (OWNED_NODE_S + 3 * 20.0 + 20.0))

@@ -1,0 +1,76 @@
+"""What a job's owner states of its speed and its changes, in a head."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import core_of, node, spec
+from tests.core.head import Head
+from tests.core.test_table import KNOWN_COSTS
+
+from swell.core.planner import Planner
+from swell.core.table import _pause_s
+from swell.model.job import JobSpec, Phase
+from swell.model.snapshot import Snapshot
+from swell.policies.registry import new_policy
+from swell.sim.injected_faults import NO_FAULTS
+from swell.throughput.belief import FittedBelief
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("measured_s", "profiled_s", "stated_s", "keeps", "expected_s"),
+    [
+        (NAN, None, 3.0, False, 3.0),
+        (NAN, 9.0, 3.0, False, 3.0),
+        (2.0, 9.0, 3.0, False, 2.0),
+        (2.0, 9.0, 3.0, True, 3.0),
+        (NAN, 9.0, None, False, 9.0),
+        (2.0, None, None, True, 2.0),
+        (2.0, 9.0, 0.0, True, 0.0),
+    ],
+)
+def test_a_stated_pause_counts_until_one_was_measured_or_for_good(
+    measured_s: float, profiled_s: float | None, stated_s: float | None, keeps: bool, expected_s: float
+) -> None:
+    assert _pause_s(measured_s, profiled_s, stated_s, keeps) == expected_s
+    assert KNOWN_COSTS.growth_s == 18.0
+
+
+def seen_of(job: JobSpec, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
+    """The last that the policy of a head saw, once the job had trained for a while on two devices."""
+    seen, plan = list[Snapshot](), Planner.plan
+
+    def noted(self: Planner, snapshot: Snapshot, *more: object, **named: object) -> object:
+        seen.append(snapshot)
+        return plan(self, snapshot, *more, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Planner, "plan", noted)
+    head = Head(
+        lambda: core_of(new_policy("bftrainer_corrected"), None, FittedBelief), DrivenWorld(0, NO_FAULTS)
+    )
+    head.world.join(node("n0", 2))
+    head.submit("a", job)
+    head.turn()
+    head.run_until(lambda: head.phase("a") is Phase.RUNNING and head.job("a").steps > 50)
+    head.submit("b", spec(10))
+    head.turn()
+    head.run_until(lambda: head.phase("b") is not Phase.QUEUED)
+    assert head.job("a").speed == job.speed and head.job("a").resize_up_s == job.resize_up_s
+    return next(view for view in reversed(seen) if "a" in view.row_of)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_policies_see_what_is_stated(keeps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stated speed that is wrong by far is corrected once the job has trained, or counts for good."""
+    job = spec(4000, speed={1: 1e6, 2: 1.9e6}, resize_up_s=7.0, resize_down_s=4.0, keeps_estimates=keeps)
+    view = seen_of(job, monkeypatch)
+    row = view.row_of["a"]
+    options = view.options
+    rates = options.rate_per_s[options.starts[row] : options.starts[row + 1]] * view.samples_per_step[row]
+    if keeps:
+        assert (view.growth_cost_s[row], view.shrink_cost_s[row]) == (7.0, 4.0)
+        assert rates == pytest.approx([1e6, 1.9e6])
+    else:
+        assert (rates < 1e6).all()

@@ -1,0 +1,61 @@
+"""Device time of a platform's jobs: open, ended, archived, pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.store.memory_journal import MemoryJournal
+from tests.store.views import job_view
+
+from swell.live.usage import used_between
+from swell.model.view import JobView
+
+HOURS_S = 100 * 3600.0
+
+
+@dataclass
+class Board:
+    views: list[JobView] = field(default_factory=list)
+
+    def jobs(self, is_wanted: Callable[[JobView], bool]) -> list[JobView]:
+        return [view for view in self.views if is_wanted(view)]
+
+
+def used(board: Board, journal: MemoryJournal, user: str | None = None) -> float:
+    entries = used_between(board, journal.archive, 0.0, HOURS_S, user)
+    return sum(entry.device_s for entry in entries)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9999), st.integers(1, 4), st.sampled_from(["", "ada", "bob"]))),
+    st.data(),
+)
+def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], data: st.DataObject) -> None:
+    """On the board, in the archive, in both; pruned, though a late board shows it still."""
+    board, journal, expected = Board(), MemoryJournal(), dict[str, float]()
+    for number, (length_s, workers, user) in enumerate(jobs):
+        view = job_view(
+            id=f"j-{number}", user=user, submitted_s=0.0, sizes=((0.0, workers),), finished_s=float(length_s)
+        )
+        expected[user] = expected.get(user, 0.0) + length_s * workers
+        places = data.draw(st.sampled_from(["board", "archive", "both", "pruned", "pruned and shown"]))
+        if places != "board":
+            journal.fold(b"{}", [view])
+        if places.startswith("pruned"):
+            journal.prune([view.id], HOURS_S)
+        if places in ("board", "both", "pruned and shown"):
+            board.views.append(view)
+    assert abs(used(board, journal) - sum(expected.values())) < 1e-6
+    for user in ("", "ada", "bob"):
+        assert abs(used(board, journal, user) - expected.get(user, 0.0)) < 1e-6
+
+
+def test_an_open_job_that_has_ended_since_counts_to_its_end() -> None:
+    board, journal = Board([job_view(id="a", sizes=((0.0, 1),))]), MemoryJournal()
+    journal.fold(b"{}", [job_view(id="a", sizes=((0.0, 1),), finished_s=50.0)])
+    assert used(board, journal) == 50.0
+    ids: Collection[str] = [entry.job for entry in used_between(board, journal.archive, 0.0, 99.0, None)]
+    assert list(ids) == ["a"]
