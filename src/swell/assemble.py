@@ -14,7 +14,7 @@ import msgspec
 
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
-from swell.executors.local.limits.detection import check_sharing
+from swell.executors.local.limits.detection import check_resource, check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.remote.host_address import parse_address
@@ -32,9 +32,11 @@ from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.quota import NO_QUOTAS, Quotas
+from swell.model.resource import Resource
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
+from swell.policies.registry import new_policy
 from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
@@ -72,6 +74,8 @@ def open_platform(
     """
     check_sharing(options.sharing)
     nodes = parse_devices(options.devices, options.sharing.cores)
+    if nodes:  # other machines tell for themselves
+        check_resource(_shared_resource(options), options.sharing)
     only_kind(nodes)
     if not nodes and not options.hosts_may_join:
         raise DeviceError(
@@ -167,6 +171,11 @@ def _note(folder: StateFolder, why: str) -> None:
         folder.write_notice(why)
     except StateUnwritable as error:
         log.warning("no notice of it is left: %s", error)
+
+
+def _shared_resource(options: PlatformOptions) -> Resource:
+    """What the policy divides. Raises UnknownPolicy."""
+    return new_policy(options.policy, options.settings.parameters_of(options.policy)).shared_resource
 
 
 def _acquire(lock: StateLock, folder: StateFolder) -> None:

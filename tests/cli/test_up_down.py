@@ -311,7 +311,7 @@ def test_remembered_settings_that_cannot_be_are_said_to_be_so(
     folder.create()
     folder.log.touch()
     folder.write_options(
-        LastOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9} | settings)
+        LastOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9, **settings})
     )
     assert main.run(["up", "--state", str(state)]) == 1
     ((name, value),) = settings.items()
@@ -382,6 +382,8 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--cores", "inf"), ("--cores inf: name a number of cores, or 0 for all of them",)),
         (("--cores", "nan"), ("--cores nan: name a number",)),
         (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
+        (("--disk-rate", "many"), ("--disk-rate many: 'many' is not an amount of data",)),
+        (("--set", "flowcon.resource=disk"), ("flowcon.resource=disk may not be",)),
         (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],
 )

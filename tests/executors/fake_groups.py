@@ -14,15 +14,27 @@ V1_FILES = {
     "cpuacct": {"cpuacct.usage": "0"},
     "memory": {
         "memory.limit_in_bytes": "9223372036854771712",
+        "memory.soft_limit_in_bytes": "9223372036854771712",
         "memory.usage_in_bytes": "0",
         "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0",
     },
-    "blkio": {"blkio.throttle.io_service_bytes": "8:0 Read 0\n8:0 Write 0\nTotal 0"},
+    "blkio": {
+        "blkio.throttle.io_service_bytes": "8:0 Read 0\n8:0 Write 0\nTotal 0",
+        "blkio.throttle.read_bps_device": "",
+        "blkio.throttle.write_bps_device": "",
+        "blkio.bfq.weight": "100",
+    },
 }
 V2_FILES = {
     "cpu": {"cpu.weight": "100", "cpu.max": "max 100000"},
-    "memory": {"memory.max": "max", "memory.current": "0", "memory.events": "oom 0\noom_kill 0"},
-    "io": {"io.stat": ""},
+    "memory": {
+        "memory.max": "max",
+        "memory.high": "max",
+        "memory.low": "0",
+        "memory.current": "0",
+        "memory.events": "oom 0\noom_kill 0",
+    },
+    "io": {"io.stat": "", "io.max": "", "io.weight": "default 100"},
 }
 
 
@@ -37,6 +49,12 @@ class FakeKernel(GroupFiles):
     def mounted(self, text: str) -> None:
         """As /proc/self/mountinfo has it."""
         self._put("/proc/self/mountinfo", text)
+
+    def disk(self, name: str, number: str, scheduler: str) -> None:
+        """A block device, with the scheduler that it has in brackets."""
+        self._put(f"/sys/block/{name}/dev", f"{number}\n")
+        self._put(f"/sys/block/{name}/queue/scheduler", f"none [{scheduler}] other\n")
+        self._put(f"/sys/block/{name}/device/vendor", "")
 
     def _put(self, path: str, text: str) -> None:
         self.at(path).parent.mkdir(parents=True, exist_ok=True)

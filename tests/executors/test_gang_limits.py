@@ -51,6 +51,7 @@ from swell.model.event import (
     StepsReported,
     WorkersLost,
 )
+from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
@@ -75,6 +76,7 @@ class FakeGroup:
 
     broken: set[str]
     share: float | None = None
+    resource: Resource = Resource.CPU
     memory_bytes: int | None = None
     pids: set[int] = field(default_factory=set)
     num_reads: int = 0
@@ -86,9 +88,9 @@ class FakeGroup:
         if what in self.broken:
             raise PermissionError(13, "Permission denied", f"groups/{what}")
 
-    def set_share(self, share: float) -> None:
+    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
         self._do("share")
-        self.share = share
+        self.share, self.resource = share, resource
 
     def limit_memory(self, num_bytes: int) -> None:
         self._do("memory")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_a_relative_measure_has_its_own_policy_as_1(data: Path) -> None:
     assert isinstance(elasticflow, float) and elasticflow > 1.0, "one device is not all it can use"
 
 
-@pytest.mark.parametrize("picture", ["policies", "cases", "lines", "time"])
+@pytest.mark.parametrize("picture", ["policies", "cases", "lines", "time", "allocation"])
 def test_every_kind_of_picture_has_what_was_found(data: Path, picture: str) -> None:
     findings = found(tiny.experiment(tiny.COMPARED, tiny.line("fifo"), num_cases=2, picture=picture), data)
     for chart in findings.charts:
@@ -166,6 +167,33 @@ def test_policies_that_are_not_run_show_what_was_published(data: Path) -> None:
     assert fifo["changed"] == pytest.approx(2 / 3)
     assert not findings.missed, "who does not run cannot miss"
     assert "run were only fifo" in findings.truth[0]
+
+
+def test_devices_and_admissions_by_the_hour(data: Path) -> None:
+    """`easy` is done after 3,600 s on one device or sooner on more; `hopeless` is refused."""
+    experiment = tiny.experiment(tiny.line("elasticflow"), tiny.line("fifo"), picture="allocation")
+    findings = found(experiment, data)
+    devices, jobs = findings.charts
+    held = {series.label: series.values for series in devices.panels[0].series}
+    assert held.keys() == {"elasticflow", "fifo"}
+    assert all(0.0 <= (value or 0.0) <= 4.0 for values in held.values() for value in values)
+    counts = {series.label: series.values[-1] for series in jobs.panels[0].series}
+    assert counts == {"submitted": 3.0, "admitted by elasticflow": 2.0}, "fifo refuses no job"
+    (table,) = (table for table in findings.tables if table.name == "1a-hours")
+    assert rows(table)[0].keys() == {"from hour", "elasticflow", "fifo", "submitted", "adm elasticflow"}
+    assert (rows(table)[0]["submitted"], rows(table)[0]["adm elasticflow"]) == (3, 2)
+
+
+def test_only_the_first_jobs_of_a_log(data: Path) -> None:
+    experiment = tiny.experiment(tiny.line("fifo"))
+    first = replace(experiment, cases=(replace(experiment.cases[0], num_jobs=1),))
+    assert "three.csv" in found(first, data).truth[1] and ", 1 jobs," in found(first, data).truth[1]
+
+
+def test_a_log_that_is_not_public_has_a_row_that_says_so(data: Path) -> None:
+    experiment = replace(tiny.experiment(tiny.line("fifo")), not_public={"3": {"elasticflow": 0.455}})
+    (table,) = (one for one in found(experiment, data).tables if one.name == "1a-not-public")
+    assert rows(table) == [{"case": "3", "elasticflow": 0.455, "here": "not run: the log is not public"}]
 
 
 def test_the_same_twice(data: Path) -> None:

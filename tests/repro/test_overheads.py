@@ -97,12 +97,14 @@ def test_without_records_nothing_is_ours_and_it_says_so() -> None:
 def test_trial_runs_and_resizes_that_took_place_are_counted() -> None:
     odd = [resize(1, 2, None), resize(1, 2, 9.0, Verdict.FAILED), resize(1, 2, 9.0, Verdict.UNDER_WAY)]
     known = [resize(1, 2, 0.1), resize(1, 2, 0.3), resize(4, 2, 0.2)]
-    profiling, resizes = run(FakeRecords([job("a", *odd), job("b", *known)])).tables
+    profiling, resizes, of_models = run(FakeRecords([job("a", *odd), job("b", *known)])).tables
     assert profiling.rows[1:] == (("a", None, 3.0, 1), ("b", None, 3.0, 1))
     *exact, median_s, most_s, decided_s = resizes.rows[0]
     assert (*exact, most_s, decided_s) == ("1->2", 1.5, 3.5, 2, 0.3, 5.0)
     assert median_s == pytest.approx(0.2)
     assert resizes.rows[1] == ("4->2", None, None, 1, 0.2, 0.2, 5.0)
+    assert [row[:3] for row in of_models.rows] == [("b", "1->2", 2), ("b", "4->2", 1)]
+    assert list(of_models.rows[0][3:]) == pytest.approx([0.1, 0.2, 0.3, 5.0])
 
 
 def test_the_platform_is_named() -> None:

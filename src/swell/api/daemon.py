@@ -238,6 +238,8 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         settings=options.settings.changed,
         cores=options.sharing.cores,
         cpu_shares=options.sharing.mode.value,
+        disk_rate=str(options.sharing.disk_rate or ""),
+        network_rate=str(options.sharing.network_rate or ""),
         containers=options.containers.value,
         listen=options.listen,
         advertise=options.advertise,

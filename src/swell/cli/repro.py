@@ -83,7 +83,7 @@ def elasticflow(
     html: Html = None,
     state: State = None,
 ) -> None:
-    """Figures 6b, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
+    """Figures 2, 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
 
     Each table compares the paper, its published simulator (by its own count and strictly), and Swell with two
     resize costs: the simulator's (everyone), and one paid by resized jobs only (changed). Exit status 1: a

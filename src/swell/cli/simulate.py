@@ -97,7 +97,7 @@ def simulate(
     workload, scenario = _set_up(log, profiles, rules, conditions, settings)
     files.check_folders()
     most = _bound(scenario, conditions) if bound else None
-    _note_undivided(names, conditions)
+    _note_undivided(names, conditions, settings)
     simulated = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, files) for name in names}
     results = _results(runs, simulated, conditions, timing)
@@ -108,10 +108,17 @@ def simulate(
     files.write(SimulatedLog(workload, scenario, results, runs), command_line(context))
 
 
-def _note_undivided(names: Sequence[str], conditions: Conditions) -> None:
+def _note_undivided(names: Sequence[str], conditions: Conditions, settings: Settings) -> None:
     """A note and no error: jobs run, as they would first come, first served."""
-    from swell.policies.registry import POLICIES
+    from swell.model.resource import Resource
+    from swell.policies.registry import POLICIES, new_policy
 
+    for name in names:
+        resource = new_policy(name, settings.parameters_of(name)).shared_resource
+        if resource is not Resource.CPU:
+            raise InvalidInput(
+                f"{name}.resource={resource}: simulated jobs use CPU time alone; choose {name}.resource=cpu"
+            )
     dividing = [name for name in names if POLICIES[name].domain.shares_cores]
     if dividing and conditions.cores is None:
         warn(

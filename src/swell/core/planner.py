@@ -19,6 +19,7 @@ from swell.core.reasons import PlanAccount
 from swell.core.within_quotas import is_beyond_quota
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Placement, Plan
+from swell.model.resource import Resource
 from swell.model.snapshot import Snapshot
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 
@@ -73,7 +74,9 @@ class Planner:
         )
         placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
-        chosen = _configurations(snapshot, steadied.workers, allocation.share, configured)
+        chosen = _configurations(
+            snapshot, steadied.workers, allocation.share, configured, allocation.resource
+        )
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
         is_postponed |= is_pinned & is_beyond_quota(snapshot, steadied.workers)
         if chosen:
@@ -172,6 +175,7 @@ def _configurations(
     workers: IntArray,
     share: FloatArray | None,
     configured: Mapping[str, Configuration],
+    resource: Resource,
 ) -> dict[int, Configuration]:
     """Configurations by row, for jobs whose gangs neither have them nor are about to.
 
@@ -185,13 +189,15 @@ def _configurations(
     is_option = (workers > 0) & (options.workers_of(option) == workers)
     chosen = {row: options.configuration(int(option[row])) for row in np.flatnonzero(is_option).tolist()}
     if share is not None:
-        chosen = {row: _with_share(one, float(share[row])) for row, one in chosen.items()}
+        chosen = {row: _with_share(one, float(share[row]), resource) for row, one in chosen.items()}
     now = {row: configured.get(snapshot.job_ids[row], PLAIN_CONFIGURATION) for row in chosen}
     return {row: one for row, one in chosen.items() if one != now[row]}
 
 
-def _with_share(configuration: Configuration, share: float) -> Configuration:
-    return configuration if math.isnan(share) else msgspec.structs.replace(configuration, share=share)
+def _with_share(configuration: Configuration, share: float, resource: Resource) -> Configuration:
+    if math.isnan(share):
+        return configuration
+    return msgspec.structs.replace(configuration, share=share, resource=resource)
 
 
 def _changes(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from swell.arrays import FloatArray
+from swell.arrays import FloatArray, IntArray
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.published import Run
 from swell.settings import Settings, make_settings
@@ -53,6 +53,7 @@ class Case:
     profiles: str
     cluster: tuple[int, int]  #: nodes, devices of each
     lines: tuple[CasePolicy, ...]
+    num_jobs: int | None = None  #: the first so many of the log; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,9 @@ class Simulated:
     in_time: frozenset[str]
     late: tuple[tuple[float, int], ...]  #: of each job that ended late: by how many seconds, its resizes
     efficiency_per_hour: FloatArray  #: (H,) mean of each hour since the first submission
+    devices_per_hour: FloatArray  #: (H,) likewise, of the devices that jobs hold
+    submitted_by_hour: IntArray  #: (H,) jobs that were submitted by the end of each hour
+    admitted_by_hour: IntArray  #: (H,) of these, those that were not refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,8 @@ class LogComparison:
         measures: the first is what `bars` are about.
         why: policy -> why it differs from the published simulator by more than rounding.
         picture: a panel a case with its policies; the paper's and our policies over the cases; or cluster
-            efficiency over time.
+            efficiency, or the devices that jobs hold and the jobs admitted, over time.
+        not_public: case -> policy -> printed figure, of logs that were not published.
         case_label: what the names of the cases are, below the x axis.
     """
 
@@ -136,7 +141,8 @@ class LogComparison:
     remarks: tuple[str, ...] = ()
     bars: tuple[Bar, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
-    picture: Literal["policies", "cases", "lines", "time"] = "policies"
+    not_public: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    picture: Literal["policies", "cases", "lines", "time", "allocation"] = "policies"
     case_label: str = "case"
 
     @cached_property

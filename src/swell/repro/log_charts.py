@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+from swell.arrays import FloatArray, IntArray
 from swell.repro.findings import Chart, Panel, Values, chart, panel
 from swell.repro.log_cases import CHANGED, EVERYONE, Case, CaseResult, LogComparison, Simulated
 from swell.repro.measures import Measure
@@ -14,6 +15,9 @@ def charts_of(experiment: LogComparison, results: Sequence[CaseResult]) -> Itera
     """The charts that the experiment's `picture` names."""
     if experiment.picture == "time":
         yield _over_time(experiment, results)
+        return
+    if experiment.picture == "allocation":
+        yield from _allocation(experiment, results)
         return
     for measure in experiment.measures:
         is_first = measure is experiment.measures[0]
@@ -69,15 +73,35 @@ def _by_case(experiment: LogComparison, name: str, measure: Measure, results: Se
 
 
 def _over_time(experiment: LogComparison, results: Sequence[CaseResult]) -> Chart:
-    runs: dict[str, Simulated] = {
-        result.line.policy: result.runs[CHANGED] for result in results if CHANGED in result.runs
-    }
-    num_hours = max(len(run.efficiency_per_hour) for run in runs.values())
+    means = {name: run.efficiency_per_hour for name, run in runs_of(results).items()}
+    return _by_hour(experiment.name, experiment.title, "cluster efficiency", means)
 
-    def values(run: Simulated) -> Values:
-        means = run.efficiency_per_hour.tolist()
-        return [*means, *[None] * (num_hours - len(means))]
+
+def _allocation(experiment: LogComparison, results: Sequence[CaseResult]) -> Iterable[Chart]:
+    """Devices that jobs hold, and jobs that were submitted and admitted; see `LogComparison.picture`."""
+    runs = runs_of(results)
+    devices = {name: run.devices_per_hour for name, run in runs.items()}
+    yield _by_hour(experiment.name, experiment.title, "devices that jobs hold", devices)
+    refusing = {name: run for name, run in runs.items() if run.metrics.rejected}
+    if not refusing:
+        return
+    counts = {"submitted": max((run.submitted_by_hour for run in refusing.values()), key=len)}
+    counts |= {f"admitted by {name}": run.admitted_by_hour for name, run in refusing.items()}
+    yield _by_hour(f"{experiment.name}-jobs", experiment.title, "jobs so far", counts)
+
+
+def runs_of(results: Sequence[CaseResult]) -> dict[str, Simulated]:
+    """Runs with the honest resize cost, by policy."""
+    return {result.line.policy: result.runs[CHANGED] for result in results if CHANGED in result.runs}
+
+
+def _by_hour(name: str, title: str, y_label: str, shown: Mapping[str, FloatArray | IntArray]) -> Chart:
+    """A step for each hour."""
+    num_hours = max(map(len, shown.values()))
+
+    def values(column: FloatArray | IntArray) -> Values:
+        return [*map(float, column.tolist()), *[None] * (num_hours - len(column))]
 
     x = ("hours since the first submission", (float(hour) for hour in range(num_hours)))
-    panels = [panel("Swell, changed", {name: values(run) for name, run in runs.items()})]
-    return chart(experiment.name, experiment.title, "steps", x, "cluster efficiency", panels)
+    panels = [panel("Swell, changed", {label: values(column) for label, column in shown.items()})]
+    return chart(name, title, "steps", x, y_label, panels)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray
+from swell.arrays import FloatArray, IntArray
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.repro.experiment import Context
@@ -31,9 +31,10 @@ from swell.repro.published import Run, read_run
 from swell.scheduler import new_core
 from swell.sim.conditions import set_up
 from swell.sim.metrics import metrics_of
-from swell.sim.outcome import SimOutcome
+from swell.sim.outcome import SimOutcome, Usage
 from swell.sim.profiles.load import load
 from swell.sim.simulate import Scenario, simulate
+from swell.sim.traces.entry import Trace
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
@@ -49,7 +50,7 @@ class LogExperiment(LogComparison):
 
 
 def _results(experiment: LogComparison, case: Case, context: Context) -> Iterator[CaseResult]:
-    log = read(context.data / case.trace)
+    log = _first(read(context.data / case.trace), case.num_jobs)
     profiles = load(str(context.data / case.profiles))
     workload = fill(log, profiles, FillRules(seed=context.seed))
     workload = msgspec.structs.replace(workload, source=case.trace)  # a name that is the same everywhere
@@ -99,20 +100,48 @@ def _run(
             and job.deadline_s is not None
         ),
         efficiency_per_hour=efficiency_per_hour(outcome, metrics.makespan_s),
+        devices_per_hour=_means_per_hour(outcome.usage, outcome.usage.used_devices, metrics.makespan_s),
+        submitted_by_hour=_num_by_hour([job.submit_s for job in outcome.jobs], metrics.makespan_s),
+        admitted_by_hour=_num_by_hour(
+            [job.submit_s for job in outcome.jobs if job.phase is not Phase.REJECTED], metrics.makespan_s
+        ),
     )
+
+
+def _first(log: Trace, num_jobs: int | None) -> Trace:
+    """The log's first jobs by submission."""
+    if num_jobs is None:
+        return log
+    return msgspec.structs.replace(log, jobs=log.jobs[:num_jobs])
 
 
 def efficiency_per_hour(outcome: SimOutcome, makespan_s: float) -> FloatArray:
     """(H,) mean cluster efficiency (Equation 8) of each hour; the last one as far as it was needed."""
-    usage = outcome.usage
+    return _means_per_hour(outcome.usage, outcome.usage.efficiency, makespan_s) / outcome.num_devices
+
+
+def _edges_s(makespan_s: float) -> FloatArray:
+    """(H + 1,) ends of hours; the last one is as short as the makespan has it."""
+    return np.append(np.arange(0.0, makespan_s, HOUR_S), makespan_s)
+
+
+def _means_per_hour(usage: Usage, values: FloatArray, makespan_s: float) -> FloatArray:
+    """(H,) mean over each hour of what is piecewise constant."""
     if makespan_s <= 0.0:
         return np.zeros(0)
-    edges_s = np.append(np.arange(0.0, makespan_s, HOUR_S), makespan_s)
-    done = np.append(0.0, np.cumsum(usage.efficiency[:-1] * np.diff(usage.at_s)))
+    edges_s = _edges_s(makespan_s)
+    done = np.append(0.0, np.cumsum(values[:-1] * np.diff(usage.at_s)))
     at = np.maximum(np.searchsorted(usage.at_s, edges_s, side="right") - 1, 0)
-    so_far = done[at] + usage.efficiency[at] * (edges_s - usage.at_s[at])
-    means: FloatArray = np.diff(so_far) / np.diff(edges_s) / outcome.num_devices
+    so_far = done[at] + values[at] * (edges_s - usage.at_s[at])
+    means: FloatArray = np.diff(so_far) / np.diff(edges_s)
     return means
+
+
+def _num_by_hour(at_s: Sequence[float], makespan_s: float) -> IntArray:
+    """(H,) how many of these moments there were by the end of each hour."""
+    if makespan_s <= 0.0:
+        return np.zeros(0, dtype=np.int64)
+    return np.sort(np.asarray(at_s)).searchsorted(_edges_s(makespan_s)[1:], side="right")
 
 
 def _in_units(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from swell.arrays import IntArray
 from swell.policies.registry import new_policy
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Findings, Missed, Part, Table, findings, table
@@ -19,7 +20,7 @@ from swell.repro.log_cases import (
     conditions,
     head_settings,
 )
-from swell.repro.log_charts import charts_of
+from swell.repro.log_charts import charts_of, runs_of
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.program_version import program_version
 from swell.repro.published import in_time
@@ -34,6 +35,8 @@ NEAR_S = 600.0
 PUBLISHED = "(published)"
 #: Of more cases the table of job sizes shows the sum.
 MAX_CASES_BY_SIZE = 3
+#: Of the table of what is drawn by the hour.
+HOURS_A_ROW = 6
 
 
 def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
@@ -47,6 +50,8 @@ def findings_of(experiment: LogComparison, results: Sequence[CaseResult], contex
         _bars_table(experiment, bars) if bars else None,
         _parting_table(experiment, results),
         _sizes_table(experiment, results),
+        _not_public(experiment) if experiment.not_public else None,
+        _allocation_table(experiment, results) if experiment.picture == "allocation" else None,
         *charts_of(experiment, results),
         *experiment.remarks,
         *_missing(results),
@@ -102,6 +107,49 @@ def _table(experiment: LogComparison, measure: Measure, results: Sequence[CaseRe
         ((name, digits.get(name, 3)) for name in (told[at][0] for at in kept)),
         ([row[at] for at in kept] for row in rows),
     )
+
+
+def _not_public(experiment: LogComparison) -> Table:
+    policies = dict.fromkeys(policy for of_case in experiment.not_public.values() for policy in of_case)
+    return table(
+        f"{experiment.name}-not-public",
+        f"{experiment.measures[0].label} in the paper, on logs that were not published",
+        ("case", *policies, "here"),
+        (
+            (case, *(printed.get(policy) for policy in policies), "not run: the log is not public")
+            for case, printed in experiment.not_public.items()
+        ),
+    )
+
+
+def _allocation_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Table:
+    """The curves of `log_charts`, in longer steps."""
+    runs = runs_of(results)
+    num_hours = max((len(run.devices_per_hour) for run in runs.values()), default=0)
+    refusing = [name for name, run in runs.items() if run.metrics.rejected]
+
+    def row(first: int) -> Iterator[Cell]:
+        yield first
+        for run in runs.values():
+            some = run.devices_per_hour[first : first + HOURS_A_ROW]
+            yield float(some.mean()) if len(some) else 0.0
+        last = first + HOURS_A_ROW - 1
+        if refusing:
+            yield max(_at(run.submitted_by_hour, last) for run in runs.values())
+        for name in refusing:
+            yield _at(runs[name].admitted_by_hour, last)
+
+    counts = ("submitted", *(f"adm {name}" for name in refusing)) if refusing else ()
+    return table(
+        f"{experiment.name}-hours",
+        f"devices that jobs hold, means of {HOURS_A_ROW} hours; jobs submitted and admitted by their end",
+        ("from hour", *((name, 1) for name in runs), *counts),
+        (row(first) for first in range(0, num_hours, HOURS_A_ROW)),
+    )
+
+
+def _at(column: IntArray, hour: int) -> int:
+    return int(column[min(hour, len(column) - 1)]) if len(column) else 0
 
 
 # What was to be reached

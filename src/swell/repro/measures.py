@@ -68,6 +68,11 @@ EFFICIENCY = Measure(
     label="mean cluster efficiency over the makespan",
     of=lambda outcome, metrics: metrics.cluster_efficiency,
 )
+UTILISATION = Measure(
+    name="device_utilisation",
+    label="share of device time that jobs held, over the makespan",
+    of=lambda outcome, metrics: metrics.device_utilization,
+)
 MAKESPAN = Measure(
     name="makespan_h",
     label="makespan in hours",

@@ -22,7 +22,8 @@ class MeasuredOverheads(NamedTuple):
     """What the records of a platform tell."""
 
     profiling_s: Mapping[str, Sequence[float]]  #: job's name -> of each trial run
-    resizes: Mapping[str, Sequence[Resize]]  #: `1->2` -> those that took place and whose cost is known
+    #: (job's name, `1->2`) -> those that took place and whose cost is known
+    resizes: Mapping[tuple[str, str], Sequence[Resize]]
     source: str
 
 
@@ -62,8 +63,11 @@ class Overheads:
         return table(f"{self.name}-profiling", "trial runs, seconds", heading, rows)
 
     def _resizes(self, measured: MeasuredOverheads) -> Iterator[Part]:
-        changes = sorted({*self.resizes_s, *measured.resizes}, key=_order)
-        ours = [_of_ours(measured.resizes.get(change, ())) for change in changes]
+        changes = sorted({*self.resizes_s, *(change for _, change in measured.resizes)}, key=_order)
+        ours = [
+            _of_ours([one for (_, of), some in measured.resizes.items() if of == change for one in some])
+            for change in changes
+        ]
         theirs = [self.resizes_s.get(change) for change in changes]
         yield table(
             f"{self.name}-resizes",
@@ -78,6 +82,8 @@ class Overheads:
                 for change, some, own in zip(changes, theirs, ours, strict=True)
             ),
         )
+        if measured.resizes:
+            yield self._by_model(measured)
         pauses_s = {
             "paper": [median(some) if some else None for some in theirs],
             "Swell": [own[1] for own in ours],
@@ -86,10 +92,29 @@ class Overheads:
         y_label = "seconds without training, median"
         yield chart(self.name, self.title, "bars", x, y_label, pauses_s, may_be_log=True)
 
+    def _by_model(self, measured: MeasuredOverheads) -> Table:
+        found = sorted(measured.resizes.items(), key=lambda item: (item[0][0], _order(item[0][1])))
+        return table(
+            f"{self.name}-models",
+            "resizes of each of our models, seconds",
+            (
+                *("model", "workers", "resizes", ("pause, least", 2), ("pause, median", 2), ("most", 2)),
+                ("decision to new gang, median", 2),
+            ),
+            (
+                (name, change, len(some), min(_costs_s(some)), *_of_ours(some)[1:])
+                for (name, change), some in found
+            ),
+        )
+
+
+def _costs_s(resizes: Sequence[Resize]) -> list[float]:
+    return [resize.cost_s for resize in resizes if resize.cost_s is not None]
+
 
 def _of_ours(resizes: Sequence[Resize]) -> tuple[int | None, float | None, float | None, float | None]:
     """Number, median and most of the cost, median of the wait."""
-    costs_s = [resize.cost_s for resize in resizes if resize.cost_s is not None]
+    costs_s = _costs_s(resizes)
     waits_s = [resize.wait_s for resize in resizes if resize.wait_s is not None]
     if not costs_s:
         return None, None, None, None
@@ -128,10 +153,10 @@ def _trial_runs_s(stories: Iterable[Story]) -> Iterator[float]:
 NEVER_DONE = (Verdict.FAILED, Verdict.OVERTAKEN, Verdict.UNDER_WAY)
 
 
-def _resizes_of(jobs: Iterable[JobView]) -> dict[str, list[Resize]]:
-    found: defaultdict[str, list[Resize]] = defaultdict(list)
+def _resizes_of(jobs: Iterable[JobView]) -> dict[tuple[str, str], list[Resize]]:
+    found: defaultdict[tuple[str, str], list[Resize]] = defaultdict(list)
     for job in jobs:
         for resize in job.resize_history:
             if resize.verdict not in NEVER_DONE and resize.cost_s is not None:
-                found[f"{resize.before}->{resize.after}"].append(resize)
+                found[job.name, f"{resize.before}->{resize.after}"].append(resize)
     return dict(found)

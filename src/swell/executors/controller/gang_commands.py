@@ -96,8 +96,8 @@ class GangCommands:
         is_needed = _needs_share(run, command)
         # No gang waits for what it does not need: hosts hear it before all that follows.
         (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
-        share, generation = command.target.configuration.weight, command.generation
-        order = messages.SetShare(run=run.key, generation=generation, share=share, is_needed=is_needed)
+        wanted = command.target.configuration
+        order = messages.SetShare.of(run.key, command.generation, wanted, is_needed)
         self._hosts.tell_all(run.checkpoint_dirs, order)
         self._prepare(preparation)
 
@@ -117,6 +117,7 @@ class GangCommands:
             job_id=command.job_id,
             spec=spec,
             share=command.target.configuration.share,
+            resource=command.target.configuration.resource,
             is_joining=is_joining,
         )
         self._hosts.tell_all(preparation.opening, order)
@@ -250,4 +251,5 @@ def _needs_share(run: DirectedRun, command: Reconfigure) -> bool:
     leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
     """
     is_of_same_devices = set(command.target.devices) == set(run.director.devices)
-    return is_of_same_devices and command.target.configuration.weight != run.gang.known_configuration.weight
+    wanted, known = command.target.configuration, run.gang.known_configuration
+    return is_of_same_devices and (wanted.weight, wanted.resource) != (known.weight, known.resource)

@@ -268,8 +268,9 @@ def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
 
 def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
     """The answer, where a share that is needed cannot be had."""
-    share = command.target.configuration.weight
-    return change_failed(command, f"its CPU share cannot become {100 * share:.3g} %: {why}")
+    wanted = command.target.configuration
+    what = f"its {wanted.resource.noun} share cannot become {100 * wanted.weight:.3g} %"
+    return change_failed(command, f"{what}: {why}")
 
 
 def change_failed(command: Reconfigure, message: str) -> ResizeFailed:

@@ -113,5 +113,4 @@ class RunReports:
 
 def share_order(run: DirectedRun, generation: int) -> messages.SetShare:
     """Have the run's gang get the share that it is to have; what cannot be had at once is tried again."""
-    share = run.gang.wanted_configuration.weight
-    return messages.SetShare(run=run.key, generation=generation, share=share, is_needed=False)
+    return messages.SetShare.of(run.key, generation, run.gang.wanted_configuration)

@@ -130,9 +130,8 @@ class Succession:
         self.runs.begin_run(run)
         effects = gang.take_over(whole.workers, whole.lost, now_s)
         for host in whole.kept:  # a change of it may have been under way
-            share = gang.gang.wanted_configuration.weight
-            order = SetShare(run=run.key, generation=gang.generation, share=share, is_needed=False)
-            self.hosts.tell(host, order)
+            wanted = gang.gang.wanted_configuration
+            self.hosts.tell(host, SetShare.of(run.key, gang.generation, wanted))
         self.runs.do(run, effects)
         self.runs.release_hosts(run)
 

@@ -21,7 +21,7 @@ import pynvml
 
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
-from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
+from swell.executors.local.limits.detection import limiter_in_use, limiter_offers, resource_offers
 from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
 from swell.model.share_mode import ShareMode
@@ -151,7 +151,7 @@ def _shares(state_dir: Path, mode: ShareMode, pid: int | None) -> ShareFacts:
         used = ""
     elif pid is not None:
         used = limiter_in_use(state_dir, pid) or NiceProcesses.name
-    return ShareFacts(mode=mode, used=used, offers=offers)
+    return ShareFacts(mode=mode, used=used, offers=offers, resources=resource_offers(mode))
 
 
 def _namespaces() -> dict[str, int]:

@@ -23,6 +23,7 @@ from swell.sim.profiles.statistics import GradientStatistics, Validation
 from swell.sim.profiles.step_times import PassTimes, StepTimes
 
 PLACEMENTS, SCALABILITY, VALIDATION = "placements.csv", "scalability.csv", "validation-"
+PLACEMENT_COLUMNS = ("placement", "local_bsz", "step_time", "sync_time")
 #: Of the nodes it was measured on.
 DEVICES_PER_NODE = 4
 
@@ -106,9 +107,18 @@ class PolluxProfiles:
         )
 
 
+def read_placements(folder: Path) -> dict[str, PassTimes]:
+    """Times of a step on each placement that was measured: `44` is four devices of each of two nodes."""
+    points: dict[str, dict[float, tuple[float, float]]] = {}
+    for row in _rows(folder / PLACEMENTS, PLACEMENT_COLUMNS):
+        at = points.setdefault(str(int(row["placement"])), {})
+        at[row["local_bsz"]] = row["step_time"], row["sync_time"]
+    return {placement: _pass_times(at) for placement, at in points.items()}
+
+
 def _step_times(folder: Path, statistics: GradientStatistics) -> StepTimes:
     points: Points = {}
-    for row in _rows(folder / PLACEMENTS, ("placement", "local_bsz", "step_time", "sync_time")):
+    for row in _rows(folder / PLACEMENTS, PLACEMENT_COLUMNS):
         digits = [int(digit) for digit in str(int(row["placement"]))]
         if _is_compact(sum(digits), len(digits)) and digits[1:] == [DEVICES_PER_NODE] * (len(digits) - 1):
             _add(points, sum(digits), row)

@@ -220,7 +220,10 @@ def _take_of(
         if is_late_served:
             plan_early(profile, as_believed(takers), plans, row, takers.work[row, JUST], np.inf)
     elif how != AS_BELIEVED and not takers.is_bound[row]:
-        _hurry(profile, takers if grade == MARGIN else as_believed(takers), plans, row)
+        if grade == MARGIN:  # not one call with either: their columns differ in type, if some are read-only
+            _hurry(profile, takers, plans, row)
+        else:
+            _hurry(profile, as_believed(takers), plans, row)
     finish(takers, plans, row)
     take(profile, takers, plans, row, 1)
     if takers.is_bound[row] and plans.num[row] == 0:  # without a plan it stays where it is all the same

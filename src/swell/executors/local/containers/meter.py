@@ -13,6 +13,7 @@ from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, group_places
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.model.resource import Resource
 from swell.model.usage import NO_USAGE, GangUsage
 
 #: The group itself, of those below it.
@@ -25,6 +26,7 @@ class ContainerMeter:
     def __init__(self, pid: int, sharing: CoreSharing, files: GroupFiles | None = None) -> None:
         """`pid`: one of its processes."""
         self._files = files = files or GroupFiles()
+        self.pid = pid
         self._interfaces = files.at(f"/proc/{pid}/net/dev")
         places = group_places(files, pid)
         self._version: CgroupV1 | CgroupV2 | None = None
@@ -35,6 +37,22 @@ class ContainerMeter:
         self._has_memory = UNIFIED in places or cgroup_v1.MEMORY in places
         self._usage = NO_USAGE
         self._num_killed = 0
+
+    @property
+    def is_version_1(self) -> bool:
+        """Whether its control groups are."""
+        return isinstance(self._version, CgroupV1)
+
+    def set_share(self, share: float, resource: Resource) -> str:
+        """Set a share for which the engines have no option; returns why it cannot be had."""
+        if self._version is None:
+            return "its control groups are not known"
+        try:
+            for path, text in self._version.share_settings(ITSELF, share, resource):
+                self._files.write(path, text)
+        except OSError as error:
+            return f"{error.strerror or error} {error.filename or ''}".strip()
+        return ""
 
     def usage(self) -> GangUsage:
         """Since it was started, the import of what its workers need included."""

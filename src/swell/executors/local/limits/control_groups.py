@@ -20,6 +20,7 @@ from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
+from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
@@ -57,8 +58,14 @@ class GroupVersion(Protocol):
         The group is gone when the first of them is.
         """
 
-    def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
-        """What to write where; the first failure means that the share is not in force."""
+    def share_settings(self, group: str, share: float, resource: Resource) -> list[tuple[Path, str]]:
+        """What to write where; the first failure means that the share is not in force.
+
+        Raises OSError, with what to do: this machine gives no shares of that resource.
+        """
+
+    def free_settings(self, group: str, resource: Resource) -> list[tuple[Path, str]]:
+        """What ends the share of a resource. Raises OSError."""
 
     def memory_settings(self, group: str, num_bytes: int) -> list[tuple[Path, str]]:
         """Likewise. A file that there is not on every kernel may be missing."""
@@ -127,7 +134,7 @@ class ControlGroup:
         self._version = version
         self._platform = platform
         self._group = group
-        self._share = FULL_SHARE
+        self._share, self._resource = FULL_SHARE, Resource.CPU
         self._memory_bytes: int | None = None
         self._made: set[Path] = set()  #: folders that are there, as far as is known
         self._network = network
@@ -140,13 +147,25 @@ class ControlGroup:
 
     @property
     def _folders(self) -> tuple[Path, ...]:
-        return self._version.folders(self._group, self._memory_bytes is not None)
+        return self._version.folders(self._group, self._has_memory)
+
+    @property
+    def _has_memory(self) -> bool:
+        """Whether it needs a group of the memory controller."""
+        return self._memory_bytes is not None or self._resource is Resource.MEMORY
 
     # ------------------------------------------------------------ limits
-    def set_share(self, share: float) -> None:
-        self._ensure()
-        self._write(self._version.share_settings(self._group, share))
+    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
+        before, self._resource = self._resource, resource  # it may need another folder
+        try:
+            self._ensure()
+            self._write(self._version.share_settings(self._group, share, resource))
+        except OSError:
+            self._resource = before
+            raise
         self._share = share
+        if before is not resource:
+            self._write(self._version.free_settings(self._group, before))
 
     def limit_memory(self, num_bytes: int) -> None:
         self._memory_bytes = num_bytes
@@ -184,7 +203,7 @@ class ControlGroup:
 
     # ------------------------------------------------------------ usage
     def usage(self) -> GangUsage:
-        self._seen = self._version.usage(self._group, self._memory_bytes is not None)
+        self._seen = self._version.usage(self._group, self._has_memory)
         received, sent = self._network.read(self._version.files.pids(self._folders[0]))
         used = total_usage([self._lost, self._seen])
         return msgspec.structs.replace(used, received_bytes=received, sent_bytes=sent)
@@ -216,7 +235,8 @@ class ControlGroup:
         self._made.update(missing)
         if self._memory_bytes is not None:
             self._write_memory(self._memory_bytes)
-        self._write(self._version.share_settings(self._group, self._share))
+        if self._share != FULL_SHARE or self._resource is Resource.CPU:
+            self._write(self._version.share_settings(self._group, self._share, self._resource))
 
     def _make(self, folders: Iterable[Path]) -> None:
         for folder in folders:
