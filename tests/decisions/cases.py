@@ -40,6 +40,9 @@ TIMINGS = GangTimings(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0, ch
 
 Others = list[tuple[float, Occurrence]]
 
+#: Gangs save every 120 s (`TIMINGS`), however the platform would choose.
+SETTINGS = Settings(min_hold_s=10.0, report_plan_s=10.0, checkpoint_interval_s=30.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -51,7 +54,7 @@ class Case:
     max_turns: int  #: the run ends there
 
     def core(self) -> PlatformCore:
-        return new_core(self.policy, Settings(min_hold_s=10.0, report_plan_s=10.0))
+        return new_core(self.policy, SETTINGS)
 
     def world(self) -> SimulatedWorld:
         made = self.scenario()

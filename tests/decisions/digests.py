@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.decisions.cases import Case
 
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure
 from swell.model.job import EndCondition, JobSpec
 from swell.model.view import JobView
 
@@ -28,6 +28,7 @@ LATER = frozenset(
         "group",
         "halving",
         "keeps_estimates",
+        "kinds",
         "priority",
         "resize_down_s",
         "resize_up_s",
@@ -67,7 +68,13 @@ class Told(NamedTuple):
 
 
 def in_full(command: AnyCommand) -> AnyCommand:
-    """With fields of the request that have their defaults, as it was written when the runs were recorded."""
+    """With fields of the request that have their defaults, as it was written when the runs were recorded.
+
+    How often a gang saves is no decision of a policy.
+    """
+    if isinstance(command, LaunchGang | Reconfigure):
+        target = msgspec.structs.replace(command.target, mean_time_to_loss_s=None)
+        command = msgspec.structs.replace(command, target=target)
     if not isinstance(command, LaunchGang | ProfileJob):
         return command
     end = _full(EndCondition)(**msgspec.structs.asdict(command.spec.end))
