@@ -60,7 +60,8 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
         for name in ("user_requests_per_s", "access_log_bytes", "slow_turn_s", "estimate_quantile")
     }
     parts |= asdict(changed.gang_settings.logs) | asdict(changed.retention) | asdict(changed.code)
-    assert (parts | {"trial_s": changed.gang_settings.trial_s})[field.name] == value
+    own = {name: getattr(changed.gang_settings, name) for name in ("trial_s", "pre_run_s")}
+    assert (parts | own)[field.name] == value
     assert changed.changed == {field.name: value}
     assert bounds(field.name).description
 

@@ -355,6 +355,11 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"kind": "a" * 81}, "kind", "at most 80"),
     ({"kind": "<script>"}, "kind", "begins with a letter or digit"),
     ({"stop_on_nan": "yes"}, "stop_on_nan", "bool"),
+    (
+        {"elasticity": "restart", "steps": ..., "hold_after_trial": True},
+        "hold_after_trial",
+        "a restart job has no trial run",
+    ),
     ({"elasticity": "restart", "steps": ..., "stop_on_nan": True}, "stop_on_nan", "stop in the script"),
     ({"metric": "top 1"}, "metric", "such as accuracy"),
     ({"metric": ""}, "metric", "letters"),

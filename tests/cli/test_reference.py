@@ -39,8 +39,8 @@ def test_a_generated_section_says_what_the_program_does(
 
 
 def test_every_command_and_field_is_there() -> None:
-    assert make_reference.cli_page().count("\n## swell ") == 57
-    assert make_reference.job_file_page().count("\n| `") == 48
+    assert make_reference.cli_page().count("\n## swell ") == 59
+    assert make_reference.job_file_page().count("\n| `") == 49
     settings, _, parameters = make_reference.settings_page().partition("## Parameters")
     assert settings.count("\n| `") == len(Settings.__struct_fields__) - 1
     assert "| `tiresias.promote_knob` |" in parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,6 +43,18 @@ def begun(job: JobSpec, policy: str = "elasticflow") -> Head:
 def held(head: Head) -> None:
     head.hold("a")
     head.run_until(lambda: head.job("a").reason_code == "held")
+
+
+def test_a_job_that_is_to_be_measured_first_is_held_after_its_trial_run() -> None:
+    head = Head(lambda: core_of(new_policy("elasticflow")), DrivenWorld(0, NO_FAULTS))
+    head.world.join(node("n0", 4))
+    head.submit("a", msgspec.structs.replace(spec(50), hold_after_trial=True))
+    head.turn()
+    head.run_until(lambda: head.job("a").reason_code == "held")
+    assert (head.job("a").is_held, head.job("a").total_steps) == (True, 50)
+    head.resume("a")
+    head.run_until(lambda: "a" in head.ended)
+    assert head.ended["a"].phase is Phase.SUCCEEDED
 
 
 @pytest.mark.parametrize("policy", ["elasticflow", "fifo", "srtf", "pollux", "hu"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from tests.executors.puppets import is_stopped, make_spec, make_stage
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Effect, Report, Send
+from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_controller import LEAST_GROUP_STEPS, MOST_GROUP_STEPS, Trial
 from swell.executors.local.agent.scratch import LINK
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
@@ -24,7 +25,16 @@ from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
 from swell.wire.findings import ScriptFinding
-from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Failed, Hello, NotCompared, Profiled, Welcome
+from swell.wire.messages import (
+    CALIBRATED_BYTES,
+    Calibrated,
+    Failed,
+    GroupStepped,
+    Hello,
+    NotCompared,
+    Profiled,
+    Welcome,
+)
 
 MakeProfile = Callable[..., ProfileJob]
 TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
@@ -255,6 +265,83 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
     again.begin_part(None, ["node0/0"], 0.0)
     again.said(0, said, 1.0)
     [told] = again.exited(0, 0, "", 2.0)
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+
+
+def stepping_trial(hold: bool, pre_run_s: float = 0.0, num_devices: int = 8) -> Trial:
+    """A trial of which all but steps of groups is measured, at second 2."""
+    job = make_stage(hold_after_trial=hold)
+    command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4, 8), device_kind="cpu")
+    usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
+    table = {size: GroupTimes(allreduce_s=usual, launch_s=0.5) for size in (2, 4, 8)}
+    trial = Trial(job, command, 0, num_devices, table, GangSettings(pre_run_s=pre_run_s), is_stopped)
+    compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
+    said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
+    trial.begin_part(None, ["node0/0"], 0.0)
+    trial.said(0, said, 1.0)
+    told = trial.exited(0, 0, "", 2.0)
+    assert bool(told) is trial.is_over
+    return trial
+
+
+def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Effect]:
+    """Its next group makes steps of this length; what follows."""
+    size = trial.next_group
+    assert size is not None
+    trial.begin_group([f"node0/{place}" for place in range(size)], at_s)
+    assert trial.is_stepping
+    welcome = welcome_of(trial.said(first, Hello(token="", worker=first, pid=1), at_s))
+    assert (welcome.mode, welcome.local_batches) == ("group", (64 // size,))
+    assert LEAST_GROUP_STEPS <= welcome.group_steps <= MOST_GROUP_STEPS
+    trial.said(first, GroupStepped(step_s=step_s), at_s)
+    effects = [trial.exited(first + rank, 0, "", at_s) for rank in range(size)]
+    return effects[-1]
+
+
+def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
+    """ElasticFlow, sections 5 and 6.6: a pre-run on several numbers of devices that ends at the peak."""
+    trial = stepping_trial(hold=True)
+    assert trial.next_group == 2
+    assert step_group(trial, 1, 0.06, 3.0) == [] and trial.next_group == 4
+    [told] = step_group(trial, 3, 0.07, 4.0)
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+    assert told.event.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
+
+
+def test_groups_make_steps_only_if_it_is_wanted_and_for_as_long() -> None:
+    assert stepping_trial(hold=False).is_over, "a trial run takes no longer by default"
+    trial = stepping_trial(hold=False, pre_run_s=10.0)
+    assert trial.next_group == 2
+    assert step_group(trial, 1, 0.06, 10.5) == []
+    [told] = trial.settle(11.5)
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+    assert told.event.profile.group_step_s == {2: 0.06}, "its ten seconds are over"
+
+
+def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() -> None:
+    trial = stepping_trial(hold=True)
+    step_group(trial, 1, 0.06, 3.0)
+    trial.begin_group([f"node0/{place}" for place in range(4)], 4.0)
+    kills = trial.skip_groups("its devices were wanted", 5.0)
+    assert kills == [Kill(worker, signal.SIGKILL) for worker in range(3, 7)]
+    ends = [trial.exited(worker, -9, "", 5.0) for worker in range(3, 7)]
+    [told] = ends[-1]
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+    assert told.event.profile.group_step_s == {2: 0.06}
+
+
+def test_a_group_that_fails_costs_no_more_than_its_size() -> None:
+    trial = stepping_trial(hold=True)
+    trial.begin_group(["node0/0", "node0/1"], 3.0)
+    trial.said(1, Failed(message="the script cannot be there twice", steps=0), 3.0)
+    trial.exited(1, 1, "", 3.0)
+    [told] = trial.exited(2, 1, "", 3.0)
+    assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+
+
+def test_no_group_has_more_workers_than_its_host_has_devices() -> None:
+    trial = stepping_trial(hold=True, num_devices=2)
+    [told] = step_group(trial, 1, 0.06, 3.0)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from swell.api.admission_status import has_verdict
 from swell.api.errors import NoPlatform, PlatformSilent
 from swell.api.fields import shown
@@ -76,6 +78,20 @@ class JobCalls:
             self._submit(job.submission.anchored(job.path.parent), key and f"{key}/{place}")
             for place, job in enumerate(jobs)
         ]
+
+    def measure_file(self, path: str | os.PathLike[str]) -> list[str]:
+        """Submit every job of a YAML file to be measured and then held; returns their ids.
+
+        Raises:
+            InvalidJob: as `submit_file` does.
+        """
+        from swell.api.job_file import load
+
+        jobs, now_s = load(Path(path)), self._transport.get("/v1/cluster", ClusterView).now_s
+        for job in jobs:
+            job.to_spec(now_s)
+        wanted = [(msgspec.structs.replace(job.submission, hold_after_trial=True), job.path) for job in jobs]
+        return [self._submit(submission.anchored(path.parent), None) for submission, path in wanted]
 
     def retry(
         self,

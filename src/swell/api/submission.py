@@ -374,6 +374,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "deadline. `missed`: the deadline is over.",
         ),
     ] = ()
+    hold_after_trial: Annotated[
+        bool,
+        _option(
+            "",
+            "Hold the job once its trial run is over, which measures as many numbers of workers as idle "
+            "devices allow. `swell resume` starts it.",
+        ),
+    ] = False
     speed: Annotated[
         str | None,
         _option(
@@ -512,6 +520,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             seed=self._bounded("seed"),
             tenant=fields.tenant(self.tenant),
             stop_on_nan=self.stop_on_nan,
+            hold_after_trial=self.hold_after_trial,
             **self._stated(),
             env=fields.variables(self.env),
             python=fields.interpreter(self.python),
@@ -585,6 +594,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def _check_restart(self) -> None:
         """Raises InvalidField for what only a script that uses `swell.train` can have."""
+        if self.hold_after_trial:
+            raise fields.InvalidField(
+                "hold_after_trial",
+                "a restart job has no trial run; remove it, and hold the job with `swell hold`",
+            )
         if self.stop_on_nan:
             raise InvalidField(
                 "stop_on_nan", "a restart job updates its model itself; remove it, and stop in the script"

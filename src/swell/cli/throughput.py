@@ -12,12 +12,13 @@ import typer
 
 from swell.cli.destinations import check_files, writing
 from swell.cli.metrics import PICTURES
-from swell.cli.options import JobName, Json, State
+from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.resolve import find_job
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from swell.api.client import Client
     from swell.model.throughput import JobThroughput, ThroughputPoint
 
 COLUMNS = ("workers", "nodes", "batch", "step_s", "samples_per_s", "source", "margin", "is_best")
@@ -36,7 +37,14 @@ MEANINGS = {
 
 
 def curve(
-    job: JobName,
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|FILE.yaml",
+            help="Job id, unique beginning of an id, or name of a job; or a job file, whose job is "
+            "measured and not started.",
+        ),
+    ],
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
@@ -45,6 +53,9 @@ def curve(
     json: Json = False,
 ) -> None:
     """Show samples a second of a job by number of workers and batch, and the best batch of each number.
+
+    The job of a job file is submitted to have its trial run, which measures as many numbers of workers as
+    idle devices allow, and is cancelled after that.
 
     FROM tells what a row was made from: steps of the job itself, or of its trial run, or parts that were
     measured alone, or an interpolation or extrapolation.
@@ -56,7 +67,7 @@ def curve(
     if plot is not None:
         _check_picture(plot)
     with connect(state) as client:
-        found = client.curve(find_job(client, job).id)
+        found = _measured(client, Path(job)) if _is_file(job) else client.curve(find_job(client, job).id)
     if json:
         print_json(found)
     elif csv:
@@ -67,6 +78,25 @@ def curve(
         _write_picture(found, plot)
     else:
         _print(found)
+
+
+def _is_file(job: str) -> bool:
+    return job.endswith((".yaml", ".yml"))
+
+
+def _measured(client: Client, file: Path) -> JobThroughput:
+    """The curve of a job that is not to run. Raises InvalidInput: the file has several, or it fails."""
+    ids = client.measure_file(file)
+    try:
+        if len(ids) > 1:
+            raise InvalidInput(f"{file} has {len(ids)} jobs; give a file with one")
+        view = client.wait(ids[0], lambda view: view.is_held or view.phase.is_end)
+        if view.phase.is_end:
+            raise InvalidInput(f"{view.id} could not be measured: {view.message or view.reason}")
+        return client.curve(view.id)
+    finally:
+        for job_id in ids:
+            client.cancel(job_id)
 
 
 def _check_picture(plot: Path) -> None:

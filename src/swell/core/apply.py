@@ -264,6 +264,9 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
     for found in record.findings:
         state.tell(record, "finding", _told_finding(record, found))
+    if record.spec.hold_after_trial and not record.is_held:
+        record.hold()
+        state.relearn(record)
 
 
 @_apply_to.register

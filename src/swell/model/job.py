@@ -194,6 +194,7 @@ class JobSpec(
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
     #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
     accept_differences: tuple[str, ...] = ()
+    hold_after_trial: bool = False  #: it is measured at as many sizes as can be, and then held
     halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`
 
     @property

@@ -24,6 +24,7 @@ from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
+from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
@@ -163,7 +164,7 @@ def elastic(
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
     run = kind(host, task, _feed(loader, host, course), clip_grad_norm, host.stops_on_nan(stop_on_nan))
     started.append(run)
-    if isinstance(host, Profiling):
+    if isinstance(host, Profiling) and not isinstance(host, GroupProfiling):
         check_resume(run, task, host)
     send_reports_to(lambda values, step: run.report(step=step, **values))
     return run
@@ -260,8 +261,8 @@ def _find_host(
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
         link = open_link()
-        kind = Profiling if link.welcome.mode == "profile" else Linked
-        return kind(link, max_local_batch)
+        kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
+        return kinds.get(link.welcome.mode, Linked)(link, max_local_batch)
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
         return Torchrun(device, seed, max_local_batch, checkpoints)

@@ -264,6 +264,12 @@ class NotCompared(Message, frozen=True, kw_only=True):
     finding: ScriptFinding
 
 
+class GroupStepped(Message, frozen=True, kw_only=True):
+    """Mode `group`, from rank 0: seconds of a step that several workers make together. All exit with 0."""
+
+    step_s: float
+
+
 class Calibrated(Message, frozen=True, kw_only=True):
     """Mode `calibrate`, from rank 0: seconds of an all-reduce by bytes, at this group's size."""
 
@@ -324,6 +330,7 @@ FromWorker = (
     | Profiled
     | NotCompared
     | Calibrated
+    | GroupStepped
     | Alive
 )
 
@@ -341,7 +348,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     """What the worker's job is."""
 
     job_id: str
-    mode: Literal["train", "profile", "calibrate"]
+    mode: Literal["train", "profile", "calibrate", "group"]
     device: str  #: what torch calls it: `cpu`, `cuda:0`
     global_batch: int  #: the job's own
     total_steps: int | None  #: mode `profile`: if the job's end tells it
@@ -354,7 +361,10 @@ class Welcome(Message, frozen=True, kw_only=True):
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
     on_drift: OnDrift | None = None  #: None: as the script says
-    local_batches: tuple[int, ...] = ()  #: mode `profile`: measure these
+    local_batches: tuple[
+        int, ...
+    ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker
+    group_steps: int = 0  #: mode `group`: steps that are timed, after a few that are not
     compares: bool = False  #: mode `profile`: first compare one worker with two
     allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known

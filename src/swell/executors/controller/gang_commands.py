@@ -33,6 +33,8 @@ class GangCommands:
 
     def perform(self, command: ExecutorCommand) -> None:
         """Answered by events, now or later."""
+        if isinstance(command, LaunchGang | Reconfigure):
+            self._runs.trials.make_way(command.target.devices)
         if isinstance(command, ProfileJob):
             self._runs.trials.add(command)
         elif (preparation := self.preparing.get(command.job_id)) is not None:

@@ -134,6 +134,8 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
     spec = command.spec
     if profile.between is None and spec.steps_to_epoch_end(profile.samples_per_epoch) is not None:
         return False
+    if spec.hold_after_trial and max(command.sizes) > 1 and not profile.group_step_s:
+        return False
     if profile.findings is None and max(command.sizes) > 1:
         return False
     if not profile.allreduce_s.keys() >= set(command.sizes):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,7 @@ class Trials:
             self._fail(command, why, Outcome.FAILED)
         elif not self._is_known(command):
             self._queue.append(command)
+            self.make_way()
             self.advance()
 
     def cancel(self, job_id: str) -> None:
@@ -150,6 +152,9 @@ class Trials:
             crosses = self._cross(begun)
             if crosses is not None:
                 return crosses
+        if trial.is_measured and not trial.missing and trial.next_group is not None:
+            self._begin_group(begun, trial.next_group)
+            return True
         others = self._others(begun)
         machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
         if not machine.num_of(kind):  # its host is kept, and has none for now
@@ -170,6 +175,27 @@ class Trials:
                 self._runner.do(begun.run, effects)
                 return True
         return False
+
+    def _begin_group(self, begun: RunningTrial, size: int) -> None:
+        """Steps of several workers, on devices that nothing else is on or waits for; else there are none."""
+        trial, kind, now_s = begun.trial, begun.command.device_kind, self._runner.now_s()
+        machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
+        num = size * begun.command.spec.devices_per_worker
+        devices = machine.idlest(kind, num)
+        is_alone = not self._queue and not self._openings.jobs and len(self._begun) == 1
+        if is_alone and len(devices) == num and machine.is_idle(devices):
+            self._runner.do(begun.run, trial.begin_group(devices, now_s))
+        else:
+            self._runner.do(begun.run, trial.skip_groups("its devices are not idle", now_s))
+
+    def make_way(self, devices: Iterable[str] | None = None) -> None:
+        """End groups that make steps on these devices (None: on any): others want them."""
+        wanted = None if devices is None else set(devices)
+        for begun in list(self._begun.values()):
+            trial = begun.trial
+            if trial.is_stepping and (wanted is None or wanted.intersection(trial.devices)):
+                effects = trial.skip_groups("its devices were wanted", self._runner.now_s())
+                self._runner.do(begun.run, effects)
 
     def _cross(self, begun: RunningTrial) -> bool | None:
         """Whether a part on several hosts began; None: it does without, or another run measures it."""

@@ -41,11 +41,12 @@ class JobContext:
     def welcome(
         self,
         devices: tuple[str, ...],
-        mode: Literal["train", "profile", "calibrate"] = "train",
+        mode: Literal["train", "profile", "calibrate", "group"] = "train",
         local_batches: tuple[int, ...] = (),
         max_local_batch: int | None = None,
         compares: bool = False,
         allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
+        group_steps: int = 0,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -72,4 +73,5 @@ class JobContext:
             heartbeat_s=self.worker_settings.heartbeat_s,
             measures_noise=mode == "train" and self.spec.may_change_batch,
             allreduce_bytes=allreduce_bytes,
+            group_steps=group_steps,
         )

@@ -5,7 +5,8 @@ measure all-reduces by size; where there are several hosts, so do groups with a 
 one worker runs the script through its own loop with every local batch that a gang size would give it; where
 memory runs out another one does, with passes half as large. It goes on to what the script does between two
 epochs, for `MOST_BETWEEN_S` at most. If the script's gradients are larger than all that were measured, the
-groups then measure an all-reduce of that size.
+groups then measure an all-reduce of that size. Last, if there is time for it, groups of workers make steps
+of the script together, on idle devices.
 
 What ends it otherwise is told as the script's fault or not: the head tries again what was lost through no
 fault of the script.
@@ -55,6 +56,8 @@ from swell.wire import messages
 from swell.wire.findings import ScriptFinding
 
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
+#: Steps of a group that are timed.
+LEAST_GROUP_STEPS, MOST_GROUP_STEPS = 3, 20
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class TrialPart:
     size: int | None
     devices: tuple[str, ...]
     is_crossing: bool = False  #: each of its workers is on another host
+    is_stepping: bool = False  #: its workers run the script, and make steps together
     members: dict[int, Member] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)  #: by rank
     is_grouped: bool = False
@@ -118,6 +122,7 @@ class Trial:
         self._command = command
         self._next_worker = first_worker
         self._sizes = sizes_to_measure(command.sizes, num_devices)
+        self._num_devices = num_devices
         self._part: TrialPart | None = None
         self._effects: list[Effect] = []
         self._now_s = 0.0
@@ -127,6 +132,9 @@ class Trial:
         self._measured: messages.Profiled | None = None
         self._compares = max(command.sizes) > 1
         self._not_compared: list[JobFinding] = []  #: why not
+        self._group_step_s: dict[int, float] = {}
+        self._groups: list[int] | None = None  #: numbers of workers that are to make steps; None: not known
+        self._groups_until_s = 0.0
         self._measures_own = True  #: all-reduces of the job's own gradients, if they are large
         self._between_s: float | None = None  #: at least so long, if the worker does not tell
 
@@ -166,6 +174,21 @@ class Trial:
         return [num for num in self._spreads if num not in self.crossing]
 
     @property
+    def next_group(self) -> int | None:
+        """Number of workers that is to make steps together next, on idle devices; None: there is none.
+
+        They come last, in ascending order, for a limited time, until more workers are no faster.
+        """
+        if self._measured is None or not self._groups or self._now_s >= self._groups_until_s:
+            return None
+        return self._groups[0]
+
+    @property
+    def is_stepping(self) -> bool:
+        """Whether a group makes steps now, which gives way to whatever wants its devices."""
+        return self._part is not None and self._part.is_stepping
+
+    @property
     def crosses(self) -> bool:
         """Whether it measures a group on several hosts now."""
         return self._part is not None and self._part.is_crossing
@@ -190,6 +213,22 @@ class Trial:
         """A calibration with a worker on each of these, which are of different hosts."""
         self._now_s = now_s
         self._start(len(devices), tuple(devices), is_crossing=True)
+        return self._drain()
+
+    def begin_group(self, devices: Sequence[str], now_s: float) -> list[Effect]:
+        """Steps of `next_group` workers on these devices."""
+        self._now_s = now_s
+        if self.next_group is not None:
+            self._start(self.next_group, tuple(devices), is_stepping=True)
+        return self._drain()
+
+    def skip_groups(self, why: str, now_s: float) -> list[Effect]:
+        """No more groups are to make steps: their devices are wanted. What they have measured stays."""
+        self._now_s, self._groups = now_s, []
+        if self._part is not None and self._part.is_stepping:
+            self._give_up(self._part, why)
+        else:
+            self._finish_if_complete()
         return self._drain()
 
     def number_from(self, worker: int) -> None:
@@ -289,7 +328,10 @@ class Trial:
             elif is_silent(member, self._now_s, timeouts):
                 self._give_up(part, silent(member, timeouts))
         begun_s = max((member.since_s for member in part.members.values()), default=self._now_s)
-        if self._now_s - begun_s > self._settings.trial_s:
+        limit_s = self._settings.trial_s
+        if part.is_stepping and self._now_s > self._groups_until_s:
+            self._give_up(part, "the time for more numbers of workers is over")
+        elif self._now_s - begun_s > limit_s:
             is_started = all(member.pid is not None for member in part.members.values())
             part.is_unformed |= part.is_grouped and part.joined_s is None and not part.failure
             self._give_up(part, self._too_long(part, is_started), is_fault=is_started)
@@ -305,6 +347,8 @@ class Trial:
             batches = local_batches(self._job.spec, self._tried_sizes(), self._max_local_batch)
             bound, compares = self._max_local_batch, self._compares
             welcome = self._job.welcome(member.slot, "profile", batches, bound, compares)
+        elif part.is_stepping:
+            welcome = self._welcome_of_group(member, part.size)
         else:
             welcome = self._job.welcome(
                 member.slot, "calibrate", allreduce_bytes=self._calibrated_bytes(part)
@@ -344,6 +388,12 @@ class Trial:
             part.is_measured = True
 
     @_hear.register
+    def _(self, message: messages.GroupStepped, member: Member, part: TrialPart) -> None:
+        if part.is_stepping and part.size is not None and message.step_s > 0.0:
+            self._group_step_s[part.size] = message.step_s
+            part.is_measured = True
+
+    @_hear.register
     def _(self, message: messages.Profiled, member: Member, part: TrialPart) -> None:
         if not _is_sound(message.compute_s):
             part.fail(unmeasured(self._job.spec.entry), is_fault=True)
@@ -352,6 +402,8 @@ class Trial:
         if message.num_shards is not None and message.num_shards < fewest:
             part.fail(too_few_shards(message.num_shards, fewest), is_fault=True)
             return
+        if self._measured is None:
+            self._groups, self._groups_until_s = self._wanted_groups(message), self._groups_end_s()
         self._measured, part.is_measured = message, True
         part.epoch_ended_s = self._now_s if message.goes_on else None
         self._between_s = message.between_s
@@ -382,6 +434,46 @@ class Trial:
         told = [f"{finding.text}\n" for finding in self._not_compared if finding.holds]
         part.fail("".join([*told, message.message]), is_fault=True)
 
+    def _wanted_groups(self, measured: messages.Profiled) -> list[int]:
+        """Numbers of workers, ascending, up to k_max: what the host and the job allow."""
+        shards = measured.num_shards or max(self._command.sizes)
+        most = min(self._num_devices // self._job.spec.devices_per_worker, shards)
+        is_stream_of_shards = measured.num_shards is not None and not measured.samples_per_epoch
+        holds = any(finding.holds for finding in measured.findings) or len(self._tried_sizes()) == 1
+        wanted = () if holds or is_stream_of_shards else self._command.sizes
+        return sorted(size for size in wanted if 1 < size <= most)
+
+    def _groups_end_s(self) -> float:
+        is_wanted = self._job.spec.hold_after_trial
+        return self._now_s + (self._settings.trial_s if is_wanted else self._settings.pre_run_s)
+
+    def _welcome_of_group(self, member: Member, size: int) -> messages.Welcome:
+        """A group makes as many steps as take a second by what is known, within bounds."""
+        assert self._measured is not None  # noqa: S101 - groups come after the script's own run
+        spec = self._job.spec
+        local_batch = spec.batch_per_worker or -(-spec.global_batch // size)
+        alone_s = self._measured.compute_s.get(local_batch) or max(self._measured.compute_s.values())
+        by_size = {each: times.allreduce_s for each, times in self.table.items()}
+        step_s = alone_s + allreduce_s(by_size, size, self._measured.grad_bytes)
+        num_steps = min(max(round(1.0 / max(step_s, 1e-6)), LEAST_GROUP_STEPS), MOST_GROUP_STEPS)
+        return self._job.welcome(
+            member.slot, "group", (local_batch,), self._max_local_batch, group_steps=num_steps
+        )
+
+    def _note_group(self, size: int) -> None:
+        """What was measured; past the peak there is nothing to be found.
+
+        References: ElasticFlow, section 6.6: profiling ends where one more device brings nothing.
+        """
+        assert self._groups is not None  # noqa: S101 - it was one of them
+        self._groups.remove(size)
+        each = self._job.spec.batch_per_worker
+        rates = [
+            (1 if each is None else number) / step_s for number, step_s in sorted(self._group_step_s.items())
+        ]
+        if len(rates) > 1 and rates[-1] <= rates[-2]:
+            self._groups = []
+
     def _calibrated_bytes(self, part: TrialPart) -> tuple[int, ...]:
         """What a group is to sum: the usual sizes, or only the job's own, if it has summed those before."""
         if self._measured is None or part.size not in self._missing_own or part.is_crossing:
@@ -395,8 +487,14 @@ class Trial:
         return (min(self._command.sizes),) if is_held else self._command.sizes
 
     # ------------------------------------------------------------ part by part
-    def _start(self, size: int | None, devices: tuple[str, ...], is_crossing: bool = False) -> None:
-        self._part = TrialPart(size, devices, is_crossing)
+    def _start(
+        self,
+        size: int | None,
+        devices: tuple[str, ...],
+        is_crossing: bool = False,
+        is_stepping: bool = False,
+    ) -> None:
+        self._part = TrialPart(size, devices, is_crossing, is_stepping)
         num_workers = size or 1
         each = len(devices) // num_workers
         for rank in range(num_workers):
@@ -405,12 +503,21 @@ class Trial:
             self._next_worker += 1
             self._part.members[member.number] = member
             self._part.numbers.append(member.number)
-            self._effects.append(Spawn(member.number, slot, entry=CALIBRATE_ENTRY if size else None))
+            is_calibration = size is not None and not is_stepping
+            self._effects.append(
+                Spawn(member.number, slot, entry=CALIBRATE_ENTRY if is_calibration else None)
+            )
 
     def _end_part(self, part: TrialPart) -> None:
         self._part = None
         if self._is_called_off:
             self.is_over = True
+        elif part.is_stepping:
+            if part.is_measured and part.size is not None and self._groups:
+                self._note_group(part.size)
+            else:
+                self._groups = []
+            self._finish_if_complete()
         elif part.is_measured:
             self._finish_if_complete()
         elif part.is_to_repeat:
@@ -426,7 +533,8 @@ class Trial:
             self._fail(part)
 
     def _finish_if_complete(self) -> None:
-        if self.is_waiting and self.is_measured and not self.missing and not self.missing_spreads:
+        is_left = self.missing or self.missing_spreads or self.next_group is not None
+        if self.is_waiting and self.is_measured and not is_left:
             self._finish()
 
     def _finish(self) -> None:
@@ -448,6 +556,7 @@ class Trial:
             between=self._between(measured),
             findings=self._findings(measured),
             allreduce_sizes=self._summed_sizes(measured.grad_bytes),
+            group_step_s=dict(self._group_step_s),
         )
         self.is_over = True
         event = JobProfiled(

@@ -24,7 +24,7 @@ def main() -> None:
     generation = 0
     while True:
         try:
-            generation = _join(link, group)
+            generation = join_group(link, group)
             seconds = {
                 num_bytes: _allreduce_s(group, num_bytes) for num_bytes in link.welcome.allreduce_bytes
             }
@@ -40,7 +40,8 @@ def main() -> None:
     group.close()
 
 
-def _join(link: Link, group: Group) -> int:
+def join_group(link: Link, group: Group) -> int:
+    """Form the group of the next order; returns its generation. Raises Superseded, FormFailed."""
     order = link.take_order()
     if isinstance(order, messages.Suspend) or order.rank is None:
         link.send(messages.Left(generation=order.generation))

@@ -1,0 +1,92 @@
+"""A part of a trial run in which several workers make steps together, as a gang of so many would."""
+
+from __future__ import annotations
+
+import statistics
+from itertools import pairwise
+from typing import NoReturn
+
+import torch
+
+from swell.train.collective.gradients import StepTotals
+from swell.train.collective.group import FormFailed, Group, check_no_group
+from swell.train.data.sample_schedule import Pass, Share, slices
+from swell.train.data.stream_schedule import StreamSchedule
+from swell.train.link.agent_link import Link, Superseded, exit_now
+from swell.train.runtime.calibrate import join_group
+from swell.train.runtime.host import Task
+from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
+from swell.wire import environ, messages
+
+
+class GroupProfiling(Profiling):
+    """One of several workers that make `Welcome.group_steps` steps together and tell how long these took.
+
+    Each has as many samples as the fullest worker of a gang. All make the same number of steps, so that none
+    waits for another one at the end.
+
+    References: ElasticFlow, section 5, "Throughput profiling": a pre-run with different numbers of devices.
+    """
+
+    def __init__(self, link: Link, max_local_batch: int | None) -> None:
+        super().__init__(link, max_local_batch)
+        self._group = Group(self.device, link.heartbeat)
+        link.abort = self._group.abort
+        self._num_steps = NUM_WARM_UPS + link.welcome.group_steps
+
+    def enter(self, task: Task) -> None:
+        check_no_group()
+        self._task = task
+        self._link.send(
+            messages.Ready(
+                grad_bytes=task.gradients.num_bytes,
+                state_bytes=task.state.num_bytes(),
+                samples_per_epoch=self._true_course.samples_per_epoch,
+            )
+        )
+        while True:
+            try:
+                join_group(self._link, self._group)
+                break
+            except Superseded:
+                continue
+            except FormFailed as failure:
+                self._link.send(messages.JoinFailed(generation=1, steps=0, message=str(failure)))
+        self.rank, self.num_workers = self._group.rank, self._group.num_workers
+
+    def reach_boundary(self) -> None:
+        self._meter.begin_step()
+
+    def share(self, step: int) -> Share:
+        [size] = self._sizes
+        course, num_shards = self._true_course, self._num_shards(size)
+        if isinstance(course, StreamSchedule):
+            return course.trial_share(step, size, 0, self.max_local_batch)
+
+        def part(places: range) -> Pass:
+            return course.trial_pass(step, places, size * self.num_workers)
+
+        own = range(self.rank * size, (self.rank + 1) * size)
+        if num_shards == 0:
+            return Share(tuple(map(part, slices(own, self.max_local_batch))))
+        cuts = [own.start + size * shard // num_shards for shard in range(num_shards + 1)]
+        parts = tuple(part(range(*ends)) for ends in pairwise(cuts))
+        shards = range(self.rank * num_shards, (self.rank + 1) * num_shards)
+        return Share(parts, shards, num_shards * self.num_workers)
+
+    def finish_step(self, tally: StepTotals) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self._meter.end_step()
+        self._timed.append(self._meter.step_s)
+        if len(self._timed) >= self._num_steps:
+            self._tell()
+
+    def finish(self) -> None:
+        """The script left its loop before all steps were made: nothing is told."""
+        exit_now(environ.EXIT_STOPPED)
+
+    def _tell(self) -> NoReturn:
+        if self.rank == 0:
+            self._link.send(messages.GroupStepped(step_s=statistics.median(self._timed[NUM_WARM_UPS:])))
+        exit_now(0)

@@ -1,0 +1,24 @@
+"""The throughput of a job that does not run, measured by groups of real workers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.platform.program import SCRIPTS, Program
+
+VISITS = SCRIPTS / "visits.py"
+
+
+def test_a_job_file_is_measured_by_groups_and_no_job_is_left(program: Program, tmp_path: Path) -> None:
+    """It takes some seconds: a trial run, and groups of two workers or more that make steps."""
+    file = tmp_path / "job.yaml"
+    file.write_text(f"script: {VISITS}\nworkdir: {tmp_path}\nname: measured\nglobal_batch: 64\nepochs: 2\n")
+    found = json.loads(program.ok("curve", file, "--json"))
+    by_workers = {point["workers"]: point for point in found["points"]}
+    assert by_workers[1]["source"] == by_workers[2]["source"] == "trial"
+    assert all(point["step_s"] > 0 for point in found["points"])
+    view = program.job(found["job_id"])
+    assert view.phase.is_end and view.started_s is None
+    again = json.loads(program.ok("curve", found["job_id"], "--json"))
+    assert again["points"][1]["source"] == "trial", "what was measured is kept"
