@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +15,7 @@ import pytest
 
 from swell.policies.registry import POLICIES, parameters_of
 from swell.repro import bftrainer, elasticflow, flowcon, hu, saxena
+from swell.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PLACE = re.compile(r"`((?:src|tests)/[\w/]+\.py):([\w.]+)`")
@@ -104,10 +107,9 @@ EXPERIMENTS = {
 }
 
 
-def words_after(command: str, option: str) -> Sequence[str]:
-    """What an option has, cut at commas; nothing if it is not there."""
-    found = re.search(rf"{option} (\S+)", command)
-    return found[1].split(",") if found else ()
+def word_after(words: Sequence[str], option: str) -> str:
+    """What an option has; nothing if it is not there."""
+    return words[words.index(option) + 1] if option in words else ""
 
 
 @pytest.mark.parametrize(
@@ -115,18 +117,18 @@ def words_after(command: str, option: str) -> Sequence[str]:
 )
 def test_a_command_names_figures_policies_and_targets_that_exist(command: str) -> None:
     """Commands and options of `swell` are looked up by `test_docs`."""
-    program, name, *words = command.split()
+    program, name, *words = shlex.split(command)
     if program == "make":
         assert name in TARGETS.findall((ROOT / "Makefile").read_text())
         return
     assert program == "swell"
     if name == "repro" and words[0] in EXPERIMENTS:
-        assert {word for word in words[1:] if not word.startswith("-")} <= EXPERIMENTS[words[0]]
-    for policy in words_after(command, "--policy"):
-        assert policy in POLICIES
-    for setting in words_after(command, "--set"):
-        policy, parameter = setting.split("=")[0].split(".")
-        assert parameter in parameters_of(policy)
+        assert set(takewhile(lambda word: not word.startswith("-"), words[1:])) <= EXPERIMENTS[words[0]]
+    if policies := word_after(words, "--policy"):
+        assert set(policies.split(",")) <= set(POLICIES)
+    if setting := word_after(words, "--set"):
+        policy, _, parameter = setting.partition("=")[0].rpartition(".")
+        assert parameter in (parameters_of(policy) if policy else Settings.__struct_fields__)
 
 
 def test_every_paper_has_its_rows() -> None:
