@@ -106,7 +106,7 @@ class EmulatedWorker:
         yield Joined(generation=order.generation, steps=self.steps)
         if self.welcome is not None and self.welcome.mode == "calibrate":
             if order.rank == 0:
-                yield Calibrated(allreduce_s={1: ALLREDUCE_S, 2 * GRAD_BYTES: ALLREDUCE_S})
+                yield Calibrated(allreduce_s=dict.fromkeys(self.welcome.allreduce_bytes, ALLREDUCE_S))
             yield Exit(0)
 
     def _suspend(self, generation: int, now_s: float) -> Iterator[Act]:

@@ -32,11 +32,9 @@ PATCH = {
         ),
     ],
     "core/planner.py": [
-        ("steadied.workers, allocation.share, configured)", "steadied.workers, allocation, configured)"),
-        ("    share: FloatArray | None,\n    configured", "    allocation: Allocation,\n    configured"),
         (
             "    if not configured and not options.has_configured and share is None:",
-            "    share, precision = allocation.share, allocation.precision\n"
+            "    precision = allocation.precision\n"
             "    if not (configured or options.has_configured or precision) and share is None:",
         ),
         (

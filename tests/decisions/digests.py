@@ -27,6 +27,7 @@ LATER = frozenset(
         "fetch",
         "group",
         "halving",
+        "hold_after_trial",
         "keeps_estimates",
         "kinds",
         "priority",

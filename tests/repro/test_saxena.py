@@ -153,10 +153,10 @@ def test_the_grids_put_what_is_printed_first_and_judge_each_point() -> None:
 
 def test_every_figure_and_table_is_declared_and_needs_no_input(tmp_path: Path) -> None:
     names = [one.name for one in PAPER.experiments]
-    assert names == ["fig5", "fig6", "fig7", "fig8", "fig9", "table3", "table4"]
+    assert names == ["fig2", "fig5", "fig6", "fig7", "fig8", "fig9", "table3", "table4"]
     PAPER.check(PAPER.experiments, tmp_path / "nowhere")
     assert PAPER.chosen(["table4"]) == (TABLE_4,)
-    with pytest.raises(InvalidInput, match="saxena has no experiment 'fig1'; choose of fig5"):
+    with pytest.raises(InvalidInput, match="saxena has no experiment 'fig1'; choose of fig2"):
         PAPER.chosen(["fig1"])
 
 

@@ -57,7 +57,9 @@ SOURCES: Mapping[str, CommandSource] = {
         "hold:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
     ),
     "resume": CommandSource("hold:resume", "Let held jobs go on from where they were saved."),
-    "prioritize": CommandSource("prioritize:prioritize", "Give jobs another priority or weight."),
+    "prioritize": CommandSource(
+        "prioritize:prioritize", "Give jobs another priority, another weight, or both."
+    ),
     "accept-differences": CommandSource(
         "accept_differences:accept_differences",
         "Accept findings of a job's trial run, so that they do not hold it to its smallest number of "
@@ -88,7 +90,7 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "curve": CommandSource(
         "throughput:curve",
-        "Show samples a second of a job by number of workers and batch, and what was measured of that.",
+        "Show samples a second of a job by number of workers and batch, and the best batch of each number.",
     ),
     "what-if": CommandSource(
         "what_if:what_if",

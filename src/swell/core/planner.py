@@ -11,7 +11,7 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.arrays import BoolArray, IntArray
 from swell.core.gain import gain_s
 from swell.core.hysteresis import as_wished, steady
 from swell.core.ports import Decides, Placer
@@ -74,9 +74,7 @@ class Planner:
         )
         placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
-        chosen = _configurations(
-            snapshot, steadied.workers, allocation.share, configured, allocation.resource
-        )
+        chosen = _configurations(snapshot, steadied.workers, allocation, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
         is_postponed |= is_pinned & is_beyond_quota(snapshot, steadied.workers)
         if chosen:
@@ -173,23 +171,24 @@ def _wanted_devices(
 def _configurations(
     snapshot: Snapshot,
     workers: IntArray,
-    share: FloatArray | None,
+    allocation: Allocation,
     configured: Mapping[str, Configuration],
-    resource: Resource,
 ) -> dict[int, Configuration]:
     """Configurations by row, for jobs whose gangs neither have them nor are about to.
 
     Args:
         workers: (J,) sizes of the jobs. A size that is not among a job's options has no configuration.
     """
-    options = snapshot.options
+    options, share = snapshot.options, allocation.share
     if not configured and not options.has_configured and share is None:
         return {}
     option = options.at(workers)
     is_option = (workers > 0) & (options.workers_of(option) == workers)
     chosen = {row: options.configuration(int(option[row])) for row in np.flatnonzero(is_option).tolist()}
     if share is not None:
-        chosen = {row: _with_share(one, float(share[row]), resource) for row, one in chosen.items()}
+        chosen = {
+            row: _with_share(one, float(share[row]), allocation.resource) for row, one in chosen.items()
+        }
     now = {row: configured.get(snapshot.job_ids[row], PLAIN_CONFIGURATION) for row in chosen}
     return {row: one for row, one in chosen.items() if one != now[row]}
 

@@ -310,7 +310,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """Its CPU share has just become another one."""
         share, changes = self.gang.members.configuration.weight, self.share_changes
         if changes is None:
-            self.share_changes = ShareChanges.begin(at_s, before.weight, share)
+            self.share_changes = ShareChanges.begin(at_s, before.weight, self.gang.members.configuration)
         else:
             self.share_changes = changes.then(at_s, share)
 

@@ -1,9 +1,11 @@
-"""Changes of a gang's CPU share: many in a row are one line of its job's story."""
+"""Changes of a gang's share of a resource: many in a row are one line of its job's story."""
 
 from __future__ import annotations
 
 import msgspec
 
+from swell.model.resource import Resource
+from swell.model.target import Configuration
 from swell.model.view import Story
 
 
@@ -17,11 +19,22 @@ class ShareChanges(msgspec.Struct, frozen=True, kw_only=True):
     latest: float
     least: float  #: after any of them, as is the next
     most: float
+    resource: Resource = Resource.CPU
 
     @classmethod
-    def begin(cls, at_s: float, before: float, share: float) -> ShareChanges:
+    def begin(cls, at_s: float, before: float, now: Configuration) -> ShareChanges:
         """The first one."""
-        return cls(since_s=at_s, until_s=at_s, num=1, before=before, latest=share, least=share, most=share)
+        share = now.weight
+        return cls(
+            since_s=at_s,
+            until_s=at_s,
+            num=1,
+            before=before,
+            latest=share,
+            least=share,
+            most=share,
+            resource=now.resource,
+        )
 
     def then(self, at_s: float, share: float) -> ShareChanges:
         """These and another one."""
@@ -37,7 +50,7 @@ class ShareChanges(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def story(self) -> Story:
         """The line, at the time of the latest change."""
-        text = f"its CPU share went from {_told(self.before)} to {_told(self.latest)}"
+        text = f"its {self.resource.noun} share went from {_told(self.before)} to {_told(self.latest)}"
         if self.num > 1:
             text += f" in {self.num} changes within {self.until_s - self.since_s:.3g} s"
             text += f", between {_told(self.least)} and {_told(self.most)}"

@@ -76,7 +76,7 @@ class Themis(Policy):
         return replace(answer, wake_s=next_round_s(snapshot, levels, self.lease_s))
 
     def _in_order(self, snapshot: Snapshot, levels: Levels, rho: FloatArray) -> IntArray:
-        """Leases that run, winners of the auction by gain, the others by rho; who came late, last."""
+        """Leases that run; then by priority: winners of the auction by gain, others by rho, late ones."""
         claim = claims(snapshot, self.lease_s)
         worst_first = by_key(snapshot, range(snapshot.num_jobs), -rho)
         bidders = worst_first[np.isin(claim[worst_first], (Claim.ASKS, Claim.GOES_ON))]
@@ -84,7 +84,8 @@ class Themis(Policy):
         offered = by_key(snapshot, bidders[:num_offered], -_gain_per_device(snapshot, levels, self.lease_s))
         first = worst_first[claim[worst_first] == Claim.KEEPS]
         last = worst_first[claim[worst_first] == Claim.COMES_LATE]
-        return np.concatenate([first, offered, bidders[num_offered:], last])
+        rest = np.concatenate([offered, bidders[num_offered:], last])
+        return np.concatenate([first, rest[np.argsort(-snapshot.priority[rest], kind="stable")]])
 
 
 def finish_time_fairness(snapshot: Snapshot, levels: Levels) -> FloatArray:

@@ -21,6 +21,8 @@ from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 
 DAY_S = 86_400.0
+#: Figures of jobs and clusters that another figure has too, and a case of jobs whose batch is open.
+PARTS_OF_OTHERS, ANY_BATCH = ("6a", "7"), "16x4, any batch"
 PHILLY = "philly/philly.csv.gz"
 #: Days of Philly's log on which a stretch begins, its jobs, and nodes of 8 devices.
 PHILLY_DAYS, PHILLY_JOBS, PHILLY_NODES = (75, 90, 105), 3_000, (32, 12, 8)
@@ -128,8 +130,9 @@ INPUTS: tuple[PromiseInput, ...] = (
             case.profiles,
         )
         for experiment in PAPER.experiments
-        if isinstance(experiment, LogExperiment)
+        if isinstance(experiment, LogExperiment) and experiment.name not in PARTS_OF_OTHERS
         for case in experiment.cases
+        if case.name != ANY_BATCH
     ),
     *(
         of_log(
