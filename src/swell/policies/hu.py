@@ -168,7 +168,7 @@ class Hu(Policy):
         demand = self._demand(snapshot)
         later = options.rate_per_s * self.period_s / demand[options.rows]  # p s_k / d_i
         if self.counts_changes:
-            return _Gains(*self._after_changes(snapshot, options, demand), later)
+            return _Gains(*self._after_changes(snapshot, options, demand, later), later)
         return _Gains(later, np.zeros(snapshot.num_jobs), later)
 
     def _demand(self, snapshot: Snapshot) -> FloatArray:
@@ -190,7 +190,7 @@ class Hu(Policy):
         return has_minimum
 
     def _after_changes(
-        self, snapshot: Snapshot, options: Options, demand: FloatArray
+        self, snapshot: Snapshot, options: Options, demand: FloatArray, later: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """(O,) share of its work that a job does in the first step, and (J,) what a stop loses of it.
 
@@ -205,7 +205,8 @@ class Hu(Policy):
             [is_growth, is_shrink], [snapshot.growth_cost_s[rows], snapshot.shrink_cost_s[rows]], 0.0
         )
         new_s = np.maximum(self.period_s - wait_s - pause_s, 0.0)
-        first: FloatArray = (held_rate * wait_s + options.rate_per_s * new_s) * per_step[rows]
+        # Equal to `later` to the last bit where a change costs nothing: the optimum may have ties.
+        first: FloatArray = held_rate * wait_s * per_step[rows] + later * (new_s / self.period_s)
         lost: FloatArray = -snapshot.held_rate_per_s * snapshot.start_cost_s * per_step
         return first, lost
 
