@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swell.model.view import ClusterView, JobView
+from swell.repro.experiment import Context
 
 
 def no_records() -> str:
     """Without records of a platform a figure has only what the paper prints."""
     return "no records of a platform were given (--state), so there are no figures of ours"
+
+
+def recorded_jobs(context: Context) -> tuple[str, Sequence[JobView]]:
+    """Return what a figure says of its records, and the jobs in them."""
+    if context.records is None:
+        return no_records(), ()
+    jobs = context.records.jobs()
+    return told_records(jobs, context.records.cluster()), jobs
 
 
 def told_records(jobs: Sequence[JobView], cluster: ClusterView) -> str:

@@ -11,7 +11,7 @@ from swell.model.resize import Verdict
 from swell.model.view import JobView
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Findings, Part, findings, table
-from swell.repro.records import no_records, told_records
+from swell.repro.records import recorded_jobs
 
 #: Resizes whose new gang never trained, or has yet to.
 NEVER_DONE = (Verdict.FAILED, Verdict.OVERTAKEN, Verdict.UNDER_WAY)
@@ -32,10 +32,7 @@ class StartDelays:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        if context.records is None:
-            return findings(self.name, self.title, (no_records(),), self._parts(()))
-        jobs = context.records.jobs()
-        truth = told_records(jobs, context.records.cluster())
+        truth, jobs = recorded_jobs(context)
         return findings(self.name, self.title, (truth,), self._parts(jobs))
 
     def _parts(self, jobs: Iterable[JobView]) -> Iterator[Part]:

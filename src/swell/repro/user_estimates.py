@@ -10,7 +10,7 @@ import numpy as np
 from swell.model.view import JobView
 from swell.repro.experiment import Context
 from swell.repro.findings import Cell, Findings, Part, findings, table
-from swell.repro.records import no_records, told_records
+from swell.repro.records import recorded_jobs
 
 #: Shares of the measured time: errors of up to each are counted.
 ERRORS = (0.05, 0.1, 0.25, 0.5, 1.0)
@@ -30,10 +30,7 @@ class UserEstimates:
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
-        if context.records is None:
-            return findings(self.name, self.title, (no_records(),), self._parts(()))
-        jobs = context.records.jobs()
-        truth = told_records(jobs, context.records.cluster())
+        truth, jobs = recorded_jobs(context)
         return findings(self.name, self.title, (truth,), self._parts(jobs))
 
     def _parts(self, jobs: Iterable[JobView]) -> Iterator[Part]:

@@ -36,14 +36,7 @@ class GroupProfiling(Profiling):
 
     def enter(self, task: Task) -> None:
         check_no_group()
-        self._task = task
-        self._link.send(
-            messages.Ready(
-                grad_bytes=task.gradients.num_bytes,
-                state_bytes=task.state.num_bytes(),
-                samples_per_epoch=self._true_course.samples_per_epoch,
-            )
-        )
+        self._tell_ready(task)
         while True:
             try:
                 join_group(self._link, self._group)

@@ -130,8 +130,8 @@ class Profiling:
     def stops_on_nan(self, own: bool) -> bool:
         return False  # how fast it is can be measured all the same
 
-    def enter(self, task: Task) -> None:
-        check_no_group()
+    def _tell_ready(self, task: Task) -> None:
+        """Take over what is to be trained, and tell the agent how large it is."""
         self._task = task
         self._link.send(
             messages.Ready(
@@ -140,6 +140,10 @@ class Profiling:
                 samples_per_epoch=self._true_course.samples_per_epoch,
             )
         )
+
+    def enter(self, task: Task) -> None:
+        check_no_group()
+        self._tell_ready(task)
         if self._link.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
