@@ -207,7 +207,7 @@ class PromisePlanner:
         grade = in_turn.grade[rows]
         if (grade != MARGIN).any():  # margins may have grown: no plan is made longer at another's expense
             believed = self.fill(plans.after_change, rows, AS_BELIEVED, exempt)
-            yield believed
+            yield believed  # those that need more than that take it of what the others leave
             is_weaker = _weaker(believed, standing, rows)
             last = np.concatenate([rows[~is_weaker], rows[is_weaker]])
             how = np.where(np.sort(is_weaker), AS_PLANNED, AS_BELIEVED)
