@@ -32,7 +32,7 @@ SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
         "accuracy",
         lambda value: value > 0.6,
     ),
-    "perceptron.py": (["--steps", "300"], "accuracy", lambda value: value > 0.8),
+    "perceptron.py": (["--steps", "600"], "accuracy", lambda value: value > 0.8),
     "transformer.py": (
         ["--epochs", "1", "--sequences", "512", "--batch", "16"],
         "held_out_loss",

@@ -68,7 +68,7 @@ class Contender(msgspec.Struct, frozen=True):
     image: str = ""  #: jobs run in containers of it; empty: without
 
     def shortened(self, factor: float) -> Contender:
-        """The same for jobs so many times shorter: its times likewise, but no shorter than reports are apart."""
+        """The same for shorter jobs: its times likewise, but no shorter than reports are apart."""
         parameters = tuple(
             (name, max(value / factor, min(value, REPORT_S)) if name.endswith("_s") else value)
             for name, value in self.parameters

@@ -33,7 +33,8 @@ class TrainedModel:
         args = ["--batch", str(self.global_batch), "--lr", str(self.learning_rate)]
         if self.elasticity is Elasticity.LIVE:
             return {"args": args, "steps": steps}
-        return {"args": [*args, "--steps", str(steps)], "elasticity": self.elasticity.value}
+        restarted = {"elasticity": self.elasticity.value, "estimate": max(steps * self.step_s, 1.0)}
+        return {"args": [*args, "--steps", str(steps)], **restarted}
 
 
 #: Table 1 of the paper: all but `perceptron`, which is in NumPy, in PyTorch. The first five are those of the
@@ -41,7 +42,7 @@ class TrainedModel:
 MODELS = {
     "lstm": TrainedModel("lstm.py", 64, 1e-2, 0.0040, 7.0),
     "vae": TrainedModel("vae.py", 96, 1e-3, 0.0016, 8.0),
-    "perceptron": TrainedModel("perceptron.py", 96, 2e-2, 0.0004, 6.0, Elasticity.RESTART),
+    "perceptron": TrainedModel("perceptron.py", 96, 5e-3, 0.0002, 6.0, Elasticity.RESTART),
     "cnn": TrainedModel("cnn.py", 96, 1e-3, 0.0031, 6.0),
     "gru": TrainedModel("gru.py", 64, 1e-2, 0.0125, 7.0),
     "birnn": TrainedModel("birnn.py", 96, 1e-3, 0.0028, 5.0),
