@@ -44,5 +44,5 @@ def test_a_job_without_torch_is_monitored_limited_and_finished(flowcon: Program,
     later = flowcon.await_job(early, lambda job: job.share != limited.share, "another limit")
     assert later.metrics["step"] > first.metrics["step"]
     ended = flowcon.await_end(late)
-    assert ended.metrics["step"] == FEW and ended.loss is not None and ended.loss < 0.2
+    assert ended.metrics["step"] == FEW and ended.loss is not None and ended.loss < 0.3
     flowcon.ok("cancel", early)

@@ -1,7 +1,7 @@
 """A perceptron with one hidden layer reads handwritten digits, in NumPy alone.
 
-It knows nothing of Swell, nor of torch: each fiftieth step it prints a line with its step and its loss, the mean
-cross-entropy since the line before, and at the end the held-out accuracy.
+It knows nothing of Swell, nor of torch: each fiftieth step it prints a line with its step and its loss, the
+mean cross-entropy since the line before, and at the end the held-out accuracy.
 """
 
 from __future__ import annotations
