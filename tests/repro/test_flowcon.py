@@ -30,6 +30,7 @@ from swell.repro.colocated_measures import (
     measures_of,
     time_of_steps,
 )
+from swell.repro.colocated_overlap import at_once_s, overlap_of_jobs
 from swell.repro.colocated_run import (
     REPORT_S,
     ColocatedJobRecord,
@@ -286,6 +287,25 @@ def test_a_job_without_cpu_time_has_no_growth_efficiency() -> None:
     jobs = (msgspec.structs.replace(run.jobs[0], samples=tuple(idle)), *run.jobs[1:])
     found = table_of(growth_over_time("random10", [msgspec.structs.replace(run, jobs=jobs)], (1,)))
     assert found.rows == ()
+
+
+@given(st.lists(st.floats(0.1, 20.0), min_size=3, max_size=3))
+def test_times_at_once_add_up_to_those_of_the_jobs(stretches: list[float]) -> None:
+    run = run_of("none", stretches)
+    completions_s = [record.completion_s or 0.0 for record in run.jobs]
+    assert at_once_s(run) @ [1.0, 2.0, 3.0] == pytest.approx(sum(completions_s))
+
+
+def test_less_of_three_jobs_at_once_is_told() -> None:
+    """FIXED begins jobs 4 s apart."""
+    begins_s = [job.at_s for job in FIXED]
+    [told] = overlap_of_jobs("fig3", [run_of("flowcon", (1.0, 0.5, 0.5)), run_of("none")])
+    assert isinstance(told, Table) and [column.name for column in told.columns][0] == "jobs at once"
+    of = {column.name: [row[at] for row in told.rows] for at, column in enumerate(told.columns)}
+    assert of["jobs at once"] == [1, 2, 3]
+    all_three_s = begins_s[0] + 10.0 - begins_s[2]
+    assert of["none"][2] == pytest.approx(max(0.0, all_three_s))
+    assert float(of["flowcon"][2] or 0.0) < float(of["none"][2] or 0.0)
 
 
 def test_a_page_is_written(tmp_path: Path) -> None:

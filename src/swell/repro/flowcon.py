@@ -10,6 +10,7 @@ import msgspec
 
 from swell.repro.colocated_experiment import ColocatedExperiment
 from swell.repro.colocated_growth import growth_over_time, training_progress
+from swell.repro.colocated_overlap import overlap_of_jobs
 from swell.repro.colocated_run import REPORT_S, Contender, Detail
 from swell.repro.experiment import Paper
 from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, drawn
@@ -59,6 +60,7 @@ def _fixed(name: str, title: str, contenders: tuple[Contender, ...], **further: 
         draw=lambda seed: FIXED,
         contenders=contenders,
         late_job=FIXED[-1].name,
+        details=(overlap_of_jobs,),
         **further,
     )
 
