@@ -300,7 +300,7 @@ def test_less_of_three_jobs_at_once_is_told() -> None:
     """FIXED begins jobs 4 s apart."""
     begins_s = [job.at_s for job in FIXED]
     [told] = overlap_of_jobs("fig3", [run_of("flowcon", (1.0, 0.5, 0.5)), run_of("none")])
-    assert isinstance(told, Table) and [column.name for column in told.columns][0] == "jobs at once"
+    assert isinstance(told, Table)
     of = {column.name: [row[at] for row in told.rows] for at, column in enumerate(told.columns)}
     assert of["jobs at once"] == [1, 2, 3]
     all_three_s = begins_s[0] + 10.0 - begins_s[2]
