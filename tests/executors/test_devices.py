@@ -113,7 +113,11 @@ def test_the_first_machine_may_name_its_rack() -> None:
     [
         ("cpu:1", "a rack", "a rack cannot be called 'a rack'.*choose one with --rack"),
         ("cpu:1", "r" * 41, "has 1 to 40 letters"),
-        ("paced:2x1x4@4", "east", "--rack east: devices 'paced:2x1x4@4' stand in 2 racks of their own; leave"),
+        (
+            "paced:2x1x4@4",
+            "east",
+            "--rack east: devices 'paced:2x1x4@4' stand in 2 racks of their own; leave",
+        ),
         ("none", "east", "--rack east: devices 'none' are none of this machine; leave --rack out"),
     ],
 )

@@ -34,9 +34,7 @@ def has_nodes(cluster: ClusterView) -> bool:
     return bool(cluster.nodes) or cluster.hosts_may_join
 
 
-def has_devices(
-    devices: str, cores: float | None = None, rack: str = ""
-) -> Callable[[ClusterView], bool]:
+def has_devices(devices: str, cores: float | None = None, rack: str = "") -> Callable[[ClusterView], bool]:
     """Whether the nodes are those that the options mean: till they join, those of last time are shown.
 
     Raises:

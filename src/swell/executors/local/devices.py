@@ -90,9 +90,7 @@ def _in_rack(nodes: tuple[LocalNode, ...], text: str, rack: str) -> tuple[LocalN
     if len(racks) != 1:
         stand = f"stand in {len(racks)} racks of their own" if racks else "are none of this machine"
         raise DeviceError(f"--rack {rack}: devices {text!r} {stand}; leave --rack out, or say --rack ''")
-    return tuple(
-        LocalNode(msgspec.structs.replace(local.node, rack=rack), local.bindings) for local in nodes
-    )
+    return tuple(LocalNode(msgspec.structs.replace(local.node, rack=rack), local.bindings) for local in nodes)
 
 
 def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalNode:
