@@ -190,6 +190,17 @@ def test_a_trial_that_was_stopped_early_is_not_stopped_where_it_was() -> None:
     assert suspended(trials.report(2, 30, 0.2)), "but at later rungs"
 
 
+def test_a_trial_that_goes_on_from_beyond_two_rungs_is_not_said_to_be_silent_at_once() -> None:
+    trials = Trials([trial()] * 2)
+    trials.report(0, 40, 0.1)
+    trials.say(GangEnded(at_s=1.0, job_id="t0", generation=1, outcome=Outcome.FAILED, steps=40))
+    trials.submit_again(2, Origin(continues="t0", steps=40))
+    trials.report(2, 69, None)
+    assert not trials.view(2).warnings
+    trials.report(2, 70, None)
+    assert "halving" in trials.view(2).warnings
+
+
 def test_a_job_of_another_trial_has_no_place_yet() -> None:
     trials = Trials([trial()] * 2)
     trials.report(0, 10, 0.1)

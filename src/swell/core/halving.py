@@ -94,9 +94,9 @@ def _standing(record: JobRecord) -> str:
 
 
 def _note_silence(state: HeadState, record: JobRecord, steps: int) -> None:
-    """Warn of a trial that passes two rungs and has never reported the metric."""
+    """Warn of a trial whose gang has trained for as long as to rung 2 and has never reported the metric."""
     place = _rung_steps(record, 2)
-    if record.trial.num_reports or place is None or steps < place:
+    if record.trial.num_reports or place is None or steps - record.progress.first_step < place:
         return
     if record.status.warn(TOPIC, _silent(record)):
         state.tell(record, "warned", _silent(record))
