@@ -149,7 +149,7 @@ repro-saxena: $(DEV) $(LOOPS)
 repro-hu: $(DEV) $(LOOPS)
 	$(BIN)/swell repro hu --docs docs $(OPTIONS)
 
-# FlowCon's evaluation on real processes, an hour or more of this machine, which must be idle otherwise.
+# FlowCon's evaluation on real processes, some four hours of this machine, which must be idle otherwise; half with OPTIONS="--shorter 2".
 repro-flowcon: $(DEV) $(LOOPS)
 	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
 
