@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
 from swell.sim.epoch_ends import EpochEnds
+from swell.sim.kind_truth import KindTruth
 from swell.sim.loss_curves import JobLoss, learnt_steps
 from swell.throughput.crossing import NO_CROSSING, Crossing, crossing_s
 
@@ -60,6 +63,16 @@ class SimJob:
     epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them, > 0
     loss: JobLoss | None = None  #: what its steps do to its evaluation function; None: not told
+    truths: Mapping[str, KindTruth] = field(default_factory=dict)  #: by kind of device; empty: all are alike
+
+    def on(self, kind: str) -> SimJob:
+        """The job as it is on this kind of device."""
+        truth = self.truths.get(kind)
+        if truth is not None:
+            return replace(self, profile=truth.profile, speed=truth.speed, batches=truth.batches)
+        if not self.spec.kinds:
+            return self
+        return replace(self, profile=msgspec.structs.replace(self.profile, device_kind=kind))
 
     @property
     def smallest_devices(self) -> int:
