@@ -139,6 +139,11 @@ class TableBelief:
     ) -> None:
         pass
 
+    def doubt_larger(
+        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
+    ) -> tuple[int, ...]:
+        return ()
+
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         pass
 

@@ -60,6 +60,12 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
         (("bftrainer", "fig9"), "data lacks bftrainer/summit-idle-intervals-8d.csv.gz, bftrainer/first-"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
+        (("flowcon", "alpha"), "flowcon has no experiment 'alpha'; choose of fixed, cpu, fig3"),
+        (
+            ("flowcon", "--live", "out", "--image", "py:1"),
+            "--live tells again of runs, and plays none: leave",
+        ),
+        (("flowcon", "--live", "out", "--shorter", "2"), "--live tells again of runs, and plays none: leave"),
         (
             ("elasticflow", "6b", "--out", "data/elasticflow/traces/195job.csv"),
             "is a file; name a folder",
@@ -77,6 +83,23 @@ def test_what_is_wrong_is_named_in_a_line(
     assert main.run(["repro", *words]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and text in err
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        (("--shorter", "0.5"), "greater than or equal to 1"),
+        (("--shorter", "11"), "less than or equal to 10"),
+        (("--shorter", "nan"), "less than or equal to 10"),
+        (("--repetitions", "0"), "greater than or equal to 1"),
+    ],
+)
+def test_a_number_out_of_range_is_refused(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, str], rule: str
+) -> None:
+    assert main.run(["repro", "flowcon", "fixed", *words]) == 2
+    err = capsys.readouterr().err
+    assert f"invalid value for '{words[0]}'" in err and rule in err
 
 
 def test_alone_it_shows_its_papers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,7 @@ class DrivenWorld(SimulatedWorld):
         self.performed: list[tuple[float, AnyCommand]] = []
         self.findings: dict[str, tuple[JobFinding, ...] | None] = {}  #: of trial runs, by job
         self.losses: dict[str, JobLoss] = {}  #: by job, of those that tell one
+        self.speed = SPEED  #: of jobs that are submitted from now on
         self._is_calm = False
         self._told_s: dict[str, float] = {}  #: when the head hears that a node is gone
         faults = EndingFaults(rates, seed, lambda: self._is_calm)
@@ -148,7 +149,7 @@ class DrivenWorld(SimulatedWorld):
             submit_s=self.now_s,
             spec=spec,
             profile=msgspec.structs.replace(profile(), findings=self.findings.get(job_id)),
-            speed=SPEED,
+            speed=self.speed,
             num_steps=spec.end.steps or PLAIN_STEPS,
             dies_at_step=0 if spec.entry == DIES_AT_ONCE else None,
             loss=self.losses.get(job_id),

@@ -48,6 +48,11 @@ class PowerBelief:
     ) -> None:
         self._factors[job_id] = 1.0 / (step_s * STEPS_PER_S * num_workers**SCALING_EXPONENT)
 
+    def doubt_larger(
+        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
+    ) -> tuple[int, ...]:
+        return ()
+
     def depends_on_hosts(self, job_id: str) -> bool:
         return False
 

@@ -32,7 +32,7 @@ COMMANDS: st.SearchStrategy[list[AnyCommand]] = st.lists(
                 devices=st.sampled_from([("d0",), ("d0", "d1")]),
                 configuration=st.builds(Configuration, share=st.none() | st.sampled_from([0.5, 1.0])),
             ),
-            spec=st.sampled_from([spec(10), spec(10, memory_bytes=5)]),
+            spec=st.sampled_from([spec(10), spec(10, memory_bytes=5), spec(10, speed={1: 2.0, 10: 3.0})]),
             total_steps=st.none() | st.integers(0, 2),
         ),
     ),

@@ -234,6 +234,23 @@ def test_a_margin_that_grows_breaks_no_promise() -> None:
     assert kept.grade.tolist() == [JUST, JUST]
 
 
+def test_a_plan_that_has_to_last_longer_takes_what_the_others_leave() -> None:
+    """One gang was stopped to be moved, as the margins grew: no plan is made anew for its new start."""
+    told = {"later": ({1: 1.0, 2: 1.9}, 19.0, 21.5), "soon": ({1: 1.0, 2: 1.9, 4: 3.5}, 16.0, 9.5),
+            "last": ({1: 1.0}, 15.0, 24.0)}  # fmt: skip
+
+    def jobs(**held: int) -> list[Job]:
+        return [
+            in_fine_steps(promised(name, *facts, held=held.get(name, 0), start_cost=1.0, resize_cost=0.5))
+            for name, facts in told.items()
+        ]
+
+    memory = ElasticFlow().decide(snapshot(jobs(soon=2, later=2), 3)).memory
+    view = replace(snapshot(jobs(soon=2), 3, margin_share=0.2), memory=memory)
+    _, kept, *_ = admit(view, useful_levels(view))
+    assert (kept.grade != BROKEN).all()
+
+
 @given(num_late=st.integers(1, 3), num_kept=st.integers(1, 4))
 def test_late_promises_take_nothing_from_those_that_can_be_kept(num_late: int, num_kept: int) -> None:
     lost = [promised(f"lost-{number}", CURVES[1], 900.0, 5.0 + number, held=4) for number in range(num_late)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.executors.container_engines import fake_docker
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.repro import colocated_experiment
 from swell.repro.colocated_experiment import ColocatedExperiment
 from swell.repro.colocated_findings import findings_of
+from swell.repro.colocated_growth import NUM_SPANS, PROGRESS_AT, growth_over_time, training_progress
 from swell.repro.colocated_measures import (
     USABLE_SHARE,
     are_losses_equal,
@@ -28,11 +30,28 @@ from swell.repro.colocated_measures import (
     measures_of,
     time_of_steps,
 )
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender, LearningSample
+from swell.repro.colocated_run import (
+    REPORT_S,
+    ColocatedJobRecord,
+    ColocatedRun,
+    Contender,
+    LearningSample,
+    engine_with,
+)
 from swell.repro.experiment import Context, Up
+from swell.repro.findings import Part, Table
 from swell.repro.findings_store import read, write, write_page
 from swell.repro.flowcon import PAPER
-from swell.repro.flowcon_schedule import FIXED, MODELS, RANDOM_SCALE, WINDOW_S, ColocatedJob, Schedule, drawn
+from swell.repro.flowcon_schedule import (
+    FIXED,
+    MODELS,
+    RANDOM_SCALE,
+    WINDOW_S,
+    ColocatedJob,
+    Schedule,
+    drawn,
+    shortened,
+)
 
 NUM_STEPS, SCALE = 1000, 100.0
 EXPERIMENT = ColocatedExperiment(
@@ -164,7 +183,9 @@ def test_a_late_job_in_half_the_time_is_told() -> None:
     runs += [run_of("flowcon_fit", (1.0, 1.0, 0.5), repetition=at) for at in range(3)]
     found = findings_of(EXPERIMENT, runs)
     assert found.missed == ()
-    assert "flowcon_fit: the late job birnn-3 completes in 0.500 +- 0.000 of its time" in found.notes[0]
+    late = next(table for table in found.tables if table.name == "fixed-late")
+    assert late.rows[0][0] == "flowcon_fit"
+    assert list(late.rows[0][1:]) == pytest.approx([0.5, 0.0, 0.5, 4.0 / 18.0])
     assert "9 of 9 jobs ended with the very same loss" in found.notes[-1]
     table = found.tables[0]
     ours = dict(zip([column.name for column in table.columns], table.rows[1], strict=True))
@@ -191,6 +212,82 @@ def test_with_many_jobs_the_time_to_a_usable_model_counts() -> None:
     assert any("time to a usable model to" in one for one in found.missed)
 
 
+def test_what_the_paper_prints_stands_beside_ours() -> None:
+    printed = replace(EXPERIMENT, late_reductions={"flowcon_fit": 0.319})
+    found = findings_of(printed, [run_of("none"), run_of("flowcon_fit", (1.0, 1.0, 0.5))])
+    late = next(table for table in found.tables if table.name == "fixed-late")
+    assert late.columns[-1].name == "paper" and late.rows[0][-1] == 0.319
+
+
+def test_figures_3_to_6_have_every_setting_of_the_paper() -> None:
+    settings = {
+        experiment.name: [dict(contender.parameters) for contender in experiment.contenders[1:]]
+        for experiment in PAPER.experiments
+        if isinstance(experiment, ColocatedExperiment)
+    }
+    intervals_s, alphas = [2.0, 3.0, 4.0, 5.0, 6.0], [0.01, 0.03, 0.05, 0.1, 0.15]
+    for figure, alpha in (("fig3", 0.05), ("fig4", 0.1)):
+        assert settings[figure] == [{"alpha": alpha, "interval_s": at_s} for at_s in intervals_s]
+    for figure, at_s in (("fig5", 2.0), ("fig6", 3.0)):
+        assert settings[figure] == [{"alpha": alpha, "interval_s": at_s} for alpha in alphas]
+    assert [(one["alpha"], one["interval_s"]) for one in settings["random5"][:4]] == [
+        (0.03, 1.5), (0.03, 3.0), (0.05, 1.5), (0.05, 3.0)
+    ]  # fmt: skip
+
+
+def test_containers_are_compared_with_containers() -> None:
+    both = EXPERIMENT.with_containers("py:1")
+    labels = ["none", "flowcon_fit", "none, containers", "flowcon_fit, containers"]
+    assert both.labels() == labels
+    stretches = [(1.0, 1.0, 1.0), (1.0, 1.0, 0.5), (2.0, 2.0, 2.0), (2.0, 2.0, 1.0)]
+    runs = [
+        msgspec.structs.replace(run_of(contender.label, found), contender=contender)
+        for contender, found in zip(both.contenders, stretches, strict=True)
+    ]
+    found = findings_of(both, runs)
+    late = next(table for table in found.tables if table.name == "fixed-late")
+    assert [row[0] for row in late.rows] == ["flowcon_fit", "flowcon_fit, containers"]
+    assert [row[1] for row in late.rows] == pytest.approx([0.5, 0.5])
+    assert not found.missed
+
+
+# ---------------------------------------------------------------- how jobs learn over time
+def table_of(parts: Iterable[Part]) -> Table:
+    return next(part for part in parts if isinstance(part, Table))
+
+
+def test_growth_efficiency_falls_as_the_loss_does() -> None:
+    """Of an exponential at an even pace the drop in a span falls by the same factor from span to span."""
+    runs = [run_of("none"), run_of("flowcon", (2.0, 1.0, 1.0))]
+    found = table_of(growth_over_time("random10", runs, (1, 9)))
+    assert [column.name for column in found.columns] == ["job", "from s", "none", "flowcon"]
+    assert {row[0] for row in found.rows} == {FIXED[0].name} and len(found.rows) == NUM_SPANS
+    ours = [row[3] for row in found.rows[1:8]]
+    factors = [later / sooner for sooner, later in itertools.pairwise(ours)]  # type: ignore[operator]
+    assert factors == pytest.approx([math.exp(-NUM_STEPS / SCALE / NUM_SPANS)] * 6, rel=0.15)
+    ended = [row[2] for row in found.rows]
+    assert ended[:10].count(None) == 0 and ended[10:] == [None] * 10, "it ended after half the time"
+
+
+@given(st.floats(0.1, 10.0), st.floats(0.01, 100.0))
+def test_progress_does_not_depend_on_time_or_scale(stretch: float, scale: float) -> None:
+    jobs = tuple(record(job, stretch, scale) for job in FIXED)
+    run = msgspec.structs.replace(run_of("none"), contender=Contender("none", "fifo"), jobs=jobs)
+    found = table_of(training_progress("random5", [run]))
+    for row in found.rows:
+        values = [float(value) for value in row[1:]]  # type: ignore[arg-type]
+        expected = [1.0 - math.exp(-at * NUM_STEPS / SCALE) for at in PROGRESS_AT]
+        assert values == sorted(values) and values == pytest.approx(expected, abs=0.1)
+
+
+def test_a_job_without_cpu_time_has_no_growth_efficiency() -> None:
+    run = run_of("none")
+    idle = [msgspec.structs.replace(sample, cpu_s=0.0) for sample in run.jobs[0].samples]
+    jobs = (msgspec.structs.replace(run.jobs[0], samples=tuple(idle)), *run.jobs[1:])
+    found = table_of(growth_over_time("random10", [msgspec.structs.replace(run, jobs=jobs)], (1,)))
+    assert found.rows == ()
+
+
 def test_a_page_is_written(tmp_path: Path) -> None:
     runs = [run_of("none"), run_of("flowcon", (1.0, 1.0, 0.9)), run_of("flowcon_fit", (1.0, 1.0, 0.5))]
     three = replace(EXPERIMENT, contenders=(*EXPERIMENT.contenders, Contender("flowcon", "flowcon")))
@@ -203,6 +300,38 @@ def test_a_page_is_written(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- how it is played
+@given(st.integers(1, 15), st.integers(0, 100), st.floats(1.0, 10.0))
+def test_a_shorter_schedule_is_the_same_in_less_time(num: int, seed: int, factor: float) -> None:
+    schedule = drawn(num, seed)
+    for job, short in zip(schedule, shortened(schedule, factor), strict=True):
+        assert short.at_s == pytest.approx(job.at_s / factor) and short.name == job.name
+        assert short.steps == pytest.approx(job.steps / factor, abs=0.5)
+
+
+@given(st.floats(1.0, 10.0))
+def test_a_shorter_interval_is_no_shorter_than_reports_are_apart(factor: float) -> None:
+    contender = Contender("flowcon", "flowcon", (("alpha", 0.05), ("interval_s", 2.0)))
+    found = dict(contender.shortened(factor).parameters)
+    assert found == pytest.approx({"alpha": 0.05, "interval_s": max(2.0 / factor, REPORT_S)})
+    assert contender.shortened(1.0) == contender
+
+
+def test_without_an_engine_containers_are_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    context = Context(data=Path(), platforms=lambda: pytest.fail("a platform was started"), image="py:1")
+    with pytest.raises(InvalidInput, match=r"--image py:1 needs Docker or Podman: docker cannot be used"):
+        EXPERIMENT.run(context)
+
+
+def test_without_the_image_containers_are_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with fake_docker(tmp_path) as engine:
+        assert engine_with(engine.image).name == "docker"
+        with pytest.raises(InvalidInput, match=r"--image none:1: docker has no such image; get it with"):
+            engine_with("none:1")
+
+
 def test_without_platforms_nothing_is_measured() -> None:
     with pytest.raises(InvalidInput, match="measured on real processes"):
         EXPERIMENT.run(Context(data=Path()))
@@ -224,27 +353,36 @@ def test_each_contender_plays_each_schedule_in_another_order(
         yield up
 
     def play(
-        client: Client, schedule: Schedule, contender: Contender, repetition: int, advance: object
+        client: Client,
+        schedule: Schedule,
+        contender: Contender,
+        repetition: int,
+        advance: object,
+        shortened: float,
     ) -> ColocatedRun:
         played.append((repetition, contender.label, [job.name for job in schedule]))
-        return msgspec.structs.replace(run_of(contender.label, repetition=repetition), contender=contender)
+        run = run_of(contender.label, repetition=repetition)
+        return msgspec.structs.replace(run, contender=contender, shortened=shortened)
 
     monkeypatch.setattr(colocated_experiment, "run_schedule", play)
-    EXPERIMENT.run(Context(data=Path(), platforms=platforms, repetitions=6, runs=tmp_path))
+    EXPERIMENT.run(Context(data=Path(), platforms=platforms, repetitions=6, runs=tmp_path, shorter=2.0))
     assert sorted((repetition, label) for repetition, label, _ in played) == [
         (repetition, label) for repetition in range(6) for label in ("flowcon_fit", "none")
     ]
     assert len({tuple(label for _, label, _ in played[at : at + 2]) for at in range(0, 12, 2)}) == 2
     assert all("--cores" in chosen for chosen in options)
     again = EXPERIMENT.run(Context(data=Path(), played=tmp_path))
-    assert again.tables[0].rows[0][0] == "none" and "6 repetitions" in again.truth[0]
+    assert (
+        again.tables[0].rows[0][0] == "none"
+        and "6 repetitions, jobs and times 2 times shorter" in again.truth[0]
+    )
 
 
 def test_a_repetition_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     contenders = EXPERIMENT.contenders
     whole = [_of(contender, 0) for contender in contenders]
     (tmp_path / "fixed-runs.json").write_bytes(msgspec.json.encode([*whole, _of(contenders[0], 1)]))
-    assert "1 repetitions" in EXPERIMENT.run(Context(data=Path(), played=tmp_path)).truth[0]
+    assert "1 repetitions, weights" in EXPERIMENT.run(Context(data=Path(), played=tmp_path)).truth[0]
 
 
 @pytest.mark.parametrize("num_runs", [0, 1])

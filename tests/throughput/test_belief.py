@@ -19,6 +19,7 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
+from swell.throughput.learnt import RETRY_S
 
 SIZES = np.array([1, 2, 4, 8, 16], dtype=np.int64)
 LONG = 100_000  #: steps in a report that leaves nothing of what was believed before
@@ -177,6 +178,54 @@ def test_a_lone_slow_report_is_soon_forgotten(spike: float) -> None:
     for _ in range(200):
         belief.learn_rate("j", 1, 1.0, 1)
     assert belief.rates_per_s("j", SIZES[:1]) == pytest.approx([1.0], rel=1e-3)
+
+
+@given(
+    slower=st.floats(0.2, 5.0), stretches_s=st.lists(st.floats(1.0, 2.0 * RETRY_S), min_size=1, max_size=20)
+)
+def test_a_larger_size_is_forgotten_only_if_it_was_no_faster_and_ever_more_seldom(
+    slower: float, stretches_s: list[float]
+) -> None:
+    """Four workers take `slower` times as long as two, and are measured again when that is forgotten."""
+    belief, four = belief_of({64: 1.0, 32: 0.5, 16: 0.25}, {}), np.array([4])
+    steady(belief, "j", 2, 0.5)
+    estimate_per_s = belief.rates_per_s("j", four)
+    doubted_s, num_forgotten = 0.0, 0
+    for elapsed_s in stretches_s:
+        if not doubted_s:
+            steady(belief, "j", 4, 0.5 * slower)
+        is_no_faster = bool((belief.rates_per_s("j", np.array([4, 2])) @ [1.0, -1.0]) <= 0.0)
+        doubted_s += elapsed_s if is_no_faster else 0.0
+        forgotten = belief.doubt_larger("j", 2, elapsed_s, None, 1)
+        assert forgotten == ((4,) if is_no_faster and doubted_s >= RETRY_S * 2.0**num_forgotten else ())
+        if forgotten:
+            doubted_s, num_forgotten = 0.0, num_forgotten + 1
+            assert belief.rates_per_s("j", four) == pytest.approx(estimate_per_s)
+            assert belief.margin_classes("j", four) == class_of(kind_of("/j.py"), OTHER_SIZES)
+        again = FittedBelief()
+        again.restore(belief.state())
+        belief = again
+
+
+def test_no_size_is_doubted_that_does_more_in_longer_steps_or_is_smaller() -> None:
+    job = msgspec.structs.replace(spec(), batch_per_worker=16)
+    belief = belief_of({16: 1.0}, {}, job)
+    for size, step_s in ((2, 0.5), (4, 0.3)):  # seconds for as much as a step of 64 samples
+        steady(belief, "j", size, step_s)
+    assert belief.doubt_larger("j", 2, 10.0 * RETRY_S, 32, 1) == ()
+    assert belief.doubt_larger("j", 4, 10.0 * RETRY_S, 64, 1) == ()
+    assert belief.doubt_larger("?", 4, 10.0 * RETRY_S, None, 1) == ()
+
+
+def test_gangs_on_several_hosts_and_other_batches_are_doubted_alike() -> None:
+    job = msgspec.structs.replace(spec(), max_batch=256)
+    belief = belief_of({64: 1.0, 32: 0.5}, {}, job)
+    steady(belief, "j", 2, 0.5)
+    for _ in range(3):
+        belief.learn_rate("j", 4, 0.9, LONG, num_hosts=2)
+        belief.learn_rate("j", 8, 0.9, LONG, global_batch=128)
+    assert belief.doubt_larger("j", 2, 0.5 * RETRY_S, None, 1) == ()
+    assert belief.doubt_larger("j", 2, 0.5 * RETRY_S, None, 1) == (4, 8)
 
 
 def margins_of(belief: FittedBelief, job_id: str = "j") -> list[float]:

@@ -179,10 +179,24 @@ def flowcon(
             help="Tell again of the runs in the --out folder of an earlier call, whole repetitions only.",
         ),
     ] = None,
+    shorter: Annotated[
+        float,
+        typer.Option(
+            min=1, max=10, metavar="FACTOR", help="Make jobs, moments and intervals so many times shorter."
+        ),
+    ] = 1.0,
+    image: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Run each schedule once more, with its jobs in containers of this image.",
+            show_default=False,
+        ),
+    ] = "",
     docs: Docs = None,
     html: Html = None,
 ) -> None:
-    """Schedules fixed, random5, random10 and random15, parameters alpha and interval, and cpu, of FlowCon.
+    """Schedules fixed, random5, random10 and random15, figures fig3 to fig6, and cpu, of FlowCon.
 
     Real jobs share one core of this machine, which must be idle otherwise. A run takes about a minute, and
     random10 has 15 of them. Exit status 1: a target was missed.
@@ -191,11 +205,15 @@ def flowcon(
 
     from swell.cli.output import warn
     from swell.cli.temporary_platform import brief_platforms
+    from swell.model.errors import InvalidInput
     from swell.repro.flowcon import PAPER
 
+    if live is not None and (image or shorter != 1.0):
+        raise InvalidInput("--live tells again of runs, and plays none: leave out --image and --shorter")
     platforms = partial(brief_platforms, "swell-flowcon-", warn)
-    live_runs = {"platforms": platforms, "repetitions": repetitions, "runs": out, "played": live}
-    _play(PAPER, schedules, Evaluation(invoked, out, docs, html), seed=seed, **live_runs)
+    played = {"platforms": platforms, "repetitions": repetitions, "runs": out, "played": live}
+    lengths = {"shorter": shorter, "image": image}
+    _play(PAPER, schedules, Evaluation(invoked, out, docs, html), seed=seed, **played, **lengths)
 
 
 @app.command()

@@ -1,6 +1,8 @@
-"""What a job's story tells of an estimate of its speed that was checked by a run."""
+"""What a job's story tells of estimates of its speed that were checked by a run, and are to be once more."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from swell.model.counted import told_workers
 from swell.model.throughput import CheckedEstimate, EstimateSource
@@ -26,4 +28,13 @@ def told_check(num_workers: int, checked: CheckedEstimate) -> str:
     return (
         f"with {told_workers(num_workers)} a step takes {checked.step_s:.3g} s, {compared} {made_from}: "
         f"plans count on what was measured, with a margin of {checked.margin:.1%}"
+    )
+
+
+def told_doubt(num_workers: int, doubted: Sequence[int]) -> str:
+    """`4 workers were no faster than 2 when they were measured: ...`."""
+    sizes = ", ".join(map(str, doubted))
+    return (
+        f"{sizes} workers were no faster than {num_workers} when they were measured, which is long ago: "
+        "plans count on their estimate once more, and may try them again"
     )

@@ -115,6 +115,15 @@ class Belief(Protocol):
         once, as soon as that is known; None of a profile that does not tell what it was made from.
         """
 
+    def doubt_larger(
+        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
+    ) -> tuple[int, ...]:
+        """A running job has trained for so long as `learn_rate` has it: larger sizes that were measured to be
+        no faster are believed so only for a time, for no policy would let them run and be measured again.
+
+        Returns sizes of which nothing that was measured is believed any more.
+        """
+
     def depends_on_hosts(self, job_id: str) -> bool:
         """Whether anything is known of the job's gangs on several hosts; else rates are those of one."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.bracket import Bracket, leave
-from swell.core.checked_estimates import is_worth_telling, told_check
+from swell.core.checked_estimates import is_worth_telling, told_check, told_doubt
 from swell.core.costs import ChangeCosts
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import LatestAccounts
@@ -294,6 +294,11 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.add(record.id)
         if checked is not None and is_worth_telling(checked):
             self.tell(record, "checked", told_check(num_workers, checked))
+        elapsed_s = step_s * num_steps
+        doubted = self.belief.doubt_larger(record.id, num_workers, elapsed_s, global_batch, num_hosts)
+        if doubted:
+            self.tell(record, "doubted", told_doubt(num_workers, doubted))
+            self.last_plan.is_overtaken = True
 
     def learn_between(self, record: JobRecord, seen: BetweenSteps) -> None:
         """See `Belief.learn_between`."""

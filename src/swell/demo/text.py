@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from pydoc_data.topics import topics
 
 import torch
@@ -10,6 +11,15 @@ from torch.utils.data import TensorDataset
 
 SYMBOLS = "\n" + "".join(map(chr, range(32, 127)))  #: newline and printable ASCII; others read as a space
 HELD_OUT_CHARACTERS = 8_192
+
+
+class WordTag(IntEnum):
+    """Where a letter stands in its word."""
+
+    SINGLE = 0
+    BEGIN = 1
+    MIDDLE = 2
+    END = 3
 
 
 def encode(text: str) -> Tensor:
@@ -24,21 +34,55 @@ def sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, T
     Returns: `num_sequences` of `length` symbols to train on, then inputs and answers that are held out,
     (H, length) each, from a part of the text that training does not see.
     """
-    text = "".join(topics[name] for name in sorted(topics))
-    num_wanted = HELD_OUT_CHARACTERS + num_sequences * length + 1
-    if len(text) < num_wanted:
-        raise ValueError(
-            f"{num_sequences} sequences of {length} symbols need {num_wanted} characters but this Python's "
-            f"topics have {len(text)}; ask for fewer sequences"
-        )
-    symbols = encode(text[:num_wanted])
-    held_out = symbols[: HELD_OUT_CHARACTERS + 1]
-    trained = symbols[HELD_OUT_CHARACTERS:]
+    what = f"{num_sequences} sequences of {length} symbols"
+    text = _first(_whole_text(), num_sequences * length + 1, what)
+    held_out, trained = _parts(encode(text))
     train_inputs, train_answers = trained[:-1].view(-1, length), trained[1:].view(-1, length)
     num_held_out = HELD_OUT_CHARACTERS // length
     inputs = held_out[: num_held_out * length].view(-1, length)
     answers = held_out[1 : num_held_out * length + 1].view(-1, length)
     return TensorDataset(train_inputs, train_answers), inputs, answers
+
+
+def tagged_sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, Tensor]:
+    """Sequences of the text's letters without the space between words, each with a tag for each letter.
+
+    Returns: as `sequences`, with `WordTag`s as answers.
+    """
+    words = _whole_text().split()
+    text = _first("".join(words), num_sequences * length, f"{num_sequences} sequences of {length} letters")
+    tags = torch.tensor([tag for word in words for tag in tags_of(word)][: len(text)], dtype=torch.int64)
+    (held_letters, trained_letters), (held_tags, trained_tags) = _parts(encode(text)), _parts(tags)
+    num_held_out = HELD_OUT_CHARACTERS // length * length
+    training = TensorDataset(trained_letters.view(-1, length), trained_tags.view(-1, length))
+    return training, held_letters[:num_held_out].view(-1, length), held_tags[:num_held_out].view(-1, length)
+
+
+def tags_of(word: str) -> list[int]:
+    """Return a `WordTag` for each letter of a word that has some."""
+    if len(word) == 1:
+        return [int(WordTag.SINGLE)]
+    return [int(WordTag.BEGIN), *[int(WordTag.MIDDLE)] * (len(word) - 2), int(WordTag.END)]
+
+
+def _whole_text() -> str:
+    return "".join(topics[name] for name in sorted(topics))
+
+
+def _first(text: str, num_trained: int, what: str) -> str:
+    """Return what is held out of a text, and so many characters more. Raises ValueError if it is shorter."""
+    num_wanted = HELD_OUT_CHARACTERS + num_trained
+    if len(text) < num_wanted:
+        raise ValueError(
+            f"{what} need {num_wanted} characters but this Python's topics have {len(text)}; "
+            "ask for fewer sequences"
+        )
+    return text[:num_wanted]
+
+
+def _parts(symbols: Tensor) -> tuple[Tensor, Tensor]:
+    """What is held out, with one symbol more, and the rest."""
+    return symbols[: HELD_OUT_CHARACTERS + 1], symbols[HELD_OUT_CHARACTERS:]
 
 
 def next_letter_loss(model: nn.Module, letters: Tensor, answers: Tensor) -> Tensor:

@@ -67,6 +67,8 @@ def _without_defaults(value: Any) -> Any:
         return {"": kind.__name__} | {name: _without_defaults(one) for name, one in told.items()}
     if isinstance(value, list | tuple):
         return [_without_defaults(one) for one in value]
+    if isinstance(value, dict):  # what sorts keys takes strings alone
+        return {str(key) if isinstance(key, int) else key: one for key, one in value.items()}
     return value
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from swell.model.errors import InvalidInput
 from swell.repro.colocated_findings import findings_of
-from swell.repro.colocated_run import ColocatedRun, Contender, SharedMachine, run_schedule
+from swell.repro.colocated_run import ColocatedRun, Contender, SharedMachine, engine_with, run_schedule
 from swell.repro.colocated_speed import step_costs
 from swell.repro.colocated_twin import is_known, twins_of
 from swell.repro.experiment import Context, Up, keep_record, read_record
 from swell.repro.findings import Findings
+from swell.repro.flowcon_schedule import shortened
 
 #: Slots, more than any schedule has jobs; and the core that they share.
 NUM_SLOTS, CORES = 16, 1.0
@@ -41,25 +42,30 @@ class ColocatedExperiment(SharedMachine):
         Raises InvalidInput, OSError.
         """
         if context.played is not None:
-            return self.findings(self._read(context.played))
+            return self._tell_again(context.played)
         if context.platforms is None:
             raise InvalidInput(f"{self.name} is measured on real processes, and none may be started here")
+        if context.image:
+            engine_with(context.image)
+        chosen = self.with_containers(context.image) if context.image else self
         runs: list[ColocatedRun] = []
         with context.platforms() as up:
-            for run in self._played(context, up):
+            for run in chosen._played(context, up):
                 runs.append(run)
                 if context.runs is not None:  # after each: an hour's work is not lost with the last minute
                     keep_record(runs, context.runs, self._record)
-        return self.findings(runs)
+        return chosen.findings(runs)
 
-    def _read(self, folder: Path) -> list[ColocatedRun]:
+    def _tell_again(self, folder: Path) -> Findings:
         """Whole repetitions only. Raises InvalidInput: there is none, or the file is of no use."""
         runs = read_record(folder, self._record, list[ColocatedRun], self.name)
+        image = next((run.contender.image for run in runs if run.contender.image), "")
+        chosen = self.with_containers(image) if image else self
         num = Counter(run.repetition for run in runs)
-        whole = [run for run in runs if num[run.repetition] == len(self.contenders)]
+        whole = [run for run in runs if num[run.repetition] == len(chosen.contenders)]
         if not whole:
             raise InvalidInput(f"{folder / self._record}.json has no whole repetition; run {self.name} again")
-        return whole
+        return chosen.findings(whole)
 
     @property
     def _record(self) -> str:
@@ -77,8 +83,9 @@ class ColocatedExperiment(SharedMachine):
         """Every contender plays the schedule of a repetition, in an order that is shuffled each time."""
         order = random.Random(context.seed)
         for repetition in range(context.repetitions):
-            schedule = self.draw(context.seed + repetition)
-            for contender in order.sample(self.contenders, len(self.contenders)):
+            schedule = shortened(self.draw(context.seed + repetition), context.shorter)
+            for chosen in order.sample(self.contenders, len(self.contenders)):
+                contender = chosen.shortened(context.shorter)
                 label = f"{self.name} {repetition + 1}/{context.repetitions}, {contender.label}"
                 with up(options_of(contender)) as client, context.watch(label, len(schedule)) as advance:
-                    yield run_schedule(client, schedule, contender, repetition, advance)
+                    yield run_schedule(client, schedule, contender, repetition, advance, context.shorter)

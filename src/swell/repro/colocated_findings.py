@@ -55,16 +55,22 @@ def findings_of(
     twins: Sequence[Twin] = (),
     interference_share: float | None = None,
 ) -> Findings:
-    """The first label is no control."""
+    """Compare contenders with no control."""
     measured = _by_label(experiment, runs)
-    against = {label: _against(experiment, measured, label) for label in list(measured)[1:]}
+    against = {
+        label: _against(experiment, measured, label)
+        for label in measured
+        if experiment.base_of(label) != label
+    }
     parts: tuple[Part, ...] = (
         _table(experiment, measured, against),
+        *_late_table(experiment, against),
         _job_table(experiment, measured),
         *([_twin_table(experiment, measured, twins)] if twins else []),
         _chart(experiment, measured),
         _usage_chart(experiment, runs),
-        *_notes(experiment, runs, against),
+        *(part for detail in experiment.details for part in detail(experiment.name, runs)),
+        _losses_note(runs),
         *_interference(interference_share),
         *(map(Missed, _missed(experiment, against, twins)) if experiment.is_bar else ()),
     )
@@ -82,7 +88,7 @@ def _by_label(experiment: SharedMachine, runs: Sequence[ColocatedRun]) -> dict[s
 
 
 def _against(experiment: SharedMachine, measured: Measured, label: str) -> Against:
-    none, ours = measured[experiment.labels()[0]], measured[label]
+    none, ours = measured[experiment.base_of(label)], measured[label]
     pairs = list(zip(ours, none, strict=True))
 
     def ratio(tell: Callable[[RunMeasures], float]) -> Interval:
@@ -101,10 +107,17 @@ def _against(experiment: SharedMachine, measured: Measured, label: str) -> Again
 
 def _truth(runs: Sequence[ColocatedRun]) -> Iterator[str]:
     num, loads = len({run.repetition for run in runs}), [run.load_before for run in runs]
+    mechanisms = " and ".join(dict.fromkeys(run.mechanism for run in sorted(runs, key=_is_contained)))
+    factors = sorted({run.shortened for run in runs} - {1.0})
+    shorter = "".join(f", jobs and times {factor:g} times shorter" for factor in factors)
     yield (
-        f"real processes, {num} repetitions, {runs[0].mechanism}; load of the machine before each run "
+        f"real processes, {num} repetitions{shorter}, {mechanisms}; load of the machine before each run "
         f"{min(loads):.1f} to {max(loads):.1f}; Python {platform.python_version()}; {program_version()}"
     )
+
+
+def _is_contained(run: ColocatedRun) -> bool:
+    return bool(run.contender.image)
 
 
 def _table(experiment: SharedMachine, measured: Measured, against: Mapping[str, Against]) -> Table:
@@ -142,6 +155,27 @@ def _row(label: str, runs: Sequence[RunMeasures], against: Against | None) -> tu
 
 def _mean(runs: Sequence[RunMeasures], tell: Callable[[RunMeasures], float]) -> float:
     return float(np.mean([tell(run) for run in runs]))
+
+
+def _late_table(experiment: SharedMachine, against: Mapping[str, Against]) -> Iterator[Table]:
+    """Tell by how much the late job ends sooner: figures 3 to 6, table 2."""
+    if experiment.late_job is None:
+        return
+    printed = experiment.late_reductions
+    yield table(
+        f"{experiment.name}-late",
+        f"completion of the late job {experiment.late_job} as a ratio to no control, of the same repetition; "
+        "by how much it and the makespan are reduced; and what the paper prints for its late job",
+        ("policy", "ratio", "+-", "reduction", "reduction of makespan", *(["paper"] if printed else [])),
+        (
+            (
+                *(label, late.mean, late.half, 1.0 - late.mean, 1.0 - found.makespan.mean),
+                *([printed.get(label)] if printed else []),
+            )
+            for label, found in against.items()
+            if (late := found.late_job) is not None
+        ),
+    )
 
 
 def _job_table(experiment: SharedMachine, measured: Measured) -> Table:
@@ -245,21 +279,13 @@ def _cores(
 
 
 # ---------------------------------------------------------------- sentences
-def _notes(
-    experiment: SharedMachine, runs: Sequence[ColocatedRun], against: Mapping[str, Against]
-) -> Iterator[str]:
-    for label, found in against.items():
-        if found.late_job is not None:
-            yield (
-                f"{label}: the late job {experiment.late_job} completes in {found.late_job.mean:.3f} "
-                f"+- {found.late_job.half:.3f} of its time without control."
-            )
+def _losses_note(runs: Sequence[ColocatedRun]) -> str:
     equal = [
         are_losses_equal([run for run in runs if run.repetition == repetition])
         for repetition in sorted({run.repetition for run in runs})
     ]
     num, same = sum(map(len, equal)), sum(sum(one.values()) for one in equal)
-    yield f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
+    return f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
 
 
 def _interference(share: float | None) -> Iterator[str]:

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import msgspec
 import psutil
 
 from swell.api.client import Client
+from swell.executors.gang.script_values import STEP
+from swell.executors.local.containers.engine import (
+    ContainerChoice,
+    ContainerEngine,
+    EngineDown,
+    find_engine,
+)
 from swell.executors.local.limits.detection import limiter_offers
+from swell.model.errors import InvalidInput
 from swell.model.view import JobView
+from swell.repro.findings import Part
 from swell.repro.flowcon_schedule import ColocatedJob, Schedule, scripts_of
 
 LOOK_EVERY_S = 0.1
+#: Jobs report so often: a shorter interval of a policy has nothing new to see.
+REPORT_S = 0.5
+#: Ends the label of a policy whose jobs ran in containers.
+IN_CONTAINERS = ", containers"
 #: Of a job that is only to be measured.
 NUM_TRIAL_STEPS = 4
 
@@ -51,22 +65,51 @@ class Contender(msgspec.Struct, frozen=True):
     policy: str
     parameters: tuple[tuple[str, float], ...] = ()
     limits: str = "weight"  #: what a share means: see `swell up --cpu-shares`
+    image: str = ""  #: jobs run in containers of it; empty: without
+
+    def shortened(self, factor: float) -> Contender:
+        """The same for shorter jobs: its times likewise, but no shorter than reports are apart."""
+        parameters = tuple(
+            (name, max(value / factor, min(value, REPORT_S)) if name.endswith("_s") else value)
+            for name, value in self.parameters
+        )
+        return msgspec.structs.replace(self, parameters=parameters)
+
+    def contained(self, image: str) -> Contender:
+        """The same with jobs in containers."""
+        return msgspec.structs.replace(self, label=f"{self.label}{IN_CONTAINERS}", image=image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMachine:
-    """Schedules that are run under several policies; the first contender is what others are compared with."""
+    """Schedules that are run under several policies.
+
+    The first contender is what others are compared with; with an image, those in containers with the first in
+    containers.
+    """
 
     name: str
     title: str
     draw: Callable[[int], Schedule]  #: the schedule of a seed
     contenders: tuple[Contender, ...]
     late_job: str | None = None  #: the one whose completion time the paper tells
+    late_reductions: Mapping[str, float] = field(default_factory=dict)  #: that the paper prints, by label
     is_bar: bool = False  #: something is to be reached
+    details: tuple[Detail, ...] = ()
     needs: tuple[str, ...] = ()
 
     def labels(self) -> Sequence[str]:
         return [contender.label for contender in self.contenders]
+
+    def base_of(self, label: str) -> str:
+        """Label of the contender with which this one is compared; its own, of such a one."""
+        image = next(one.image for one in self.contenders if one.label == label)
+        return next(one.label for one in self.contenders if one.image == image)
+
+    def with_containers(self, image: str) -> Self:
+        """Each contender once more, with jobs in containers."""
+        contained = (contender.contained(image) for contender in self.contenders)
+        return replace(self, contenders=(*self.contenders, *contained))
 
 
 class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +121,7 @@ class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
     control_cpu_s: float  #: CPU time of the daemon
     load_before: float  #: of the machine in the minute before (processes that run or wait to)
     mechanism: str  #: that divided the cores
+    shortened: float = 1.0  #: times and jobs are so many times shorter than the schedule's
 
     @property
     def label(self) -> str:
@@ -89,12 +133,17 @@ class ColocatedRun(msgspec.Struct, frozen=True, kw_only=True):
         return max(job.finished_s or 0.0 for job in self.jobs)
 
 
+#: What an experiment tells of its runs besides, in files that begin with its name.
+Detail = Callable[[str, Sequence[ColocatedRun]], Iterable[Part]]
+
+
 @dataclass(slots=True)
 class Watcher:
     """Submits each job when it is due, and notes what the platform tells of all until they have ended."""
 
     client: Client
     advance: Callable[[int], None]
+    image: str = ""  #: of the containers in which jobs run
     ids: dict[str, ColocatedJob] = field(default_factory=dict)
     samples: dict[str, list[LearningSample]] = field(default_factory=dict)
     begun_s: float = 0.0  #: head time of the first submission
@@ -112,7 +161,7 @@ class Watcher:
         return [self._record(job_id) for job_id in self.ids]
 
     def _submit(self, job: ColocatedJob) -> None:
-        job_id = self.client.submit(**job.fields())
+        job_id = self.client.submit(**job.fields(self.image))
         if not self.ids:
             now_s, self.begun_s = self.client.cluster().now_s, self.client.job(job_id).submitted_s
             self.opened_s = time.monotonic() - (now_s - self.begun_s)
@@ -130,10 +179,11 @@ class Watcher:
 
     def _note(self, view: JobView, now_s: float) -> None:
         samples = self.samples[view.id]
-        if view.loss is None or (samples and samples[-1].steps == view.steps):
+        steps = int(view.metrics.get(STEP, view.steps))  # a script that prints its loss counts them itself
+        if view.loss is None or (samples and samples[-1].steps == steps):
             return
         samples.append(
-            LearningSample(at_s=now_s, steps=view.steps, loss=view.loss, cpu_s=view.cpu_s, share=view.share)
+            LearningSample(at_s=now_s, steps=steps, loss=view.loss, cpu_s=view.cpu_s, share=view.share)
         )
 
     def _record(self, job_id: str) -> ColocatedJobRecord:
@@ -148,10 +198,10 @@ class Watcher:
         )
 
 
-def measure_scripts(client: Client, schedule: Schedule) -> None:
+def measure_scripts(client: Client, schedule: Schedule, image: str = "") -> None:
     """Have each script measured: later jobs need no trial run, and start at once."""
     for job in scripts_of(schedule, NUM_TRIAL_STEPS):
-        client.wait(client.submit(**job.fields()))
+        client.wait(client.submit(**job.fields(image)))
 
 
 def run_schedule(
@@ -160,20 +210,45 @@ def run_schedule(
     contender: Contender,
     repetition: int,
     advance: Callable[[int], None],
+    shortened: float = 1.0,
 ) -> ColocatedRun:
     """Play it on a platform that is up with this policy."""
     daemon = psutil.Process(client.endpoint.pid)
-    measure_scripts(client, schedule)
+    measure_scripts(client, schedule, contender.image)
     load_before, used_before_s = os.getloadavg()[0], _cpu_s(daemon)
-    records = Watcher(client, advance).play(schedule)
+    records = Watcher(client, advance, contender.image).play(schedule)
     return ColocatedRun(
         contender=contender,
         repetition=repetition,
         jobs=tuple(records),
         control_cpu_s=_cpu_s(daemon) - used_before_s,
         load_before=load_before,
-        mechanism=next(offer.name for offer in limiter_offers() if offer.is_offered),
+        mechanism=_mechanism(contender),
+        shortened=shortened,
     )
+
+
+def _mechanism(contender: Contender) -> str:
+    """What divides the cores among its jobs. Raises InvalidInput."""
+    if contender.image:
+        return engine_with(contender.image).name
+    return next(offer.name for offer in limiter_offers() if offer.is_offered)
+
+
+def engine_with(image: str) -> ContainerEngine:
+    """Find the program that runs containers of this image. Raises InvalidInput if it or the image lacks."""
+    try:
+        engine = find_engine(ContainerChoice.AUTO)
+    except EngineDown as error:
+        raise InvalidInput(
+            f"--image {image} needs Docker or Podman: {error}; start one, or leave --image out"
+        ) from error
+    if not engine.has_image(image):
+        raise InvalidInput(
+            f"--image {image}: {engine.name} has no such image; get it with `{engine.name} pull {image}`, or "
+            f"make it (`{engine.name} import`)"
+        )
+    return engine
 
 
 def _cpu_s(process: psutil.Process) -> float:

@@ -13,7 +13,7 @@ from swell.api.submission import parse
 from swell.model.job import Profile
 from swell.model.share_mode import ShareMode
 from swell.repro.colocated_measures import losses_of
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender
+from swell.repro.colocated_run import REPORT_S, ColocatedJobRecord, ColocatedRun, Contender
 from swell.repro.colocated_speed import StepCosts, key_of, told_usage
 from swell.scheduler import new_core
 from swell.settings import make_settings
@@ -24,8 +24,6 @@ from swell.sim.loss_curves import JobLoss, MeasuredCurve
 from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import Scenario, cluster, simulate
 
-#: A gang reports so often, as in the live world.
-REPORT_S = 0.5
 KIND = "cpu"
 
 

@@ -71,6 +71,8 @@ class Context:
         repetitions: of what is played on real processes.
         runs: folder in which the records of what was played are kept.
         played: folder of such records, which are told of again instead.
+        shorter: what is played is so many times shorter than its experiment says.
+        image: of containers, in which it is played once more.
     """
 
     data: Path
@@ -82,6 +84,8 @@ class Context:
     repetitions: int = 5
     runs: Path | None = None
     played: Path | None = None
+    shorter: float = 1.0
+    image: str = ""
 
     def is_run(self, policy: str) -> bool:
         return self.policies is None or policy in self.policies

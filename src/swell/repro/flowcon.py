@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 import msgspec
 
 from swell.repro.colocated_experiment import ColocatedExperiment
-from swell.repro.colocated_run import Contender
+from swell.repro.colocated_growth import growth_over_time, training_progress
+from swell.repro.colocated_run import REPORT_S, Contender, Detail
 from swell.repro.experiment import Paper
 from swell.repro.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, drawn
 from swell.repro.page_texts import page_texts
 
 #: Of figure 7: a threshold in percent, and an interval in seconds.
 ALPHA, INTERVAL_S = 5.0, 20.0
-#: The same of figures 9 and 12; of figure 17 the paper tells none.
-OF_FIVE, OF_TEN = (3.0, 30.0), (10.0, 20.0)
-#: Figures 3 to 6, table 2.
+#: The same of figure 12; of figure 17 the paper tells none.
+OF_TEN = (10.0, 20.0)
+#: The four settings of figure 9.
+OF_FIVE = ((3.0, 30.0), (3.0, 60.0), (5.0, 30.0), (5.0, 60.0))
+#: Figures 3 to 6.
 ALPHAS, INTERVALS_S = (1.0, 3.0, 5.0, 10.0, 15.0), (20.0, 30.0, 40.0, 50.0, 60.0)
-#: Of our own policy; jobs report no more often than `REPORT_S`.
-FIT_INTERVAL_S, REPORT_S = 5.0, 0.5
+#: By how much the late job ends sooner, in percent, in the order of `INTERVALS_S` and of `ALPHAS`: table 2.
+#: Section 5.3 tells of figure 3 the one with an interval of 30 s.
+BY_INTERVAL, BY_ALPHA, OF_FIGURE_3 = (
+    (26.2, 32.4, 14.3, 15.3, 3.1),
+    (32.1, 31.0, 21.4, 19.0, 19.8),
+    {30.0: 31.9},
+)
+#: Figures 13 and 14: growth efficiency of the second and of the sixth job of ten.
+GROWTH_OF = (2, 6)
+#: Of our own policy.
+FIT_INTERVAL_S = 5.0
 NONE = Contender("none", "fifo")
 
 
@@ -28,40 +44,62 @@ def _flowcon(
     return Contender(label or "flowcon", "flowcon", parameters)
 
 
+def _fit(scale: float) -> Contender:
+    return Contender("flowcon_fit", "flowcon_fit", (("interval_s", max(FIT_INTERVAL_S / scale, REPORT_S)),))
+
+
 def _contenders(scale: float, alpha: float = ALPHA, interval_s: float = INTERVAL_S) -> tuple[Contender, ...]:
-    fit_s = max(FIT_INTERVAL_S / scale, REPORT_S)
-    fit = Contender("flowcon_fit", "flowcon_fit", (("interval_s", fit_s),))
-    return (NONE, _flowcon(scale, alpha, interval_s), fit)
+    return (NONE, _flowcon(scale, alpha, interval_s), _fit(scale))
 
 
-def _fixed(
-    name: str, title: str, contenders: tuple[Contender, ...], is_bar: bool = False
-) -> ColocatedExperiment:
+def _fixed(name: str, title: str, contenders: tuple[Contender, ...], **further: Any) -> ColocatedExperiment:
     return ColocatedExperiment(
         name=name,
         title=title,
         draw=lambda seed: FIXED,
         contenders=contenders,
         late_job=FIXED[-1].name,
-        is_bar=is_bar,
+        **further,
     )
 
 
-def _random(num: int, figure: str, parameters: tuple[float, float] = OF_TEN) -> ColocatedExperiment:
-    alpha, interval_s = parameters
+def _by_interval(figure: int, alpha: float, reductions: Mapping[float, float]) -> ColocatedExperiment:
+    labels = {interval_s: f"interval {interval_s:g} s" for interval_s in INTERVALS_S}
+    return _fixed(
+        f"fig{figure}",
+        f"Figure {figure}: alpha {alpha:g} %, the fixed schedule at other intervals",
+        (NONE, *(_flowcon(FIXED_SCALE, alpha, at_s, label) for at_s, label in labels.items())),
+        late_reductions={labels[at_s]: percent / 100.0 for at_s, percent in reductions.items()},
+    )
+
+
+def _by_alpha(figure: int, interval_s: float, reductions: Mapping[float, float]) -> ColocatedExperiment:
+    labels = {alpha: f"alpha {alpha:g} %" for alpha in ALPHAS}
+    return _fixed(
+        f"fig{figure}",
+        f"Figure {figure}: interval {interval_s:g} s, the fixed schedule at other thresholds",
+        (NONE, *(_flowcon(FIXED_SCALE, alpha, interval_s, label) for alpha, label in labels.items())),
+        late_reductions={labels[alpha]: percent / 100.0 for alpha, percent in reductions.items()},
+    )
+
+
+def _random(
+    num: int, title: str, contenders: tuple[Contender, ...], details: tuple[Detail, ...] = ()
+) -> ColocatedExperiment:
     return ColocatedExperiment(
         name=f"random{num}",
-        title=f"Figure {figure}: {num} jobs at random moments, alpha {alpha:g} %, interval {interval_s:g} s",
+        title=title,
         draw=lambda seed: drawn(num, seed),
-        contenders=_contenders(RANDOM_SCALE, alpha, interval_s),
+        contenders=contenders,
         is_bar=num == 10,
+        details=details,
     )
 
 
 WEIGHTS, QUOTAS = (_flowcon(FIXED_SCALE, label=f"flowcon, {limits}") for limits in ("weights", "quotas"))
-OTHER_ALPHAS = (_flowcon(FIXED_SCALE, alpha, label=f"alpha {alpha:g} %") for alpha in ALPHAS)
-OTHER_INTERVALS = (
-    _flowcon(FIXED_SCALE, 10.0, interval_s, f"interval {interval_s:g} s") for interval_s in INTERVALS_S
+FOUR_SETTINGS = (
+    _flowcon(RANDOM_SCALE, alpha, interval_s, f"alpha {alpha:g} %, interval {interval_s:g} s")
+    for alpha, interval_s in OF_FIVE
 )
 PAPER = Paper(
     name="flowcon",
@@ -69,18 +107,32 @@ PAPER = Paper(
     inputs="",
     introduction=page_texts("flowcon").introduction,
     experiments=(
-        _fixed(
-            "fixed", "Figures 3 and 7: three jobs at 0, 40 and 80 s", _contenders(FIXED_SCALE), is_bar=True
-        ),
+        _fixed("fixed", "Figure 7: three jobs at 0, 40 and 80 s", _contenders(FIXED_SCALE), is_bar=True),
         _fixed(
             "cpu",
             "Figures 7 and 8: weights and hard limits",
             (NONE, WEIGHTS, msgspec.structs.replace(QUOTAS, limits="quota")),
         ),
-        _random(5, "9", OF_FIVE),
-        _random(10, "12"),
-        _random(15, "17"),
-        _fixed("alpha", "Table 2: the fixed schedule at other thresholds", (NONE, *OTHER_ALPHAS)),
-        _fixed("interval", "Table 2: the fixed schedule at other intervals", (NONE, *OTHER_INTERVALS)),
+        _by_interval(3, 5.0, OF_FIGURE_3),
+        _by_interval(4, 10.0, dict(zip(INTERVALS_S, BY_INTERVAL, strict=True))),
+        _by_alpha(5, 20.0, dict(zip(ALPHAS, BY_ALPHA, strict=True))),
+        _by_alpha(6, 30.0, {}),
+        _random(
+            5,
+            "Figures 1 and 9: 5 jobs at random moments, four settings",
+            (NONE, *FOUR_SETTINGS, _fit(RANDOM_SCALE)),
+            (training_progress,),
+        ),
+        _random(
+            10,
+            "Figures 12 to 14: 10 jobs at random moments, alpha 10 %, interval 20 s",
+            _contenders(RANDOM_SCALE, *OF_TEN),
+            (partial(growth_over_time, places=GROWTH_OF),),
+        ),
+        _random(
+            15,
+            "Figure 17: 15 jobs at random moments, alpha 10 %, interval 20 s",
+            _contenders(RANDOM_SCALE, *OF_TEN),
+        ),
     ),
 )

@@ -119,6 +119,16 @@ class FittedBelief:
         step_s = measured.measured_s
         return CheckedEstimate(source=source, step_s=step_s, error=math.expm1(error), margin=margin)
 
+    def doubt_larger(
+        self, job_id: str, num_workers: int, elapsed_s: float, global_batch: int | None, num_hosts: int
+    ) -> tuple[int, ...]:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        if job is None:
+            return ()
+        batch = job.curve.global_batch if global_batch is None else global_batch
+        return job.doubt_larger(num_workers, batch, num_hosts, elapsed_s)
+
     def learn_between(self, job_id: str, seen: BetweenSteps) -> None:
         """See `core.ports.Belief`."""
         if job_id in self._state.jobs:

@@ -21,13 +21,17 @@ MEMORY_S = 20.0
 NUM_PRIOR_STEPS = 2.0
 #: A step's time is known well once the prediction counts for no more than this.
 SETTLED_SHARE = 0.05
+#: What was measured of a larger size that was no faster is forgotten once its job has trained for so long at
+#: smaller ones: no policy would try that size, and perhaps its machine was busy. Each further time takes
+#: twice as long.
+RETRY_S = 600.0
 #: Epochs after which what followed an epoch has faded: a script may evaluate after every fifth only.
 MEMORY_EPOCHS = 10.0
 #: Batches of a job, besides those that its sizes have anyway, at which its speed is remembered.
 NUM_BATCHES = 32
 
 
-class Measured(msgspec.Struct, kw_only=True):
+class Measured(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Step time of a job at one size: what it took over what it did, recent reports first."""
 
     predicted_s: float  #: what was believed when the first report came
@@ -36,6 +40,7 @@ class Measured(msgspec.Struct, kw_only=True):
     prior_steps: float = 0.0  #: of `steps`, those of the prediction
     others: float | None = None  #: log(measured / trial run's) of the job's other sizes by then, if any
     settled_s: float | None = None  #: what a step took when that was first known well
+    slower_s: float = 0.0  #: trained since the latest report at smaller sizes that were no slower
 
     @classmethod
     def predicted(cls, step_s: float, others: float | None = None) -> Measured:
@@ -56,6 +61,7 @@ class Measured(msgspec.Struct, kw_only=True):
         self.time_s = kept_share * self.time_s + counted_s
         self.steps = kept_share * self.steps + num_steps * counted_s / elapsed_s
         self.prior_steps *= kept_share
+        self.slower_s = 0.0
 
     @property
     def step_s(self) -> float:
@@ -110,6 +116,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     seen_between: TimeBetweenEpochs | None = None  #: takes the place of what a trial run has shown
     kind: int = 0  #: of its estimates; see `estimate_margins`
     carried_share: float = 1.0  #: by which the error of the sizes that were measured corrects the others
+    num_forgotten: dict[int, int] = {}  #: by workers: how often what was measured was forgotten
 
     def __post_init__(self) -> None:
         self._forget_answers()
@@ -205,6 +212,36 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
             known = self._learn_within(num_workers, global_batch, step_s, num_steps)
         self._forget_answers()
         return known
+
+    def doubt_larger(
+        self, num_workers: int, global_batch: int, num_hosts: int, elapsed_s: float
+    ) -> tuple[int, ...]:
+        """It has trained for so long at this size: forget larger ones that were no faster, in time.
+
+        Returns the forgotten numbers of workers. See `RETRY_S`.
+        """
+        tables = [(None, 1, self.measured), *((batch, 1, table) for batch, table in self.at_batch.items())]
+        tables += [(None, hosts, table) for hosts, table in self.crossing.items()]
+        larger = [
+            (table, size, batch or self.curve.standing_batch(size), hosts)
+            for batch, hosts, table in tables
+            for size in table
+            if size > num_workers
+        ]
+        if not larger:
+            return ()
+        rate_per_s, forgotten = self.rate_at_batch(num_workers, global_batch, num_hosts), set[int]()
+        for table, size, batch, hosts in larger:
+            if self.rate_at_batch(size, batch, hosts) > rate_per_s:
+                continue
+            table[size].slower_s += elapsed_s
+            if table[size].slower_s >= RETRY_S * 2.0 ** self.num_forgotten.get(size, 0):
+                del table[size]
+                forgotten.add(size)
+        for size in forgotten:
+            self.num_forgotten[size] = self.num_forgotten.get(size, 0) + 1
+            self._forget_answers()
+        return tuple(sorted(forgotten))
 
     def _learn_within(self, num_workers: int, global_batch: int, step_s: float, num_steps: float) -> Measured:
         is_standing = global_batch == self.curve.standing_batch(num_workers)

@@ -24,6 +24,9 @@ CACHED = 32
 STEP_S = 0.05  #: of a step, with as few samples as may be
 SLOW_S = 0.004  #: for each sample that is too many
 RATE = 0.002
+#: Of the term that counts, whose gradients of no two samples have anything in common: beside it those of the
+#: line hardly matter, so the noise scale of all is far above every batch.
+NOISE = 1000.0
 
 is_alone = len(sys.argv) > 1
 epochs, batch = map(int, sys.argv[1:]) if is_alone else (1, OWN_BATCH)
@@ -58,7 +61,7 @@ with open("diary", "a") as diary:
             break
         for (index,) in run.batches():
             optimizer.zero_grad()
-            loss = seen(index).mean() + torch.nn.functional.mse_loss(line(x[index]), y[index])
+            loss = NOISE * seen(index).mean() + torch.nn.functional.mse_loss(line(x[index]), y[index])
             loss.backward()
             if not is_alone:
                 time.sleep(STEP_S + SLOW_S * max(0, len(index) - CACHED))

@@ -206,7 +206,12 @@ class PromisePlanner:
             yield self.fill(plans.after_change, rows, AS_PLANNED, exempt)
         grade = in_turn.grade[rows]
         if (grade != MARGIN).any():  # margins may have grown: no plan is made longer at another's expense
-            yield self.fill(plans.after_change, rows, AS_BELIEVED, exempt)
+            believed = self.fill(plans.after_change, rows, AS_BELIEVED, exempt)
+            yield believed  # those that need more than that take it of what the others leave
+            is_weaker = _weaker(believed, standing, rows)
+            last = np.concatenate([rows[~is_weaker], rows[is_weaker]])
+            how = np.where(np.sort(is_weaker), AS_PLANNED, AS_BELIEVED)
+            yield self.fill(plans.after_change, last, how, exempt)
         if (grade == BROKEN).any():  # who is broken if those that are too late anyway take nothing?
             grade = self.fill(standing, rows, AS_PLANNED, exempt, is_late_served=False).grade[rows]
             is_broken = grade == BROKEN

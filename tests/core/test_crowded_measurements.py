@@ -1,0 +1,79 @@
+"""A size that was measured while its machine was busy is tried again, though no policy has a use for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import core_of, node, spec
+from tests.core.head import Head
+
+from swell.model.command import Reconfigure
+from swell.model.job import Phase
+from swell.policies.registry import new_policy
+from swell.sim.job import TrueSpeed
+from swell.throughput import learnt
+from swell.throughput.belief import FittedBelief
+
+RETRY_S = 30.0  #: as long as it really is would take many turns
+SIZES, RATES_PER_S = np.array([1, 2, 4]), np.array([10.0, 16.0, 22.0])
+
+
+class Crowded(TrueSpeed):
+    """While other programs are busy, four workers are slower than two."""
+
+    def __init__(self) -> None:
+        super().__init__(SIZES, RATES_PER_S)
+        self.is_busy = True
+
+    def rate_per_s(self, num_workers: int) -> float:
+        """Steps/s."""
+        share = 0.3 if self.is_busy and num_workers == 4 else 1.0
+        return share * super().rate_per_s(num_workers)
+
+
+@pytest.fixture
+def speed() -> Crowded:
+    return Crowded()
+
+
+@pytest.fixture
+def head(speed: Crowded, monkeypatch: pytest.MonkeyPatch) -> Head:
+    """A job that has trained with four workers on a busy machine, and with two while another job trained."""
+    monkeypatch.setattr(learnt, "RETRY_S", RETRY_S)
+    head = Head(lambda: core_of(new_policy("elasticflow"), belief=FittedBelief), DrivenWorld())
+    head.world.speed = speed
+    head.world.join(node("n0", 4))
+    head.submit("a", spec(1_000_000))
+    head.turn()
+    head.run_until(lambda: head.phase("a") is Phase.RUNNING and head.job("a").workers == 4)
+    head.run_for(20.0)
+    head.submit("b", spec(100, min_workers=2, max_workers=2))
+    head.run_until(lambda: head.job("a").workers == 2)
+    head.run_until(lambda: "b" in head.ended)
+    return head
+
+
+def test_a_job_has_all_devices_again_once_a_busy_machine_is_calm(head: Head, speed: Crowded) -> None:
+    speed.is_busy = False
+    head.run_for(0.5 * RETRY_S)
+    assert head.job("a").workers == 2, "what was measured counts"
+    head.run_for(RETRY_S)
+    assert head.job("a").workers == 4
+    head.run_for(4.0 * RETRY_S)
+    assert head.job("a").workers == 4
+
+
+def test_a_size_that_is_no_faster_is_tried_ever_more_seldom(head: Head) -> None:
+    before = len(head.world.performed)
+    for _ in range(9):
+        head.run_for(RETRY_S)
+    changes = [
+        (at_s, len(command.target.devices))
+        for at_s, command in head.world.performed[before:]
+        if isinstance(command, Reconfigure)
+    ]
+    assert [workers for _, workers in changes] == [4, 2, 4, 2, 4, 2]
+    grown_s = [at_s for at_s, workers in changes if workers == 4]
+    assert np.diff(grown_s, n=2) == pytest.approx([2.0 * RETRY_S], rel=0.1)
+    assert head.job("a").workers == 2
