@@ -21,7 +21,7 @@ def job(least: int = 1, **stated: float) -> JobSpec:
     return msgspec.structs.replace(spec(1000), kinds=KINDS, min_workers=least, kind_speeds=stated)
 
 
-def chosen(request: JobSpec, speeds: KindSpeeds | None = None, **loads: KindLoad) -> str:
+def chosen(request: JobSpec, speeds: KindSpeeds | None = None, /, **loads: KindLoad) -> str:
     kinds = tuple(loads)
     return choose(kinds, request, loads, (speeds or KindSpeeds()).of(request, kinds)).kind
 
