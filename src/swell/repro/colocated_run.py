@@ -21,6 +21,7 @@ from swell.executors.local.containers.engine import (
 )
 from swell.executors.local.limits.detection import limiter_offers
 from swell.model.errors import InvalidInput
+from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.repro.findings import Part
 from swell.repro.flowcon_schedule import ColocatedJob, Schedule, scripts_of
@@ -199,9 +200,15 @@ class Watcher:
 
 
 def measure_scripts(client: Client, schedule: Schedule, image: str = "") -> None:
-    """Have each script measured: later jobs need no trial run, and start at once."""
+    """Have each script measured: later jobs need no trial run, and start at once.
+
+    Raises InvalidInput: one of them fails here.
+    """
     for job in scripts_of(schedule, NUM_TRIAL_STEPS):
-        client.wait(client.submit(**job.fields(image)))
+        ended = client.wait(client.submit(**job.fields(image)))
+        if ended.phase is not Phase.SUCCEEDED:
+            what = ended.message.strip().splitlines()[-1:] or [ended.reason]
+            raise InvalidInput(f"a short run of {job.model} {ended.phase}: {what[0]}; see its log")
 
 
 def run_schedule(
