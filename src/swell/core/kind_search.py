@@ -22,8 +22,7 @@ class KindSearch(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     why: str = ""  #: why it has the kind that it has
     refused: dict[str, RefusedKind] = {}  #: by kind, of those that were asked for a promise
-    is_leaving: bool = False  #: another kind is to have it
-    goal: str = ""  #: that kind, if it is known; empty: the best one that was not asked yet
+    goal: str = ""  #: kind that is to have it next; empty: the best one that was not asked yet
     is_settled: bool = False  #: every kind was asked: the answer of the one that it has counts
 
 

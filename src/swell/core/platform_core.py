@@ -98,7 +98,7 @@ class PlatformCore:
         self._speeds = KindSpeeds()
         #: Of this batch: jobs whose kind is to be chosen, and what else is told of each.
         self._arriving: dict[str, tuple[JobSubmitted, list[AnyEvent]]] = {}
-        self._begun: set[int] = set()  #: places of cores that had a part of this batch
+        self._begun: dict[int, None] = {}  #: places of cores that had a part of this batch
         self._leaving: list[JobRecord] = []  #: jobs between two cores, within a turn
         self._searching: dict[str, None] = {}  #: jobs that may change their kind; those that started leave
 
@@ -111,7 +111,7 @@ class PlatformCore:
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Let each core handle its part of the batch."""
         parts: Parts = defaultdict(list)
-        self._begun = set()
+        self._begun = {}
         for event in batch:
             for place, told in self._addressed(event, parts):
                 parts[place].append(told)
@@ -133,9 +133,10 @@ class PlatformCore:
         """Let a core handle events of this batch."""
         core = self._cores[place]
         handle = core.handle_more if place in self._begun else core.handle
-        self._begun.add(place)
+        self._begun[place] = None
         commands = handle(events)
-        self._leaving += core.take_leaving()
+        if self._searching:
+            self._leaving += core.take_leaving()
         return commands
 
     def _forget_losses(self) -> None:

@@ -83,6 +83,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     share_changes: ShareChanges | None = None  #: that its story does not tell yet
     trial: TrialState = msgspec.field(default_factory=TrialState)  #: of a job with `JobSpec.halving`
     search: KindSearch | None = None  #: of a job whose kind the head chooses
+    is_leaving: bool = False  #: another kind of device is to have it, within this turn
 
     @property
     def alone_s(self) -> float | None:
@@ -219,11 +220,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         return is_wanted and self.progress.total_steps is not None and not self.is_leaving
 
     @property
-    def is_leaving(self) -> bool:
-        """Another kind of device is to have it."""
-        return self.search is not None and self.search.is_leaving
-
-    @property
     def may_change_kind(self) -> bool:
         """It waits, has never had a gang, and nothing that its kind has promised would be lost."""
         is_waiting = self.search is not None and self.phase is Phase.QUEUED and self.generation == 0
@@ -234,14 +230,9 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def leave_kind(self, goal: str) -> None:
         """It is on its way to another kind of device: forget what holds for this one alone."""
         self.search = self.search or KindSearch()
-        self.search.is_leaving, self.search.goal = True, goal
+        self.is_leaving, self.search.goal = True, goal
         self.profile, self.is_profiling, self.progress.total_steps = None, False, None
         self.backoff, self.ruled_out, self.fetched, self.fetch_s = Backoff(), {}, {}, 0.0
-
-    def enter_kind(self) -> None:
-        """It is there."""
-        if self.search is not None:
-            self.search.is_leaving = False
 
     @property
     def may_grow(self) -> bool:

@@ -195,7 +195,7 @@ class HeadState(KeptState, kw_only=True):
 
     def adopt(self, record: JobRecord) -> None:
         """A job that another kind has given away is one of this one."""
-        record.enter_kind()
+        record.is_leaving = False
         record.tenant = self.tenants.join(record.spec.tenant)
         if record.spec.elasticity is Elasticity.RESTART:
             record.learn_length(None)

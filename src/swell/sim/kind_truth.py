@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from swell.model.job import BatchProfile, Profile
-
-if TYPE_CHECKING:
-    from swell.sim.job import TrueBatches, TrueSpeed
+from swell.sim.true_speed import TrueBatches, TrueSpeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
