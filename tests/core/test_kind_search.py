@@ -9,6 +9,7 @@ from tests.core.test_kinds import again, join, launches, new, of_kind, submit
 from swell.core.platform_core import PlatformCore
 from swell.model.command import AnyCommand, ProfileJob
 from swell.model.event import (
+    AnyEvent,
     CancelRequested,
     GangEnded,
     JobProfiled,
@@ -52,8 +53,10 @@ def kinds_of(core: PlatformCore) -> dict[str, str]:
 def test_jobs_of_a_batch_see_its_nodes_and_each_other() -> None:
     core = new()
     nodes = [join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))]
-    batch = [whole(naming("a", "slow", "fast")), whole(naming("b", "slow", "fast")), *nodes]
-    assert measuring(core.handle(batch)) == {"a": "slow", "b": "fast"}, "the second one finds no room on slow"
+    batch: list[AnyEvent] = [whole(naming(job_id, "slow", "fast")) for job_id in ("a", "b")]
+    assert measuring(core.handle([*batch, *nodes])) == {"a": "slow", "b": "fast"}, (
+        "the second one finds no room on slow"
+    )
     assert "room" in {view.id: view.kind_why for view in core.views()}["b"]
 
 
