@@ -1,4 +1,4 @@
-"""For how long jobs that share a machine are there at once."""
+"""Overlap of jobs that share a machine: for how long so many of them are there at once."""
 
 from __future__ import annotations
 
