@@ -81,7 +81,7 @@ def test_what_has_changed_since_is_run_again(
         (data / tiny.TRACE).write_text(tiny.JOBS.replace(",9000,", ",9001,"))
         promise_cells.digest_of.cache_clear()
     else:
-        monkeypatch.setattr(promise_cells, "program_digest", lambda: "another")
+        monkeypatch.setattr(promise_cells, "program_digest", lambda policy: "another")
     assert not some.known(cell, tiny.INPUT, 60.0)
 
 
