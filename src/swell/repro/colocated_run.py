@@ -31,8 +31,9 @@ LOOK_EVERY_S = 0.1
 REPORT_S = 0.5
 #: Ends the label of a policy whose jobs ran in containers.
 IN_CONTAINERS = ", containers"
-#: Of a job that is only to be measured.
-NUM_TRIAL_STEPS = 4
+#: Of a job that is only to be measured. An epoch of the longest, of 128 steps, ends in it: a job in which
+#: one ends has a trial run, unless it is known what follows.
+NUM_TRIAL_STEPS = 130
 
 
 class LearningSample(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
