@@ -230,7 +230,7 @@ def fig10(context: Context) -> Iterator[Part]:
     title = "Figure 10: utilization efficiency every six hours"
     yield lines("fig10", title, ("hours", _hours(edges_s)), "U, %", curves)
     mine, theirs = shares["bftrainer, printed"], shares["heuristic, printed"]
-    times, fives, worse = _speed_ups(found["bftrainer, printed"], found["heuristic, printed"])
+    times, fives, worse, mean = _speed_ups(found["bftrainer, printed"], found["heuristic, printed"])
     yield (
         "Paper: 80 % on average, about 90 % in three windows, up to 32 % more than the heuristic. Here "
         f"{mine.mean():.1f} % on average, and up to "
@@ -238,15 +238,18 @@ def fig10(context: Context) -> Iterator[Part]:
     )
     yield (
         "Paper: between two events the optimiser makes less than the heuristic in 6.9 % of all cases, twice "
-        f"as much in 11 %, five times as much in 3 %. Here {worse:.1f} %, {times:.1f} % and {fives:.1f} %."
+        f"as much in 11 %, five times as much in 3 %, and 2.9 times as much on average. Here {worse:.1f} %, "
+        f"{times:.1f} % and {fives:.1f} %, and {mean:.1f} times as much, over those in which the heuristic "
+        "gains anything."
     )
 
 
-def _speed_ups(ours: Replayed, theirs: Replayed) -> tuple[float, float, float]:
+def _speed_ups(ours: Replayed, theirs: Replayed) -> tuple[float, float, float, float]:
     """Compare the net images of two replays between changes of the pool.
 
     Returns:
-        The % of them in which `ours` makes at least twice as many, at least five times as many, and fewer.
+        The % of them in which `ours` makes at least twice as many, at least five times as many, and fewer;
+        the mean of how many times as many, over those in which `theirs` makes more than it loses.
     """
     edges_s = np.intersect1d(ours.at_s, theirs.at_s)
     made, others = (by_window(one.made, one, edges_s) for one in (ours, theirs))
@@ -257,7 +260,9 @@ def _speed_ups(ours: Replayed, theirs: Replayed) -> tuple[float, float, float]:
     shares = [
         float(100.0 * np.mean(some)) for some in (mine >= 2.0 * base, mine >= 5.0 * base, mine < 0.999 * base)
     ]
-    return shares[0], shares[1], shares[2]
+    gains = base > 0.0
+    mean = float(np.mean(mine[gains] / base[gains])) if gains.any() else 0.0
+    return shares[0], shares[1], shares[2], mean
 
 
 @figure("fig11", "Figure 11: what preemption and changes cost")

@@ -79,6 +79,6 @@ def ratios(experiment: LogComparison, results: Sequence[CaseResult]) -> Iterator
     for one in found:
         if not one.comes_out:
             yield (
-                f"Does not come out: deadlines met by ElasticFlow over {one.policy} (paper {one.printed:.2f}, "
-                f"here {one.ours:.2f}). {shares.terms(OURS)}, {shares.terms(one.policy)}."
+                f"Does not come out: deadlines met by ElasticFlow over {one.policy} (paper "
+                f"{one.printed:.2f}, here {one.ours:.2f}). {shares.terms(OURS)}, {shares.terms(one.policy)}."
             )
