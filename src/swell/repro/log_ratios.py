@@ -16,7 +16,7 @@ NEAR_SHARE = 0.1
 
 
 class _Ratio(NamedTuple):
-    """Of the policy to whom the others are compared over one of these, as a mean over cases."""
+    """Deadlines met by ElasticFlow over those of one other policy, as means over cases."""
 
     policy: str
     printed: float
