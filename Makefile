@@ -12,7 +12,7 @@ LOOPS := src/swell/_loops.abi3.so
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
-	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim clean
+	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -149,13 +149,17 @@ repro-saxena: $(DEV) $(LOOPS)
 repro-hu: $(DEV) $(LOOPS)
 	$(BIN)/swell repro hu --docs docs $(OPTIONS)
 
-# FlowCon's evaluation on real processes, an hour or more of this machine, which must be idle otherwise.
+# FlowCon's evaluation on real processes, some four hours of this machine, which must be idle otherwise; half with OPTIONS="--shorter 2".
 repro-flowcon: $(DEV) $(LOOPS)
 	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
 
 # Real jobs on machines of namespaces that are killed at the times of a log: eight minutes of this machine, idle otherwise.
 repro-reclaim: $(DEV) $(LOOPS)
 	$(BIN)/swell repro reclaim --data $(DATA) --docs docs $(OPTIONS)
+
+# A live search with early stopping on such machines, likewise eight minutes; it writes docs/results/hpo.md.
+repro-hpo: $(DEV) $(LOOPS)
+	$(BIN)/swell repro hpo --data $(DATA) --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

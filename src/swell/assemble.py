@@ -73,7 +73,7 @@ def open_platform(
         UnknownPolicy, ValueError: the options name nothing that there is.
     """
     check_sharing(options.sharing)
-    nodes = parse_devices(options.devices, options.sharing.cores)
+    nodes = parse_devices(options.devices, options.sharing.cores, options.rack)
     if nodes:  # other machines tell for themselves
         check_resource(_shared_resource(options), options.sharing)
     only_kind(nodes)

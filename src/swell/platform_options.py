@@ -18,6 +18,7 @@ class PlatformOptions:
 
     state_dir: Path
     devices: str = "auto"
+    rack: str = ""  #: in which the devices of this machine are; empty: none was named
     policy: str = DEFAULT_POLICY
     preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
     settings: Settings = field(default_factory=Settings)

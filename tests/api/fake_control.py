@@ -57,6 +57,7 @@ class FakeControl:
         self.num_devices = 8
         self.policy = "elasticflow"
         self.cores: float | None = None  #: of its node
+        self.rack = "rack0"
         self.warnings: dict[str, str] = {}
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
@@ -327,7 +328,7 @@ class FakeControl:
             devices["node0/0"] = devices["node0/1"] = running[0].id
         node = NodeView(
             name="node0",
-            rack="rack0",
+            rack=self.rack,
             kind="paced@200",
             is_borrowed=False,
             devices=devices,

@@ -149,7 +149,8 @@ def test_a_retry_is_the_same_job_again(alone: Stage, script: Path) -> None:
     old = end(alone, script, name="a", seed=7, args=["--lr", "0.1"], tenant="vision")
     new = alone.client.retry(old)
     before, after = alone.platform.submission(old), alone.platform.submission(new)
-    assert new != old and after.spec == before.spec and after.origin.continues == ""
+    assert new != old and after.spec == before.spec
+    assert (after.origin.continues, after.origin.retries) == ("", old)
 
 
 def test_a_retry_may_be_on_another_kind_that_the_platform_has(alone: Stage, script: Path) -> None:
@@ -217,7 +218,9 @@ def test_what_is_not_over_or_has_succeeded_is_left_alone(alone: Stage, script: P
     won = end(alone, script, Outcome.SUCCEEDED)
     running = alone.run(script, workers=1)
     for ask in (alone.client.retry, alone.client.continue_job):
-        with pytest.raises(ApiError, match=rf"'{won}' has succeeded: (retry|continue) is for failed"):
+        with pytest.raises(
+            ApiError, match=rf"'{won}' has succeeded: (retry|continue) is for jobs that failed"
+        ):
             ask(won)
         with pytest.raises(ApiError, match=rf"'{running}' is running: .*swell cancel {running}"):
             ask(running)

@@ -50,7 +50,7 @@ def open_platform(
     read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
 ) -> Iterator[FakePlatform]:
     check_sharing(options.sharing)
-    parse_devices(options.devices, options.sharing.cores)
+    nodes = parse_devices(options.devices, options.sharing.cores, options.rack)
     if options.policy not in POLICIES:
         raise UnknownPolicy(options.policy)
     folder = StateFolder(options.state_dir)
@@ -61,6 +61,7 @@ def open_platform(
         journal = SqlJournal(folder.journal)
         platform = FakePlatform(folder.jobs)
         platform.cores = options.sharing.cores
+        platform.rack = nodes[0].node.rack if nodes else "rack0"
         if why := os.environ.get("FAKE_LACK"):
             platform.warnings = {"cpu shares": why}
         yield platform

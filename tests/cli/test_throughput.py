@@ -45,6 +45,7 @@ def found(control: FakeControl, job: str) -> JobThroughput:  # noqa: F811
             point(8, 64, 0.2, EstimateSource.INTERPOLATED, False),
             point(8, 128, 0.25, EstimateSource.EXTRAPOLATED, True),
         ),
+        num_samples=61_440,
     )
     control.throughputs[job] = throughput
     return throughput
@@ -57,9 +58,24 @@ def test_the_best_batch_of_each_size_is_shown_and_what_it_was_made_from(
     shown = capsys.readouterr().out
     assert f"{found.job_id} on paced@400: up to 8 workers" in shown
     words = [line.split() for line in shown.splitlines()]
-    assert ["1", "64", "128.0", "500.0", "ms", "1.00", "trial", "9%"] in words
-    assert ["8", "128", "512.0", "250.0", "ms", "4.00", "extrapolated", "9%"] in words
+    assert ["1", "64", "128.0", "500.0", "ms", "1.00", "8m", "trial", "9%"] in words
+    assert ["8", "128", "512.0", "250.0", "ms", "4.00", "2m", "extrapolated", "9%"] in words
     assert ["64", "128.0*", "320.0~"] in words and ["128", "102.4", "512.0?*"] in words
+    assert ["64", "8m", "3m12s"] in words and ["128", "10m", "2m"] in words
+
+
+def test_without_a_known_length_no_time_is_told(
+    control: FakeControl,  # noqa: F811
+    found: JobThroughput,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    control.throughputs[found.job_id] = msgspec.structs.replace(found, num_samples=None)
+    assert run(["curve", found.job_id]) == 0
+    shown = capsys.readouterr().out
+    assert "time of the whole job" not in shown
+    assert ["8", "128", "512.0", "250.0", "ms", "4.00", "-", "extrapolated", "9%"] in [
+        line.split() for line in shown.splitlines()
+    ]
 
 
 def test_csv_and_json_have_each_point(found: JobThroughput, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,6 +83,7 @@ def test_csv_and_json_have_each_point(found: JobThroughput, capsys: pytest.Captu
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["workers"], row["batch"], row["source"]) for row in rows][-1] == ("8", "128", "extrapolated")
     assert len(rows) == len(found.points)
+    assert [float(row["whole_s"]) for row in rows] == [480.0, 600.0, 192.0, 120.0]
     assert run(["curve", found.job_id, "--json"]) == 0
     assert msgspec.json.decode(capsys.readouterr().out, type=JobThroughput) == found
 

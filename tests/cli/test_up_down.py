@@ -255,6 +255,19 @@ def test_how_cores_are_shared_is_remembered(state: Path, up: Run) -> None:
     assert remembered() == (None, "off")
 
 
+def test_the_rack_is_that_of_the_nodes_and_is_remembered(
+    state: Path, up: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started(state, up, *PACED, "--rack", "east")
+    assert up().stdout.splitlines()[1] == "as last time: --devices paced:8@200, --rack east"
+    assert main.run(["nodes", "--state", str(state)]) == 0
+    assert re.search(r"^node0 +east ", capsys.readouterr().out, re.MULTILINE)
+    end(state)
+    refused = up("--devices", "paced:2x1x4@200")
+    fails(refused, 1, "stand in 2 racks", "(--rack east is from the last `swell up`; give another)")
+    assert "--rack" not in started(state, up, "--rack", "")
+
+
 def test_what_runs_containers_is_remembered(state: Path, up: Run) -> None:
     started(state, up, *PACED, "--containers", "off")
     options = StateFolder(state).read_options()
@@ -384,6 +397,7 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
         (("--disk-rate", "many"), ("--disk-rate many: 'many' is not an amount of data",)),
         (("--set", "flowcon.resource=disk"), ("flowcon.resource=disk may not be",)),
+        (("--rack", "a rack"), ("a rack cannot be called 'a rack'", "choose one with --rack")),
         (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
@@ -29,7 +30,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.halving import Halving, MetricValue, RungUnit
-from swell.model.job import JobSpec, Phase
+from swell.model.job import JobSpec, Origin, Phase
 from swell.policies.registry import new_policy
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
 
@@ -73,6 +74,13 @@ class Trials:
                 evaluation=evaluation,
             )
         )
+
+    def submit_again(self, number: int, origin: Origin) -> None:
+        """As trial `number`, on the device that another one has left."""
+        job_id, self.now_s = f"t{number}", self.now_s + 1.0
+        self.say(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=trial(), origin=origin))
+        self.say(JobProfiled(at_s=self.now_s, job_id=job_id, profile=profile(), attempt=0))
+        self.say(GangStarted(at_s=self.now_s, job_id=job_id, generation=1, steps=origin.steps, pids=(1,)))
 
     def view(self, number: int) -> Any:
         return next(view for view in self.core.views() if view.id == f"t{number}")
@@ -151,6 +159,55 @@ def test_one_that_loses_its_workers_before_it_is_saved_ends_all_the_same() -> No
     )
     (done,) = trials.core.ended_views()
     assert (done.phase, done.reason_code) == (Phase.SUCCEEDED, "stopped_early")
+
+
+@pytest.mark.parametrize("origin", [Origin(retries="t0"), Origin(continues="t0", steps=10)])
+@pytest.mark.parametrize("value", [0.5, math.nan])
+def test_a_trial_that_is_submitted_again_keeps_its_place_and_counts_once(
+    origin: Origin, value: float
+) -> None:
+    trials = Trials([trial()] * 2)
+    trials.report(0, 10, value)
+    trials.say(GangEnded(at_s=1.0, job_id="t0", generation=1, outcome=Outcome.FAILED, steps=10))
+    trials.submit_again(2, origin)
+    assert (trials.view(2).rung, trials.view(2).rung_rank, trials.view(2).rung_trials) == (1, 1, 1)
+    assert not suspended(trials.report(2, 10, 0.9)), "it was compared there as t0"
+    trials.report(1, 10, 0.45)
+    assert (trials.view(1).rung_rank, trials.view(1).rung_trials) == (1, 2)
+    trials.report(1, 30, 0.4)
+    assert suspended(trials.report(2, 30, 0.6))
+    assert (trials.view(2).rung, trials.view(2).rung_rank, trials.view(2).rung_trials) == (2, 2, 2)
+
+
+def test_a_trial_that_was_stopped_early_is_not_stopped_where_it_was() -> None:
+    trials = Trials([trial()] * 2)
+    trials.report(0, 10, 0.1)
+    (command,) = suspended(trials.report(1, 10, 0.2))
+    trials.say(GangSuspended(at_s=9.0, job_id="t1", generation=command.generation, steps=14))
+    trials.submit_again(2, Origin(retries="t1"))
+    assert not suspended(trials.report(2, 29, 0.2))
+    trials.report(0, 30, 0.1)
+    assert suspended(trials.report(2, 30, 0.2)), "but at later rungs"
+
+
+def test_a_trial_that_goes_on_from_beyond_two_rungs_is_not_said_to_be_silent_at_once() -> None:
+    trials = Trials([trial()] * 2)
+    trials.report(0, 40, 0.1)
+    trials.say(GangEnded(at_s=1.0, job_id="t0", generation=1, outcome=Outcome.FAILED, steps=40))
+    trials.submit_again(2, Origin(continues="t0", steps=40))
+    trials.report(2, 69, None)
+    assert not trials.view(2).warnings
+    trials.report(2, 70, None)
+    assert "halving" in trials.view(2).warnings
+
+
+def test_a_job_of_another_trial_has_no_place_yet() -> None:
+    trials = Trials([trial()] * 2)
+    trials.report(0, 10, 0.1)
+    trials.say(GangEnded(at_s=1.0, job_id="t0", generation=1, outcome=Outcome.FAILED, steps=10))
+    trials.submit_again(2, Origin())
+    assert trials.view(2).rung == 0
+    assert suspended(trials.report(2, 10, 0.1)), "equal values rank as they came"
 
 
 def test_a_group_is_forgotten_with_its_last_trial() -> None:

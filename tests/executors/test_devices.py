@@ -102,6 +102,30 @@ def test_a_form_may_end_with_islands() -> None:
     assert parse_devices("cpu:8/8/1")[0].node.islands == (), "these divide nothing"
 
 
+def test_the_first_machine_may_name_its_rack() -> None:
+    nodes = [local.node for local in parse_devices("paced:2x4@4/2", rack="r-17")]
+    assert [(node.rack, node.islands) for node in nodes] == [("r-17", ((2, 2),))] * 2
+    assert [local.node.rack for local in parse_devices("cpu:1", rack="")] == ["rack0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rack", "complaint"),
+    [
+        ("cpu:1", "a rack", "a rack cannot be called 'a rack'.*choose one with --rack"),
+        ("cpu:1", "r" * 41, "has 1 to 40 letters"),
+        (
+            "paced:2x1x4@4",
+            "east",
+            "--rack east: devices 'paced:2x1x4@4' stand in 2 racks of their own; leave",
+        ),
+        ("none", "east", "--rack east: devices 'none' are none of this machine; leave --rack out"),
+    ],
+)
+def test_a_rack_that_cannot_be(text: str, rack: str, complaint: str) -> None:
+    with pytest.raises(DeviceError, match=complaint):
+        parse_devices(text, rack=rack)
+
+
 def test_paced_nodes_may_stand_in_racks() -> None:
     nodes = [one.node for one in parse_devices("paced:2x3x4@400/2")]
     assert [node.rack for node in nodes] == ["rack0"] * 3 + ["rack1"] * 3

@@ -10,7 +10,8 @@ import pytest
 from swell.api.errors import InvalidOption
 from swell.cli.remembered import ChosenOptions, choose
 from swell.cli.up_options import UpOptions
-from swell.executors.node.options import InvalidHostOptions, NodeOptions, address_towards, read_options
+from swell.executors.local.devices import DeviceError
+from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
 from swell.store.folder import StateFolder
 
@@ -71,5 +72,5 @@ def test_a_machine_may_name_its_rack_and_its_islands() -> None:
 
 @pytest.mark.parametrize("name", ["a rack", "r/1", "r" * 41])
 def test_what_is_no_name_of_a_rack_is_refused(name: str) -> None:
-    with pytest.raises(InvalidHostOptions, match="choose one with --rack"):
+    with pytest.raises(DeviceError, match="choose one with --rack"):
         options("--rack", name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -241,6 +243,43 @@ def test_the_interfaces_of_a_container_are_limited_and_freed(namespace: int) -> 
     assert "tbf" in shown() and "rate 8Mbit" in shown()
     assert limit_network(namespace, 500_000) == "" and "rate 4Mbit" in shown()
     assert limit_network(namespace, None) == "" and "tbf" not in shown()
+
+
+#: Sends to itself for ever, and prints a line for each megabyte that has arrived.
+SENDER = """
+import socket, threading
+listener = socket.create_server(("127.0.0.1", 0))
+line = socket.create_connection(listener.getsockname())
+other, _ = listener.accept()
+def push():
+    while True:
+        line.sendall(bytes(1 << 20))
+threading.Thread(target=push, daemon=True).start()
+count = 0
+while got := len(other.recv(1 << 20)):
+    count += got
+    for _ in range(count >> 20):
+        print("arrived", flush=True)
+    count %= 1 << 20
+"""
+
+
+def test_traffic_goes_on_when_its_limit_becomes_smaller(namespace: int) -> None:
+    """It takes two seconds: some megabytes have to pass at each rate."""
+    if why_not := resource_shares._why_no_network(ShareMode.QUOTA):
+        pytest.skip(why_not)
+    words = ["nsenter", "--target", str(namespace), "--net", sys.executable, "-c", SENDER]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as sender:
+        assert sender.stdout is not None
+        stuck = threading.Timer(30.0, sender.kill)  # then there are no more lines
+        stuck.start()
+        try:
+            for rate in (60_000_000, 12_000_000) * 2:
+                assert limit_network(namespace, rate) == ""
+                assert [sender.stdout.readline() for _ in range(8)] == ["arrived\n"] * 8
+        finally:
+            stuck.cancel()
+            sender.kill()
 
 
 def test_a_container_that_is_gone_is_told() -> None:

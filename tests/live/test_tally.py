@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
+from swell.live.device_time_tally import DeviceTimeTally
 from swell.live.finish_errors import FinishErrors
 from swell.live.histogram import Histogram
 from swell.live.job_tally import AfterNoPromise, JobTally
@@ -22,6 +23,7 @@ from swell.live.turn_feed import Turn, TurnFeed
 from swell.live.turn_times import TimedTurns
 from swell.model.calendar import Calendar
 from swell.model.command import WakeAt
+from swell.model.device_usage import HeldTime
 from swell.model.event import NodeLost, NodeWarned, Outcome, Woke
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
@@ -45,6 +47,45 @@ def test_a_histogram_counts_each_value_at_the_bounds_that_are_as_large(
     so_far = list(itertools.accumulate(histogram.counts))
     assert so_far == [sum(value <= bound for value in values) for bound in [*bounds, float("inf")]]
     assert histogram.total == sum(values)
+
+
+# ---------------------------------------------------------------- device time
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 4), st.integers(1, 50)), max_size=12),
+    st.integers(0, 50),
+)
+def test_device_time_is_that_which_is_charged(steps: list[tuple[str, int, int]], most_s: int) -> None:
+    """Of jobs whose numbers of workers change in turns, and that end at the last turn, or are open then."""
+    tally, now_s = DeviceTimeTally(), 0
+    views = {
+        name: job_view(id=name, tenant=tenant, devices_per_worker=2, sizes=())
+        for name, tenant in (("a", "vision"), ("b", "nlp"), ("c", ""))
+    }
+    tally.begin(views.values())
+    tally.hear(turn(now_s=0.0))
+    for name, workers, after_s in steps:
+        now_s += after_s
+        sizes = (*views[name].sizes, (float(now_s), workers))
+        views[name] = msgspec.structs.replace(views[name], sizes=sizes, workers=workers)
+        tally.hear(turn(views[name], now_s=now_s))
+    now_s += most_s
+    ended = msgspec.structs.replace(views["a"], finished_s=float(now_s))
+    tally.hear(turn(ended=[ended], now_s=now_s))
+    for view in (ended, views["b"], views["c"]):
+        charged_s = HeldTime.of(view).device_s(0.0, now_s)
+        assert tally.device_s.get((view.tenant, view.kind), 0.0) == pytest.approx(charged_s)
+    tally.hear(turn(now_s=now_s + 10.0))
+    assert tally.device_s.get(("vision", ended.kind), 0.0) == pytest.approx(
+        HeldTime.of(ended).device_s(0.0, now_s)
+    ), "an ended job has no devices"
+
+
+def test_device_time_from_before_the_daemon_does_not_count() -> None:
+    tally = DeviceTimeTally()
+    tally.begin([job_view(tenant="vision", sizes=((0.0, 4),))])
+    tally.hear(turn(now_s=100.0))
+    tally.hear(turn(now_s=103.0))
+    assert list(tally.device_s.values()) == [12.0]
 
 
 # ---------------------------------------------------------------- resizes

@@ -78,4 +78,7 @@ def test_a_worse_trial_is_saved_and_ends_and_the_rungs_outlive_the_daemon(
     assert f"1 stopped early; best error 0.125: {best}" in table
     assert swell.job(best).phase == "running", "the better one trains on"
     assert f"{worse}: stopped early: rank 2 of 2" in swell.ok("wait", worse)
+    again = swell.ok("continue", worse).split(":")[0]
+    assert swell.await_end(again).reason == "stopped early: rank 2 of 2 at rung 2 by error"
+    assert f"keeps the place of {worse}: rank 2 of 2 at rung 1 by error" in swell.ok("explain", again)
     swell.finish(best, tmp_path)

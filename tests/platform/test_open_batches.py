@@ -11,9 +11,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.platform.program import DEVICES, SCRIPTS, Program, eventually, job_id, kill
+from tests.platform.program import DEVICES, PATIENCE_S, SCRIPTS, Program, eventually, job_id, kill
 
 from swell.model.view import JobView
+from swell.policies.pollux import INTERVAL_S
 
 EPOCHS = 30  #: of jobs of the long test
 ENDLESS = 600  #: epochs of a job that ends when it is told to
@@ -65,9 +66,15 @@ class Ride:
         """(workers, batch) that it has trained with, without repetitions."""
         return [way for way, _ in groupby(entry[2:4] for entry in self.diary(name))]
 
-    def await_way(self, name: str, is_it: Callable[[int, int], bool], what: str) -> None:
+    def await_way(
+        self, name: str, is_it: Callable[[int, int], bool], what: str, patience_s: float = PATIENCE_S
+    ) -> None:
         begun = len(self.diary(name))
-        eventually(lambda: any(is_it(*entry[2:4]) for entry in self.diary(name)[begun:]), f"{name}: {what}")
+        eventually(
+            lambda: any(is_it(*entry[2:4]) for entry in self.diary(name)[begun:]),
+            f"{name}: {what}",
+            patience_s,
+        )
 
     def await_victim(self, chance: Random) -> JobView | None:
         """A job that trains; None once all have ended."""
@@ -135,12 +142,20 @@ def check_replay(swell: Program) -> None:
     assert found["first_difference"] is None and found["num_compared"] > 0
 
 
+@pytest.mark.timeout(500)  # a dozen things are waited for, each of which may take a minute on a busy machine
 def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_pollux_and_saxena(
     ride: Ride,
 ) -> None:
     swell = ride.swell
     first = ride.submit("first", ENDLESS, "--batch", RANGE)
-    ride.await_way("first", lambda workers, batch: workers == 4 and batch > 96, "a batch for four workers")
+    swell.await_job(first, lambda job: job.workers > 0, "a gang")
+    # It doubles its workers, and pollux decides once a minute.
+    ride.await_way(
+        "first",
+        lambda workers, batch: workers == 4 and batch > 96,
+        "a batch for four workers",
+        2 * INTERVAL_S + PATIENCE_S,
+    )
     swell.await_job(first, lambda job: (job.noise_scale or 0.0) > 256, "what its script makes of its noise")
     # So more samples are worth it, up to the 32 for each worker that take no longer.
     ride.await_way("first", lambda workers, batch: workers == 4 and batch > 96, "that batch still")

@@ -14,6 +14,7 @@ from tests.solvers.horizons import SIZES, speed
 
 from swell.model.snapshot import Snapshot
 from swell.policies.hu import Hu, HuAware, HuEnd
+from swell.policies.hu_greedy import HuGreedy
 from swell.policies.unaware import without_costs
 
 #: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).
@@ -95,6 +96,15 @@ def test_the_queue_is_served_in_order_until_no_node_is_left() -> None:
 def test_with_more_minimums_than_nodes_the_first_to_arrive_have_theirs() -> None:
     jobs = [job(f"j{row}", 100.0 - row, submitted=float(-row)) for row in range(6)]
     assert Asked(Hu(), 4).at(0.0, jobs) == [0, 0, 1, 1, 1, 1]
+
+
+def test_a_worker_can_be_a_node_of_eight_devices() -> None:
+    """Section 2: one node has 8 GPUs, and sizes are nodes."""
+    jobs = [replace(job(f"j{row}", 1000.0 + row), devices_per_worker=8) for row in range(3)]
+    nodes = [replace(one, devices_per_worker=1) for one in jobs]
+    for policy in (Hu, HuGreedy):
+        workers = Asked(policy(), 8 * 14 + 7).at(0.0, jobs)
+        assert workers == Asked(policy(), 14).at(0.0, nodes) and sum(workers) == 14
 
 
 def test_where_jobs_may_wait_the_nodes_go_where_shares_of_work_grow_most() -> None:

@@ -21,8 +21,9 @@ from swell.model.job import Profile
 from swell.repro import reclaimer
 from swell.repro.experiment import Context
 from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn
+from swell.repro.lent_run import POLICY, SETTINGS, WINDOW
 from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
-from swell.repro.reclaim import POLICY, SETTINGS, WINDOW, WORKLOAD, ReclaimExperiment
+from swell.repro.reclaim import WORKLOAD, ReclaimExperiment
 from swell.repro.reclaim_findings import findings_of
 from swell.repro.reclaim_record import NodeSeen, PlayEnded, Reclaimed, ReclaimRun
 from swell.repro.reclaim_twin import NodeDelays, compare, measured_delays, node_changes

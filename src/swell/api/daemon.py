@@ -241,6 +241,7 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         disk_rate=str(options.sharing.disk_rate or ""),
         network_rate=str(options.sharing.network_rate or ""),
         containers=options.containers.value,
+        rack=options.rack,
         listen=options.listen,
         advertise=options.advertise,
         share=options.share,

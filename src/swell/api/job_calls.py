@@ -101,7 +101,9 @@ class JobCalls:
         kind: str | None = None,
         key: str | None = None,
     ) -> str:
-        """Submit a failed, cancelled or refused job again, from its beginning; returns the new id.
+        """Submit a failed, cancelled, refused or early stopped job again, from its beginning.
+
+        Returns the new id.
 
         Args:
             deadline: in place of the former one, which may have passed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from swell.api.control import Control
-from swell.core.throughput import shown_sizes
+from swell.core.throughput import num_samples_of, shown_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.cluster import Cluster, Node, nodes_needed
 from swell.model.command import ProfileJob
@@ -66,4 +66,5 @@ def throughput_by_profile(job_id: str, spec: JobSpec, profile: Profile, cluster:
         most_workers=int(sizes[-1]) if sizes.size else 0,
         grad_bytes=profile.grad_bytes,
         points=belief.throughput(job_id, sizes, hosts),
+        num_samples=num_samples_of(spec, profile),
     )

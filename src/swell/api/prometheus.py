@@ -244,6 +244,13 @@ METRICS: Sequence[PlatformMetric] = (
         lambda m: {key: devices.most for key, devices in m.tenants.items()},
         ("tenant", "kind"),
     ),
+    Count(
+        "swell_tenant_device_seconds",
+        "Devices times the time for which gangs of a tenant's jobs trained on them, as `swell usage` counts "
+        "it. `tenant` is empty for jobs that name none.",
+        lambda m: {(tenant, kind): used_s for (tenant, kind), used_s in m.counts.device_s.items()},
+        ("tenant", "kind"),
+    ),
     Gauge(
         "swell_nodes",
         "Nodes: `present`, or `leaving`, which get no more work.",

@@ -8,6 +8,7 @@ import msgspec
 
 from swell.api import fields
 from swell.api.fields import InvalidField
+from swell.api.job_words import is_stopped_early
 from swell.api.submission import Number, deadline_in_s, fingerprint
 from swell.model.coding import encode
 from swell.model.errors import WrongPhase
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
 
 
+def is_undone(view: JobView) -> bool:
+    """Whether the job may be submitted again: it has failed, or was cancelled, refused or stopped early."""
+    return view.phase in UNDONE or is_stopped_early(view)
+
+
 class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be different; all else is as it was submitted."""
 
@@ -33,7 +39,8 @@ def retried(control: Control, job_id: str, wish: Resubmission, key: str) -> tupl
     """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
     submission = _undone(control, job_id, "retry", wish)
     spec, within_s = _renewed(submission, wish, control.now_s())
-    return spec, _origin("retry", submission, wish, key, within_s)
+    origin = _origin("retry", submission, wish, key, within_s)
+    return spec, msgspec.structs.replace(origin, retries=submission.job_id)
 
 
 def continued(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
@@ -47,7 +54,7 @@ def continued(control: Control, job_id: str, wish: Resubmission, key: str) -> tu
 def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> JobSubmitted:
     view = control.job(job_id)
     phase = view.phase
-    if phase not in UNDONE:
+    if not is_undone(view):
         state, remedy = f"is {phase}", f"wait for its end (`swell wait {job_id}`)"
         if wish.deadline is not None and view.elasticity is Elasticity.LIVE:
             remedy = f"`swell promise {job_id} --deadline {wish.deadline}` asks for that deadline"
@@ -56,7 +63,8 @@ def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> Job
         if phase is Phase.SUCCEEDED:
             state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
         raise WrongPhase(
-            f"job {job_id!r} {state}: {verb} is for failed, cancelled and refused jobs; {remedy}"
+            f"job {job_id!r} {state}: {verb} is for jobs that failed or were cancelled, refused or stopped "
+            f"early; {remedy}"
         )
     return _with_changes(control.submission(job_id), view)
 

@@ -68,12 +68,11 @@ SOURCES: Mapping[str, CommandSource] = {
     "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
     "retry": CommandSource(
         "retry:retry",
-        "Submit failed, cancelled or refused jobs again, each as a new job that begins at step 0.",
+        "Submit failed, cancelled, refused or early stopped jobs again, each as a new job from step 0.",
     ),
     "continue": CommandSource(
         "retry:go_on",
-        "Submit failed or cancelled jobs again, each as a new job that continues from the old one's "
-        "checkpoint.",
+        "Submit failed, cancelled or early stopped jobs again, each from its last checkpoint.",
     ),
     "node": CommandSource(
         "node:node",

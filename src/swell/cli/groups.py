@@ -58,7 +58,7 @@ def table(views: Sequence[JobView], now_s: float) -> tuple[tuple[str, ...], list
             view.id,
             job_words.phase(view),
             _done(view),
-            *((_rung(view),) if has_rungs else ()),
+            *((job_words.rung(view) or "-",) if has_rungs else ()),
             *(_parameters(view).get(name, "-") for name in parameters),
             *(_number(job_words.latest(view).get(name)) for name in metrics),
             distance(view, now_s) or "-",
@@ -96,11 +96,6 @@ def tag_values(view: JobView) -> dict[str, str]:
     """The values of tags `NAME=VALUE`, by name."""
     pairs = (tag.partition("=") for tag in view.tags)
     return {name: value for name, sign, value in pairs if name and sign}
-
-
-def _rung(view: JobView) -> str:
-    """`3, 7 of 9`: at rung 3 it had rank 7 of the 9 trials that were there."""
-    return f"{view.rung}, {view.rung_rank} of {view.rung_trials}" if view.rung else "-"
 
 
 def _done(view: JobView) -> str:

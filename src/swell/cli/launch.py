@@ -34,20 +34,24 @@ def has_nodes(cluster: ClusterView) -> bool:
     return bool(cluster.nodes) or cluster.hosts_may_join
 
 
-def has_devices(devices: str, cores: float | None = None) -> Callable[[ClusterView], bool]:
+def has_devices(devices: str, cores: float | None = None, rack: str = "") -> Callable[[ClusterView], bool]:
     """Whether the nodes are those that the options mean: till they join, those of last time are shown.
 
     Raises:
         InvalidOption: the devices are not to be had.
     """
     try:
-        nodes = {local.node.name: local.node for local in parse_devices(devices, cores)}
+        nodes = [local.node for local in parse_devices(devices, cores, rack)]
     except DeviceError as error:
         raise InvalidOption(str(error)) from error
-    expected = {name: (node.kind, node.cores, *node.devices) for name, node in nodes.items()}
+    expected = {node.name: (node.rack, node.kind, node.cores, *node.devices) for node in nodes}
     return lambda cluster: (
         expected
-        == {node.name: (node.kind, node.cores, *node.devices) for node in cluster.nodes if not node.is_joined}
+        == {
+            node.name: (node.rack, node.kind, node.cores, *node.devices)
+            for node in cluster.nodes
+            if not node.is_joined
+        }
     )
 
 

@@ -49,7 +49,7 @@ class HostOptions:
         typer.Option(
             metavar="NAME",
             help="Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
-            "rack0, as for the platform's own machine.",
+            "rack0, as for a platform's own machine that names none.",
         ),
     ] = None
     kind: Annotated[

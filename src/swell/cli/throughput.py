@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.api.durations import format_duration
 from swell.cli.destinations import check_files, writing
 from swell.cli.metrics import PICTURES
 from swell.cli.options import Json, State
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from swell.model.throughput import JobThroughput, ThroughputPoint
 
 COLUMNS = ("workers", "nodes", "batch", "step_s", "samples_per_s", "source", "margin", "is_best")
-HEADINGS = ("WORKERS", "BATCH", "SAMPLES/S", "STEP", "SPEEDUP", "FROM", "MARGIN")
+HEADINGS = ("WORKERS", "BATCH", "SAMPLES/S", "STEP", "SPEEDUP", "WHOLE", "FROM", "MARGIN")
 #: Follow a rate in the table of batches.
 MARKS = {"interpolated": "~", "extrapolated": "?"}
 LEGEND = "* best batch of so many workers; ~ interpolated; ? extrapolated"
@@ -53,6 +55,8 @@ def curve(
     json: Json = False,
 ) -> None:
     """Show samples a second of a job by number of workers and batch, and the best batch of each number.
+
+    WHOLE is the time of all its steps with so many workers from beginning to end.
 
     The job of a job file is submitted to have its trial run, which measures as many numbers of workers as
     idle devices allow, and is cancelled after that.
@@ -111,9 +115,11 @@ def _check_picture(plot: Path) -> None:
 
 def _print_csv(found: JobThroughput) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(COLUMNS)
+    out.writerow([*COLUMNS, "whole_s"])
     for point in found.points:
-        out.writerow([str(getattr(point, column)) for column in COLUMNS])
+        whole_s = found.whole_s(point)
+        told = [str(getattr(point, column)) for column in COLUMNS]
+        out.writerow([*told, "" if whole_s is None else str(whole_s)])
 
 
 def _write_picture(found: JobThroughput, file: Path) -> None:
@@ -128,40 +134,49 @@ def _print(found: JobThroughput) -> None:
     each = "" if found.devices_per_worker == 1 else f" of {found.devices_per_worker} devices each"
     print(f"{found.job_id} on {found.kind}: up to {found.most_workers} workers{each}")
     print()
-    print_table(HEADINGS, [_row(point, found.best[0]) for point in found.best], wrapping=None)
+    print_table(HEADINGS, [_row(found, point) for point in found.best], wrapping=None)
     if len(found.points) > len(found.best):
         print("\nsamples a second by batch and number of workers")
-        print_table(*_matrix(found.points), wrapping=None)
+        print_table(*_matrix(found.points, _rate), wrapping=None)
         print(LEGEND)
+        if found.num_samples is not None:
+            print("\ntime of the whole job by batch and number of workers")
+            print_table(*_matrix(found.points, partial(_whole, found)), wrapping=None)
     print()
     for source in dict.fromkeys(point.source for point in found.points):
         print(f"{source}: {MEANINGS[source]}")
 
 
-def _row(point: ThroughputPoint, first: ThroughputPoint) -> tuple[str, ...]:
+def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
     return (
         str(point.workers),
         str(point.batch),
         f"{point.samples_per_s:.1f}",
         f"{point.step_s:.2f} s" if point.step_s >= 1.0 else f"{1000 * point.step_s:.1f} ms",
-        f"{point.samples_per_s / first.samples_per_s:.2f}",
+        f"{point.samples_per_s / found.best[0].samples_per_s:.2f}",
+        _whole(found, point),
         point.source,
         f"{point.margin:.0%}",
     )
 
 
-def _matrix(points: Sequence[ThroughputPoint]) -> tuple[list[str], list[list[str]]]:
+def _matrix(
+    points: Sequence[ThroughputPoint], cell: Callable[[ThroughputPoint], str]
+) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of a table with a row for each batch and a column for each number of workers."""
     sizes = sorted({point.workers for point in points})
     at = {(point.batch, point.workers): point for point in points}
     rows = [
-        [str(batch), *(_cell(at.get((batch, size))) for size in sizes)]
+        [str(batch), *(cell(at[batch, size]) if (batch, size) in at else "-" for size in sizes)]
         for batch in sorted({point.batch for point in points})
     ]
     return ["BATCH", *map(str, sizes)], rows
 
 
-def _cell(point: ThroughputPoint | None) -> str:
-    if point is None:
-        return "-"
+def _rate(point: ThroughputPoint) -> str:
     return f"{point.samples_per_s:.1f}{MARKS.get(point.source, '')}{'*' if point.is_best else ''}"
+
+
+def _whole(found: JobThroughput, point: ThroughputPoint) -> str:
+    whole_s = found.whole_s(point)
+    return "-" if whole_s is None else format_duration(whole_s)

@@ -76,7 +76,7 @@ def _start(folder: StateFolder, choice: ChosenOptions, ports: Mapping[str, int |
     from swell.cli.nodes import number_of_cores
     from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 
-    is_ready = has_devices(choice.options.devices, choice.options.cores)
+    is_ready = has_devices(choice.options.devices, choice.options.cores, choice.options.rack)
     given = [word for name, port in ports.items() if port is not None for word in (name, str(port))]
     with launch(folder, [*choice.words, *given], is_ready) as client:
         cluster = client.cluster()
@@ -119,6 +119,7 @@ def _platform_options(folder: StateFolder, choice: ChosenOptions) -> PlatformOpt
     return PlatformOptions(
         state_dir=folder.path,
         devices=choice.options.devices,
+        rack=choice.options.rack,
         policy=choice.options.policy,
         preload=choice.options.preload,
         settings=choice.settings(),

@@ -25,6 +25,14 @@ class UpOptions:
             "/4/2. Default: previous value, else auto.",
         ),
     ] = None
+    rack: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
+            "previous value, else rack0, as for a machine that joins and names none; '': the default.",
+        ),
+    ] = None
     policy: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else elasticflow."),

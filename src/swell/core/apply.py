@@ -10,7 +10,6 @@ import msgspec
 from swell.core import leaving_nodes
 from swell.core.admission_state import AskedDeadline
 from swell.core.backoff import MAX_SETBACKS
-from swell.core.bracket import bracket_of
 from swell.core.broken_promises import befall, befall_all, note_change, note_slowness, told_late
 from swell.core.checkpoints import note_save_time
 from swell.core.clock_steps import follow
@@ -23,7 +22,7 @@ from swell.core.feedback import (
     note_phase,
 )
 from swell.core.gang import NO_GANG
-from swell.core.halving import note_evaluation, told_silence
+from swell.core.halving import enter_bracket, note_evaluation, told_silence
 from swell.core.job_progress import JobProgress
 from swell.core.record import JobRecord
 from swell.core.resizes import Mark
@@ -115,7 +114,7 @@ def _(event: JobSubmitted, state: HeadState) -> None:
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
     if event.spec.halving is not None:
-        bracket_of(state.brackets, event.spec.group).enter(record.id)
+        enter_bracket(state, record, event.origin.continues or event.origin.retries)
     _note_set_aside(state, record)
     state.touch(record)
 

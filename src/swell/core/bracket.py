@@ -37,6 +37,11 @@ class Rung(msgspec.Struct):
         self.values[job_id] = None if math.isnan(value) else value
         return num_ahead + 1, len(self.values)
 
+    def replace(self, earlier: str, job_id: str, rises: bool) -> tuple[int, int]:
+        """Give a trial the value of an earlier one that is there; return what `place` does."""
+        value = self.values.pop(earlier)
+        return self.place(job_id, math.nan if value is None else value, rises)
+
 
 def _worth(value: float | None, rises: bool) -> float:
     if value is None or math.isnan(value):

@@ -22,6 +22,21 @@ from swell.model.halving import MetricValue, RungUnit
 TOPIC = "halving"
 
 
+def enter_bracket(state: HeadState, record: JobRecord, earlier: str) -> None:
+    """A trial is submitted. One that was there before, as job `earlier`, keeps its place at the rungs.
+
+    So its values count once, and it is compared at the rungs that it has not reached yet.
+    """
+    bracket, trial = bracket_of(state.brackets, record.spec.group), record.trial
+    bracket.enter(record.id)
+    for number, rung in enumerate(bracket.rungs, 1):
+        if earlier in rung.values:
+            trial.rung = number
+            trial.rank, trial.num_there = rung.replace(earlier, record.id, record.spec.metric_rises)
+    if trial.rung:
+        state.tell(record, "promoted", f"keeps the place of {earlier}: {_standing(record)}")
+
+
 def note_evaluation(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     """Compare the trial at each rung that the report shows it to have reached."""
     halving = record.spec.halving
@@ -65,7 +80,7 @@ def _compare(state: HeadState, record: JobRecord, value: float) -> None:
     rung = bracket_of(state.brackets, spec.group).rung(trial.rung + 1)
     trial.rung += 1
     trial.rank, trial.num_there = rung.place(record.id, value, spec.metric_rises)
-    standing = f"rank {trial.rank} of {trial.num_there} at rung {trial.rung} by {spec.metric}"
+    standing = _standing(record)
     if trial.rank > halving.num_promoted(trial.num_there):
         trial.stopped = f"stopped early: {standing}"
         state.explain(record, "stopping_early", f"is to be saved and to end: {standing}")
@@ -73,10 +88,15 @@ def _compare(state: HeadState, record: JobRecord, value: float) -> None:
         state.tell(record, "promoted", f"goes on: {standing}")
 
 
+def _standing(record: JobRecord) -> str:
+    trial = record.trial
+    return f"rank {trial.rank} of {trial.num_there} at rung {trial.rung} by {record.spec.metric}"
+
+
 def _note_silence(state: HeadState, record: JobRecord, steps: int) -> None:
-    """Warn of a trial that passes two rungs and has never reported the metric."""
+    """Warn of a trial whose gang has trained for as long as to rung 2 and has never reported the metric."""
     place = _rung_steps(record, 2)
-    if record.trial.num_reports or place is None or steps < place:
+    if record.trial.num_reports or place is None or steps - record.progress.first_step < place:
         return
     if record.status.warn(TOPIC, _silent(record)):
         state.tell(record, "warned", _silent(record))

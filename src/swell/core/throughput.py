@@ -8,7 +8,7 @@ from swell.arrays import IntArray
 from swell.core.record import JobRecord
 from swell.core.state import HeadState, job_sizes
 from swell.model.cluster import nodes_needed
-from swell.model.job import JobSpec
+from swell.model.job import JobSpec, Profile
 from swell.model.options import Sizes
 from swell.model.throughput import JobThroughput
 
@@ -30,7 +30,14 @@ def throughput_of(state: HeadState, record: JobRecord) -> JobThroughput | None:
         most_workers=int(sizes[-1]) if sizes.size else 0,
         grad_bytes=profile.grad_bytes,
         points=state.belief.throughput(record.id, sizes, np.maximum(hosts, 1)),
+        num_samples=num_samples_of(spec, profile),
     )
+
+
+def num_samples_of(spec: JobSpec, profile: Profile) -> int | None:
+    """Samples of the whole job, at most; None: the script ends by itself."""
+    num_steps = spec.end.total_steps(spec.global_batch, profile.samples_per_epoch)
+    return None if num_steps is None else num_steps * spec.global_batch
 
 
 def shown_sizes(spec: JobSpec, num_devices: int, kind: Sizes) -> IntArray:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from swell.live.device_time_tally import DeviceTimeTally, TenantKind
 from swell.live.finish_errors import FinishErrors
 from swell.live.histogram import Histogram
 from swell.live.job_tally import AfterNoPromise, JobTally
@@ -38,6 +39,7 @@ class Counts:
     resize_pause_s: Histogram
     resize_saved_s: float
     resize_lost_s: float
+    device_s: Mapping[TenantKind, float]
     node_losses: Mapping[bool, int]  #: by whether the node was to be left anyway
     events: Mapping[str, int]
     stories: Mapping[str, int]
@@ -52,7 +54,7 @@ class OperatorTally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs, self._nodes, self._resizes = JobTally(), NodeTally(), ResizeTally()
-        self._errors = FinishErrors()
+        self._errors, self._device_time = FinishErrors(), DeviceTimeTally()
         self._journal_s, self._decision_s, self._turn_s = (Histogram(TURNS_S) for _ in range(3))
 
     def begin(self, views: Iterable[JobView], calendar: Calendar, warned: Iterable[str]) -> None:
@@ -66,12 +68,13 @@ class OperatorTally:
         self._jobs.begin(known, calendar)
         self._resizes.begin(known)
         self._errors.begin(known)
+        self._device_time.begin(known)
         self._nodes.begin(warned)
 
     def hear(self, turn: Turn) -> None:
         """See `TurnListener`."""
         with self._lock:
-            for part in (self._jobs, self._nodes, self._resizes, self._errors):
+            for part in (self._jobs, self._nodes, self._resizes, self._errors, self._device_time):
                 part.hear(turn)
             self._journal_s.add(turn.took.journal_s)
             self._decision_s.add(turn.took.decision_s)
@@ -97,6 +100,7 @@ class OperatorTally:
                 resize_pause_s=resizes.pause_s.copy(),
                 resize_saved_s=resizes.saved_s,
                 resize_lost_s=resizes.lost_s,
+                device_s=dict(self._device_time.device_s),
                 node_losses=Counter(self._nodes.losses),
                 events=Counter(jobs.events),
                 stories=Counter(jobs.stories),

@@ -234,6 +234,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_in_s: float | None = None  #: of a deadline that was given as `now+...`: counts again for a retry
     continues: str = ""  #: id of the ended job from whose checkpoint it goes on
     steps: int = 0  #: that this checkpoint holds
+    retries: str = ""  #: id of the ended job that it is again, from step 0
     user: str = ""  #: who submitted it; empty: the owner of the platform
 
 

@@ -48,8 +48,17 @@ class JobThroughput(msgspec.Struct, frozen=True, kw_only=True):
     most_workers: int  #: that the job may have on this platform
     grad_bytes: int
     points: tuple[ThroughputPoint, ...]  #: by workers, then by batch
+    num_samples: int | None = None  #: that the whole job computes; None: its length is not known
 
     @property
     def best(self) -> list[ThroughputPoint]:
         """The best batch of each number of workers."""
         return [point for point in self.points if point.is_best]
+
+    def whole_s(self, point: ThroughputPoint) -> float | None:
+        """Time of all steps of the job, if it runs so from its beginning to its end.
+
+        References: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads", MASCOTS 2020,
+            section V-A: batches that take longer than a user can wait are left out of the range.
+        """
+        return None if self.num_samples is None else self.num_samples / point.samples_per_s

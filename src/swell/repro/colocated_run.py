@@ -21,6 +21,7 @@ from swell.executors.local.containers.engine import (
 )
 from swell.executors.local.limits.detection import limiter_offers
 from swell.model.errors import InvalidInput
+from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.repro.findings import Part
 from swell.repro.flowcon_schedule import ColocatedJob, Schedule, scripts_of
@@ -30,8 +31,9 @@ LOOK_EVERY_S = 0.1
 REPORT_S = 0.5
 #: Ends the label of a policy whose jobs ran in containers.
 IN_CONTAINERS = ", containers"
-#: Of a job that is only to be measured.
-NUM_TRIAL_STEPS = 4
+#: Of a job that is only to be measured. An epoch of the longest, of 128 steps, ends in it: a job in which
+#: one ends has a trial run, unless it is known what follows.
+NUM_TRIAL_STEPS = 130
 
 
 class LearningSample(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -199,9 +201,15 @@ class Watcher:
 
 
 def measure_scripts(client: Client, schedule: Schedule, image: str = "") -> None:
-    """Have each script measured: later jobs need no trial run, and start at once."""
+    """Have each script measured: later jobs need no trial run, and start at once.
+
+    Raises InvalidInput: one of them fails here.
+    """
     for job in scripts_of(schedule, NUM_TRIAL_STEPS):
-        client.wait(client.submit(**job.fields(image)))
+        ended = client.wait(client.submit(**job.fields(image)))
+        if ended.phase is not Phase.SUCCEEDED:
+            what = ended.message.strip().splitlines()[-1:] or [ended.reason]
+            raise InvalidInput(f"a short run of {job.model} {ended.phase}: {what[0]}; see its log")
 
 
 def run_schedule(

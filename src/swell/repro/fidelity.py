@@ -45,10 +45,11 @@ def _job(
     )
 
 
-#: A step of 64 samples takes one such device a second. Only jobs whose evaluation is quick reach the end of
-#: an epoch: what a script does between epochs no trial run measures. Of 70 workloads drawn this is one whose
-#: outcome hangs little on chance, by simulation alone: see `Comparison.chance_share`. With jobs of perfect
-#: elasticity on few devices it does, for which job is to shrink is decided between equals.
+#: A step of 64 samples takes one such device a second. What a script does between two epochs is measured by
+#: trial runs, but not paced: of these jobs only those whose evaluation is quick reach the end of an epoch. Of
+#: 70 workloads drawn this is one whose outcome hangs little on chance, by simulation alone: see
+#: `Comparison.chance_share`. With jobs of perfect elasticity on few devices it does, for which job is to
+#: shrink is decided between equals.
 WORKLOAD = (
     _job(0, "vae-a", 28, "1:"),
     _job(9.1, "cnn-b", 25, "2", STRICT, 50),

@@ -42,7 +42,7 @@ class TrainedModel:
 MODELS = {
     "lstm": TrainedModel("lstm.py", 64, 1e-2, 0.0040, 7.0),
     "vae": TrainedModel("vae.py", 96, 1e-3, 0.0016, 8.0),
-    "perceptron": TrainedModel("perceptron.py", 96, 5e-3, 0.0002, 6.0, Elasticity.RESTART),
+    "perceptron": TrainedModel("perceptron.py", 96, 2e-3, 0.0002, 6.0, Elasticity.RESTART),
     "cnn": TrainedModel("cnn.py", 96, 1e-3, 0.0031, 6.0),
     "gru": TrainedModel("gru.py", 64, 1e-2, 0.0125, 7.0),
     "birnn": TrainedModel("birnn.py", 96, 1e-3, 0.0028, 5.0),

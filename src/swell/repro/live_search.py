@@ -7,19 +7,15 @@ from dataclasses import dataclass, replace
 
 import swell
 from swell.api import job_words
-from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.model.view import JobView
-from swell.repro.experiment import Context, Paper, keep_record, read_record
+from swell.repro.experiment import Context, Paper
 from swell.repro.findings import Cell, Findings, Missed, Part, findings, table
+from swell.repro.lent_run import POLICY, play_on_lent_nodes, told_of
+from swell.repro.lent_run import WINDOW as RECLAIM_WINDOW
 from swell.repro.live_run import SCRIPTS
-from swell.repro.machines.first_process import NamespacesMissing
 from swell.repro.page_texts import page_texts
-from swell.repro.reclaim import POLICY, SETTINGS, lent_nodes
-from swell.repro.reclaim import WINDOW as RECLAIM_WINDOW
-from swell.repro.reclaim_machines import PlayFailed, lent_machines, play
-from swell.repro.reclaim_record import SearchEnded, SearchOrder, SearchRun
-from swell.settings import spell
+from swell.repro.reclaim_record import SearchEnded, SearchRun
 
 WINDOW = replace(RECLAIM_WINDOW, num_nodes=4)
 #: Pictures a second of each node: an epoch of 1,437 takes two and a half seconds on one.
@@ -55,40 +51,18 @@ class LiveSearch:
 
         Raises InvalidInput.
         """
-        name = f"{self.name}-run"
-        if context.played is not None:
-            return found_by(self.name, read_record(context.played, name, SearchRun))
-        run = _play(context)
-        if context.runs is not None:
-            keep_record(run, context.runs, name)
-        return found_by(self.name, run)
+        return told_of(context, self.name, SearchRun, _play, found_by)
 
 
 def _play(context: Context) -> SearchRun:
-    source, intervals = lent_nodes(context.data, context.seed, WINDOW)
-    names = sorted({one.node for one in intervals})
-    order = SearchOrder(
-        file=SEARCH.replace("SEED", str(context.seed)),
-        num_nodes=len(names),
-        first=frozenset(one.node for one in intervals if not one.start_s),
-        played_s=WINDOW.played_s,
-    )
-    up = ["--policy", POLICY]
-    for setting, value in SETTINGS.items():
-        up += ["--set", f"{setting}={spell(value)}"]
-    program = "swell.repro.search_player"
-    try:
-        with (
-            context.watch("a search on machines that are reclaimed", int(WINDOW.played_s)) as advance,
-            lent_machines(names, up, DEVICES) as lent,
-        ):
-            ended, reclaimed = play(lent, order, intervals, advance, program, SearchEnded)
-    except NamespacesMissing as error:
-        raise InvalidInput(f"machines cannot be had here: {error}") from error
-    except PlayFailed as error:
-        raise InvalidInput(str(error)) from error
+    file, title = SEARCH.replace("SEED", str(context.seed)), "a search on machines that are reclaimed"
+    lent, ended = play_on_lent_nodes(context, title, WINDOW, DEVICES, file, SearchEnded)
     return SearchRun(
-        source=source, ended=ended, reclaimed=reclaimed, seed=context.seed, version=swell.__version__
+        source=lent.source,
+        ended=ended,
+        reclaimed=lent.reclaimed,
+        seed=context.seed,
+        version=swell.__version__,
     )
 
 

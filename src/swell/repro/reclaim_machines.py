@@ -18,11 +18,13 @@ import swell
 from swell.repro import reclaimer
 from swell.repro.lent_intervals import LentInterval
 from swell.repro.machines.network import HOME, STATE, NamespacedMachine, Network
-from swell.repro.reclaim_record import PlayBegun, PlayOrder, Reclaimed, ScriptsMeasured, SearchOrder, Told
+from swell.repro.reclaim_record import PlayBegun, PlayOrder, Reclaimed, ScriptsMeasured, Told
 
 Word = TypeVar("Word", bound=Told)
 
 PORT, TOKEN_FILE = 7070, f"{HOME}/join-token"
+#: That plays an order on the machine of the head.
+PLAYER = (sys.executable, "-P", "-m", "swell.repro.reclaim_player")
 SWELL = (sys.executable, "-P", "-m", "swell.cli.main")
 #: Threads of torch, and the package that the machines see.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(swell.__file__).parents[1])}
@@ -109,17 +111,15 @@ def lent_machines(names: Sequence[str], up: Sequence[str], devices: str) -> Iter
 
 def play(
     lent: LentMachines,
-    order: PlayOrder | SearchOrder,
+    order: PlayOrder,
     intervals: Sequence[LentInterval],
     advance: Callable[[int], None],
-    program: str,
     kind: type[Word],
 ) -> tuple[Word, tuple[Reclaimed, ...]]:
     """The jobs of the order, on machines that come and go by the intervals.
 
     Args:
         advance: called now and then with the seconds that have been played.
-        program: module that plays the order on the machine of the head.
         kind: of its last word.
 
     Raises:
@@ -128,7 +128,7 @@ def play(
     for name in lent.machines:
         lent.join(name)
     player = lent.head.popen(
-        *(sys.executable, "-P", "-m", program),
+        *PLAYER,
         env=ENVIRONMENT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -9,15 +9,17 @@ due, and prints a line of JSON for each thing that the process which starts the 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from swell.api.client import Client, connect
 from swell.model.view import ClusterView
-from swell.repro.live_run import LOOK_EVERY_S, Player, begin, ended, nodes_of
+from swell.repro.live_run import LOOK_EVERY_S, PlannedJob, Player, begin, ended, nodes_of
 from swell.repro.reclaim_record import (
     NodeSeen,
     PlayBegun,
@@ -25,6 +27,7 @@ from swell.repro.reclaim_record import (
     PlayOrder,
     ProgressSample,
     ScriptsMeasured,
+    SearchEnded,
     Told,
 )
 
@@ -79,26 +82,48 @@ def await_nodes(client: Client, is_so: Callable[[set[str]], bool]) -> ClusterVie
         time.sleep(LOOK_EVERY_S)
 
 
-def play(client: Client, order: PlayOrder) -> PlayEnded:
+def play(client: Client, order: PlayOrder, parts: tuple[PlannedJob, ...]) -> PlayEnded:
     cluster = await_nodes(client, lambda names: len(names) == order.num_nodes)
     nodes = nodes_of(cluster)
     player = Player(client)
-    trials = player.measure(order.parts, NUM_MEASURED_STEPS)
+    trials = player.measure(parts, NUM_MEASURED_STEPS)
     say(ScriptsMeasured())
     await_nodes(client, lambda names: names == order.first)
-    player.measure(order.parts[:1], NUM_MEASURED_STEPS)  # what the loss of the others entails is over then
+    player.measure(parts[:1], NUM_MEASURED_STEPS)  # what the loss of the others entails is over then
     begun = begin(player, nodes[0].kind, nodes, trials)
     say(PlayBegun())
     watch = PoolWatch(client, begun.begun_s)
-    jobs = player.play(order.parts, order.played_s, watch.look)
+    jobs = player.play(parts, order.played_s, watch.look)
     run = ended(player, begun, jobs)
     return PlayEnded(run=run, seen=tuple(watch.seen), progress=tuple(watch.progress))
 
 
+def search(client: Client, order: PlayOrder, text: str) -> SearchEnded:
+    """Submit the file once the nodes are those of time 0; what became of its jobs by the end of the order."""
+    await_nodes(client, lambda names: len(names) == order.num_nodes)
+    say(ScriptsMeasured())  # each trial has arguments of its own, and is measured when it comes
+    cluster = await_nodes(client, lambda names: names == order.first)
+    say(PlayBegun())
+    until_s = time.monotonic() + order.played_s
+    watch = PoolWatch(client, cluster.now_s)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "search.yaml"
+        file.write_text(text)
+        ids = client.submit_file(file)
+    views = [client.job(job_id) for job_id in ids]
+    while time.monotonic() < until_s and not all(view.phase.is_end for view in views):
+        watch.look()
+        time.sleep(LOOK_EVERY_S)
+        views = [client.job(job_id) for job_id in ids]
+    watch.look()
+    return SearchEnded(views=tuple(views), begun_s=cluster.now_s, seen=tuple(watch.seen))
+
+
 def main() -> None:
     order = msgspec.json.decode(sys.stdin.read(), type=PlayOrder)
+    work = order.work
     with connect() as client:
-        say(play(client, order))
+        say(search(client, order, work) if isinstance(work, str) else play(client, order, work))
 
 
 if __name__ == "__main__":

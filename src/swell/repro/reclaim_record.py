@@ -12,7 +12,7 @@ from swell.repro.live_run import LiveRun, PlannedJob
 class PlayOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What `reclaim_player` is to do."""
 
-    parts: tuple[PlannedJob, ...]
+    work: tuple[PlannedJob, ...] | str  #: jobs of a schedule, or the text of a job file
     num_nodes: int  #: while scripts are measured: all
     first: frozenset[str]  #: nodes that are lent when the first job is submitted
     played_s: float  #: from then on
@@ -45,15 +45,6 @@ class PlayEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     run: LiveRun
     seen: tuple[NodeSeen, ...]
     progress: tuple[ProgressSample, ...]
-
-
-class SearchOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What `search_player` is to do; see `PlayOrder`."""
-
-    file: str  #: text of the job file
-    num_nodes: int
-    first: frozenset[str]
-    played_s: float
 
 
 class SearchEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -20,7 +20,7 @@ HALF_AN_HOUR = 30.0
 class Pattern:
     """How jobs arrive. A load of 1 is what keeps all devices busy with jobs on one device each.
 
-    The paper's high rate is `k_max` times that of one device, which loads 40 devices to a quarter: nothing
+    The paper's high rate is `k_max` times that of one device, which loads 40 devices to a quarter: few jobs
     would be dropped or wait. So loads are free parameters here.
     """
 

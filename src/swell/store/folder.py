@@ -81,6 +81,7 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cpu_shares: str = "weight"  #: what a share means
     disk_rate: str = ""  #: that all workers of the machine have together; empty: not known
     network_rate: str = ""  #: likewise
+    rack: str = ""  #: in which the machine stands; empty: none was named
     containers: str = "auto"  #: which program runs them
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`

@@ -35,6 +35,7 @@ class ComparedJob(msgspec.Struct, frozen=True, kw_only=True):
     job: JobRow
     parameters: dict[str, str]
     metrics: dict[str, str]  #: the latest value of each
+    rung: str  #: of a trial: the highest that it has reached, and its rank there
     length: str  #: from its first step to its end, or so far
 
 
@@ -80,6 +81,7 @@ class ComparePage:
         return {
             "jobs": jobs,
             "metrics": names,
+            "has_rungs": any(view.rung for view in views),
             "metric": chosen,
             "differing": differing,
             "same": same,
@@ -95,6 +97,7 @@ class ComparePage:
             job=job_row(view, now_s),
             parameters=hyperparameters(view),
             metrics={name: f"{value:.4g}" for name, value in job_words.latest(view).items()},
+            rung=job_words.rung(view),
             length=NOTHING if began_s is None else span(ended_s - began_s),
         )
 

@@ -11,7 +11,7 @@ from swell.api.control import Control, UnknownJob
 from swell.api.page.job_files import read_checkpoints
 from swell.api.page.job_rows import JobRow
 from swell.api.page.state_option import state_option
-from swell.api.resubmission import UNDONE
+from swell.api.resubmission import is_undone
 from swell.model.event import JobSubmitted
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -76,7 +76,7 @@ class JobParts:
                 newest, number = read_checkpoints(self._job_dir)
                 return {"checkpoints": newest, "num_checkpoints": number}
             case "actions":
-                return {"is_undone": view.phase in UNDONE}
+                return {"is_undone": is_undone(view)}
             case "facts":
                 return self._facts(view, may_change)
             case _:

@@ -25,6 +25,7 @@ FORMS = (
 )
 NONE = "none"
 CPU = "cpu"
+_RACK = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _PACED = re.compile(
     r"(?:(?:(?P<racks>[0-9]+)x)?(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)"
 )
@@ -42,11 +43,13 @@ class LocalNode:
     bindings: dict[str, DeviceBinding]
 
 
-def parse_devices(text: str, cores: float | None = None) -> tuple[LocalNode, ...]:
+def parse_devices(text: str, cores: float | None = None, rack: str = "") -> tuple[LocalNode, ...]:
     """The nodes that a user means; more than one only where devices are paced, none where other machines are
     to bring all devices.
 
-    `cores`: of this machine, that the workers of all nodes share; None: no number was given.
+    Args:
+        cores: of this machine, that the workers of all nodes share; None: no number was given.
+        rack: in which this machine stands; empty: none was named.
 
     Raises:
         DeviceError: not one of the forms, or more than this machine has.
@@ -59,6 +62,8 @@ def parse_devices(text: str, cores: float | None = None) -> tuple[LocalNode, ...
         )
     if has_islands:
         nodes = tuple(_with_islands(local, text, islands) for local in nodes)
+    if rack:
+        nodes = _in_rack(nodes, text, check_rack(rack))
     return tuple(_with_cores(node, len(nodes), cores) for node in nodes)
 
 
@@ -68,6 +73,24 @@ def _with_islands(local: LocalNode, text: str, islands: str) -> LocalNode:
     except InvalidIslands as error:
         raise DeviceError(f"devices {text!r}: {error}") from error
     return LocalNode(msgspec.structs.replace(local.node, islands=chosen), local.bindings)
+
+
+def check_rack(name: str) -> str:
+    """The same name. Raises DeviceError."""
+    if not _RACK.fullmatch(name):
+        raise DeviceError(
+            f"a rack cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: choose one "
+            "with --rack"
+        )
+    return name
+
+
+def _in_rack(nodes: tuple[LocalNode, ...], text: str, rack: str) -> tuple[LocalNode, ...]:
+    racks = {local.node.rack for local in nodes}
+    if len(racks) != 1:
+        stand = f"stand in {len(racks)} racks of their own" if racks else "are none of this machine"
+        raise DeviceError(f"--rack {rack}: devices {text!r} {stand}; leave --rack out, or say --rack ''")
+    return tuple(LocalNode(msgspec.structs.replace(local.node, rack=rack), local.bindings) for local in nodes)
 
 
 def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalNode:

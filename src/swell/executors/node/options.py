@@ -12,7 +12,7 @@ from typing import NoReturn
 import msgspec
 
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
+from swell.executors.local.devices import DeviceError, LocalNode, check_rack, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
 from swell.executors.remote.join_token import NAME
@@ -60,7 +60,7 @@ class NodeOptions:
         Raises:
             DeviceError: the devices are not to be had, or are of several nodes.
         """
-        found = parse_devices(self.devices, self.sharing.cores)
+        found = parse_devices(self.devices, self.sharing.cores, self.rack)
         if len(found) != 1:
             raise DeviceError(
                 f"devices {self.devices!r} are {len(found)} nodes; a host that joins is one: "
@@ -78,7 +78,6 @@ class NodeOptions:
             kind=kind,
             is_borrowed=self.is_borrowed,
             address=self.advertise,
-            rack=self.rack or found[0].node.rack,
         )
         return LocalNode(node, bindings)
 
@@ -119,16 +118,6 @@ def check_name(name: str) -> str:
         raise InvalidHostName(
             f"a host cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: "
             "choose one with --name"
-        )
-    return name
-
-
-def check_rack(name: str) -> str:
-    """The same name. Raises InvalidHostOptions."""
-    if not NAME.fullmatch(name):
-        raise InvalidHostOptions(
-            f"a rack cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: choose one "
-            "with --rack"
         )
     return name
 

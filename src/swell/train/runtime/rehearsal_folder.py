@@ -21,9 +21,12 @@ MAX_ENTRIES = 2_000
 
 
 def make_folder() -> str:
-    """Copy a trial run's working directory, which is a mirror already. Empty: it is none, or large."""
+    """Copy a trial run's working directory, which is a mirror already. Empty: it is none, large or read-only.
+
+    In a container it is read-only, and the script itself can make no folder there.
+    """
     here = Path.cwd()
-    if environ.TRIAL not in os.environ or _has_many(here):
+    if environ.TRIAL not in os.environ or not os.access(here.parent, os.W_OK) or _has_many(here):
         return ""
     place = tempfile.mkdtemp(prefix=".rehearsal-", dir=here.parent)  # `..` leads where it did
     with suppress(shutil.Error):  # what the script has put there and cannot be copied, such as a socket

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-#: Packets on a loopback device have up to 64 KiB; a smaller bucket would let none of them through.
-LEAST_BURST_BYTES = 128 << 10
+#: The kernel hands on up to 512 KiB in one piece. A smaller bucket would never let through such a piece that
+#: waits in it already when its size is changed, nor anything behind it.
+LEAST_BURST_BYTES = 640 << 10
 #: A bucket is filled up so often, so that bursts are short.
 FILLS_PER_S = 100
 #: A packet that would wait longer is dropped.
