@@ -50,7 +50,7 @@ def test_printed_ratios_stand_beside_ours_and_one_that_does_not_come_out_is_told
     for printed, comes_out in ((1.0, True), (2.0, False)):
         findings = found(replace(experiment, ratios={"fifo": printed}), data)
         (table,) = (one for one in findings.tables if one.name == "1a-ratios")
-        assert table.rows == (("fifo", printed, 2.0, pytest.approx(1.0), None),)
+        assert [list(row) for row in table.rows] == [["fifo", printed, 2.0, pytest.approx(1.0), None]]
         told = [note for note in findings.notes if note.startswith("Does not come out")]
         assert len(told) == (0 if comes_out else 1)
     assert "over fifo (paper 2.00, here 1.00). elasticflow meets 0.667 for the printed 0.500" in told[0]
