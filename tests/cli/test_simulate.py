@@ -214,6 +214,16 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
             ("log.csv", "--cluster", "99999999x8"),
             "a cluster of 99999999x8 has 799,999,992 devices; at most 100,000 can be simulated",
         ),
+        (("log.csv", "--cluster", "a=2x8,a=1x8"), "kind 'a' stands there twice, name each once"),
+        (("log.csv", "--cluster", "a=2x8,b"), "write KIND=NODESxDEVICES for each kind"),
+        (("log.csv", "--cluster", "a=2x2x8"), "write KIND=NODESxDEVICES for each kind"),
+        (("log.csv", "--cluster", "a=0x8"), "gives kind 'a' 0x8, which has no devices; leave it out"),
+        (("log.csv", "--cluster", "a=2x8*0"), "gives kind 'a' the speed '0'; write a number above 0"),
+        (("log.csv", "--cluster", "a=2x8*nan"), "gives kind 'a' the speed 'nan'; write a number above 0"),
+        (("log.csv", "--cluster", "any=2x8"), "names a kind 'any'; a kind has"),
+        (("log.csv", "--cluster", "=2x8"), "names a kind ''; a kind has"),
+        (("log.csv", "--cluster", "a=99999x8,b=1x8"), "at most 100,000 can be simulated"),
+        (("log.csv", "--cluster", "a=1x8", "--bound"), "--bound is for clusters of one kind"),
         (("log.csv", "--cluster", "1x8", "--policy", "best"), "there is no policy 'best'; choose one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
@@ -452,6 +462,7 @@ def test_jobs_run_on_nodes_that_a_log_says_are_idle(swell: Run) -> None:
         (("--pool", "pool.csv", "--pool-nodes", "names.txt"), "has none of the nodes of names.txt"),
         (("--pool", "pool.csv", "--cluster", "1x8"), "node 'n0' has the name of a node of --cluster"),
         (("--pool", "pool.csv", "--bound"), "--bound is for clusters whose devices stay"),
+        (("--pool", "pool.csv", "--cluster", "a=1x8"), "--pool lends nodes of one kind, and --cluster names"),
     ],
 )
 def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
@@ -491,3 +502,27 @@ def test_a_pool_may_be_drawn(swell: Run) -> None:
     ):
         refused = swell(*words, "--pool", pool)
         assert refused.returncode != 0 and text in refused.stderr
+
+
+def test_several_kinds_of_device(swell: Run) -> None:
+    """A strict job is promised by the kind that can; another one waits for the kind that it names."""
+    Path("kinds.csv").write_text(
+        "submit_s,id,num_devices,duration_s,is_best_effort,deadline_s,kind\n"
+        '0,busy,8,3600,yes,,a100\n1,one,8,3600,no,9000,"a100,v100"\n2,two,8,3600,yes,,any\n'
+    )
+    words = ("kinds.csv", "--cluster", "a100=1x8*2.5,v100=1x8", "--policy", "fifo", "--stories", "run")
+    shown = swell(*words).stdout
+    assert "3 jobs on a100=1x8*2.5,v100=1x8 devices" in shown
+    assert swell(*words, "--json", "-").returncode == 0
+    cluster = json.loads(Path("run/fifo.json").read_text())["cluster"]
+    assert [kind["kind"] for kind in cluster["kinds"]] == ["a100", "v100"]
+
+
+def test_a_job_of_a_kind_that_the_cluster_has_not(swell: Run) -> None:
+    Path("kinds.csv").write_text("submit_s,id,num_devices,duration_s,kind\n0,a,1,60,h100\n")
+    done = swell("kinds.csv", "--cluster", "a100=1x8")
+    assert "is for devices of kind 'h100'; --cluster has a100: add the kind there" in done.stderr
+    assert (
+        "1 job: kind of device ignored, for --cluster names no kinds"
+        in swell("kinds.csv", "--cluster", "1x8").stdout
+    )

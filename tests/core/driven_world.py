@@ -26,9 +26,10 @@ from swell.sim.change_cost import AsMeasured
 from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns
+from swell.sim.true_speed import TrueSpeed
 from swell.sim.world import SimulatedWorld
 
 #: No worker trains for so long at a resize, and the gang says so.

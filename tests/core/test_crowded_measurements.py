@@ -11,7 +11,7 @@ from tests.core.head import Head
 from swell.model.command import Reconfigure
 from swell.model.job import Phase
 from swell.policies.registry import new_policy
-from swell.sim.job import TrueSpeed
+from swell.sim.true_speed import TrueSpeed
 from swell.throughput import learnt
 from swell.throughput.belief import FittedBelief
 

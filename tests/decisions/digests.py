@@ -29,6 +29,7 @@ LATER = frozenset(
         "halving",
         "hold_after_trial",
         "keeps_estimates",
+        "kind_speeds",
         "kinds",
         "priority",
         "resize_down_s",

@@ -15,7 +15,8 @@ from swell.model.cluster import Cluster, Node, nodes_needed
 from swell.model.job import Phase
 from swell.placement.best_fit import BestFitPlacer
 from swell.sim.gangs import GangTimings
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
+from swell.sim.true_speed import TrueSpeed
 
 #: Two nodes of 8 devices: 16 workers are on both, and each step waits 0.2 s more.
 RATES = {1: 1.0, 2: 1.9, 4: 3.6, 8: 7.0, 16: 13.0}

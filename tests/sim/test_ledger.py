@@ -17,10 +17,11 @@ from swell.sim import outcomes as packing
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import change_cost
 from swell.sim.item_source import ItemSource, RepeatedItems
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
 from swell.sim.outcomes import Outcomes
 from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.true_speed import TrueSpeed
 
 NUM_JOBS = 200
 

@@ -14,10 +14,11 @@ from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NOTHING_FAILS, InjectedFaults
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.outcome import SimOutcome
 from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.true_speed import TrueSpeed
 
 #: Workers -> steps/s, of which more than 4 are of no use.
 RATES = {1: 1.0, 2: 1.8, 4: 3.0, 8: 2.5}

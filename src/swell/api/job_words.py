@@ -242,7 +242,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("noise", _noise(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
-        ("kind", view.kind),
+        ("kind", f"{view.kind}: {view.kind_why}" if view.kind_why else view.kind),
         ("pids", _pids(view)),
         ("estimate", _estimate(view)),
         ("last start", _start(view)),

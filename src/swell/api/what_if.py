@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
+from swell.core.kind_choice import KindLoad, KindSpeeds, choose, named_kinds, smallest_gang
 from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, read_kinds
@@ -29,11 +30,11 @@ from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, check_promisable
-from swell.live.kind_choice import with_kind
+from swell.live.named_kinds import with_named_kinds
 from swell.model.cluster import Node
 from swell.model.counted import told_devices
 from swell.model.errors import InvalidInput, InvalidJob
-from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.options import Sizes
 from swell.model.quota import Quota
 from swell.model.view import JobView
@@ -128,6 +129,16 @@ class KindState:
         saved = self.saved
         left = {*saved.warned, *drained}
         return sum(len(node.devices) for node in saved.cluster.nodes if node.name not in left)
+
+    def load(self, drained: Collection[str], num_devices: int) -> KindLoad:
+        """Devices in use of so many, were the nodes `drained` left."""
+        left = {*self.saved.warned, *drained}
+        gone = {device for node in self.saved.cluster.nodes if node.name in left for device in node.devices}
+        held = sum(len(set(record.gang.held) - gone) for record in self.saved.records)
+        waiting = (one for one in self.saved.records if one.phase is Phase.QUEUED and not one.is_set_aside)
+        return KindLoad(
+            num_devices, max(0, num_devices - held), sum(smallest_gang(one.spec) for one in waiting)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,7 +358,9 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
         usable[node.kind] += len(node.devices)
         devices[node.kind] += len(node.devices)
     jobs = load(wish.submit, wish.text)
-    specs = [with_kind(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs]
+    loads = {kind.kind: kind.load(wish.drain, usable[kind.kind]) for kind in named}
+    asked = (with_named_kinds(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs)
+    specs = [_with_chosen_kind(spec, loads) for spec in asked]
     for spec in specs:
         check_job(spec, devices[spec.kind] if spec.kind else sum(devices.values()), sizes)
     taken, drafts = {record.id for record in scene.records}, []
@@ -361,6 +374,15 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
             )
         )
     return drafts
+
+
+def _with_chosen_kind(spec: JobSpec, loads: Mapping[str, KindLoad]) -> JobSpec:
+    """The kind that the head would choose, as far as no trial run has measured the job."""
+    kinds = () if spec.kind else named_kinds(spec.kinds, tuple(loads))
+    if not kinds:
+        return spec
+    choice = choose(kinds, spec, loads, KindSpeeds().of(spec, kinds))
+    return msgspec.structs.replace(spec, kind=choice.kind)
 
 
 def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[PlatformState, Sequence[LeftOut]]:

@@ -145,6 +145,10 @@ def policy_names(text: str) -> list[str]:
 def _bound(scenario: Scenario, conditions: Conditions) -> float | None:
     from swell.sim.bound import offline_bound
 
+    if conditions.kinds:
+        raise InvalidInput(
+            "--bound is for clusters of one kind; name no kinds in --cluster, or leave --bound out"
+        )
     if conditions.pool is not None:
         raise InvalidInput("--bound is for clusters whose devices stay; leave --bound or --pool out")
     return offline_bound(scenario.jobs, conditions.num_devices)

@@ -27,9 +27,11 @@ class ConditionOptions:
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="[RACKSx]NODESxDEVICES[/ISLANDS]",
+            metavar="[RACKSx]NODESxDEVICES[/ISLANDS]|KIND=NODESxDEVICES[*SPEED],...",
             help="Equal nodes: 16x8 means 128 devices; 2x8x8/4/2 the same in two racks, where the devices of "
-            "each node are in islands of 4 and, within these, of 2. Not needed with --pool.",
+            "each node are in islands of 4 and, within these, of 2. Kinds of device: a100=4x8*2.5,v100=2x8, "
+            "where jobs on a100 run at 2.5 times the rates of the profiles; a job may have each kind, unless "
+            "the trace names some in its column `kind`. Not needed with --pool.",
         ),
     ] = None
     resize_cost: Annotated[
@@ -147,12 +149,15 @@ class ConditionOptions:
         from swell.api.quotas import parse_quotas
         from swell.sim.conditions import Conditions
         from swell.sim.injected_faults import parse_fault_rates
+        from swell.sim.kind_nodes import parse_kinds
 
         if self.cluster is None and pool is None:
             raise InvalidInput(
                 "there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both"
             )
-        racks, nodes, devices, islands = _shape("0x0" if self.cluster is None else self.cluster)
+        text = "0x0" if self.cluster is None else self.cluster
+        kinds = parse_kinds(text) if "=" in text else ()
+        racks, nodes, devices, islands = _shape("0x0" if kinds else text)
         quotas = parse_quotas(self.quota or [])
         return Conditions(
             nodes=racks * nodes,
@@ -175,6 +180,7 @@ class ConditionOptions:
             report_s=None if self.report_every is None else seconds("report-every", self.report_every),
             quotas={tenant: quota for tenant, quota in quotas.items() if quota is not None},
             halving=None if self.halving is None else _halving(self.halving),
+            kinds=kinds,
         )
 
 

@@ -14,6 +14,8 @@ from swell.core.converge import Converger
 from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
+from swell.core.kind_choice import KindLoad, smallest_gang
+from swell.core.kind_search import HeadEvent, RefusedKind, best_refused, combined, untried
 from swell.core.learning_columns import learning_of
 from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
@@ -37,8 +39,8 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.deadline_state import PLANNED_LATE
-from swell.model.event import AnyEvent, Event, NodeLost, NodeWarned
-from swell.model.job import Phase
+from swell.model.event import Event, NodeLost, NodeWarned
+from swell.model.job import AfterRefusal, Phase
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
 from swell.model.quota import Quotas
@@ -46,6 +48,7 @@ from swell.model.snapshot import Snapshot
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 
+END = AfterRefusal.END
 #: A plan that asks for another one now would get the same answer, again and again.
 LEAST_WAIT_S = 0.05
 #: Jobs whose reasons are compared together with those of the plan before.
@@ -87,6 +90,8 @@ class Core:
         self._state = HeadState(belief=belief, domain=planner.policy.offered)
         self._whole_cores = WholeCores()
         self._lack = NO_NODE_YET
+        self._kind = ""
+        self._devices_by_kind: Callable[[], dict[str, int]] = dict
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
@@ -95,11 +100,16 @@ class Core:
         state.is_draining, state.policy = known.is_draining, known.policy
         state.quotas, state.brackets = known.quotas, known.brackets
 
+    def know_kinds(self, devices: Callable[[], dict[str, int]]) -> None:
+        """Refusals count once each kind that a job may have was asked: `devices` tells what these have."""
+        self._devices_by_kind = devices
+
     def be_of_kind(self, kind: str) -> None:
         """Set the reason why jobs wait while the core has no node: nodes of `kind` are lacking.
 
         An empty `kind` means that the core does not know its own kind, and other cores have theirs.
         """
+        self._kind = kind
         which = (
             f"none of kind {kind} is there" if kind else "none of the kind that it was submitted to is there"
         )
@@ -110,17 +120,23 @@ class Core:
         self._state.lost_nodes.pop(node, None)
 
     # ------------------------------------------------------------ the turn
-    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+    def handle(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
+        return self.handle_more(batch)
+
+    def handle_more(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
+        """Handle events of the batch that has begun; it may have several such parts."""
+        state = self._state
+        num_ended = len(state.ended)
         replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
             self._hear(event, replan)
         need = replan.need()
         state.set_domain(self.domain)
         state.write_rows()
-        commands = self._end_trials()
+        commands = self._end_trials(state.ended[num_ended:])
         commands += state.unknown.commands(state.now_s, self._settings.yield_s)
         if state.is_draining:
             commands += self._drain()
@@ -133,7 +149,7 @@ class Core:
         state.write_rows()
         return commands
 
-    def _hear(self, event: AnyEvent, replan: Replan) -> None:
+    def _hear(self, event: HeadEvent, replan: Replan) -> None:
         state = self._state
         if state.unknown.concerns(event):
             apply(state, event)
@@ -234,11 +250,11 @@ class Core:
             None if self._settings.checkpoint_interval_s else state.mean_time_to_loss_s,
         )
 
-    def _end_trials(self) -> list[AnyCommand]:
+    def _end_trials(self, ended: Sequence[JobRecord]) -> list[AnyCommand]:
         """A trial run of a job that is not wanted any more would keep the others waiting."""
         return [
             StopGang(job_id=record.id, generation=record.generation)
-            for record in self._state.ended
+            for record in ended
             if record.phase is Phase.CANCELLED and record.is_profiling
         ]
 
@@ -285,7 +301,8 @@ class Core:
             snapshot, allocation = decide_within_quotas(planner.policy, seen)
             if not allocation.refusals:
                 break
-            is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)
+            is_any_going_on = self._ask_other_kinds(snapshot, allocation)
+            is_any_going_on |= settle(state, snapshot.job_ids, allocation.refusals)
             if not is_any_going_on and not (usable.num_left_idle and _are_all_refused(snapshot, allocation)):
                 break
             if not is_any_going_on:  # no promise is at stake then: others may use what was left idle
@@ -316,6 +333,31 @@ class Core:
         )
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
+
+    def _ask_other_kinds(self, snapshot: Snapshot, allocation: Allocation) -> bool:
+        """Give refused jobs away that other kinds may promise their deadlines; True if there is one.
+
+        Where all have refused, and the owner takes an offer or goes on without a promise, the job is for the
+        kind that could be ready first.
+        """
+        state, is_any = self._state, False
+        for row, refusal in allocation.refusals.items():
+            record = state.records[snapshot.job_ids[row]]
+            search, asked = record.search, record.admission.asked
+            is_open = search is not None and not search.is_settled and record.phase is Phase.QUEUED
+            if search is None or not is_open or not record.is_undecided or asked is not None:
+                continue
+            search.refused[self._kind] = RefusedKind(refusal.earliest_deadline_s, refusal.text)
+            if untried(record.spec, search, self._kind, self._devices_by_kind()):
+                state.give_away(record)
+            else:
+                search.is_settled, best = True, best_refused(search.refused)
+                goes_on = record.spec.accept_until_s is not None or record.spec.after_refusal is not END
+                if not goes_on or best in ("", self._kind):
+                    continue
+                state.give_away(record, best)
+            is_any = True
+        return is_any
 
     def _nowhere(self) -> dict[str, str]:
         """Jobs that wait because nodes lack what they need, and for what."""
@@ -403,6 +445,8 @@ class Core:
 
     def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
         record.admission.is_decided = True
+        if record.search is not None and len(record.search.refused) > 1:
+            why = partial(combined, record.search.refused)
         self._state.refusals[record.id] = why
         now_s = self._state.now_s
         self._state.end(record, Phase.REJECTED, "refused", lambda: why().told(now_s))
@@ -604,6 +648,61 @@ class Core:
             (job_id, Story(at_s=at_s, code=code, text=words if isinstance(words, str) else words()))
             for job_id, at_s, code, words in self._state.stories
         ]
+
+    # ------------------------------------------------------------ jobs of several kinds
+    @property
+    def usage(self) -> KindLoad:
+        """How many of the devices are in use, and how many waiting jobs need."""
+        state, held = self._state, self._state.holdings.owner.keys() | self._state.unknown.owner.keys()
+        waiting = (
+            record
+            for record in state.records.values()
+            if record.phase is Phase.QUEUED and not record.is_set_aside
+        )
+        return KindLoad(
+            num_devices=state.num_devices,
+            num_idle=len(state.devices - held),
+            num_wanted=sum(smallest_gang(record.spec) for record in waiting),
+        )
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of the nodes that take work."""
+        return self._state.num_devices
+
+    @property
+    def has_idle(self) -> bool:
+        """Some device that takes work is held by no job."""
+        state = self._state
+        return len(state.holdings.owner) + len(state.unknown.owner) < state.num_devices
+
+    @property
+    def searching(self) -> list[str]:
+        """Ids of jobs whose kind the head chose, and that have not started."""
+        records = self._state.records.values()
+        return [record.id for record in records if record.search is not None and record.generation == 0]
+
+    def record(self, job_id: str) -> JobRecord | None:
+        """The job, if it is here and has not ended."""
+        return self._state.records.get(job_id)
+
+    def may_give_away(self, record: JobRecord) -> bool:
+        """Whether another kind may have the job, which waits here."""
+        return record.may_change_kind and record.id not in self._state.last_plan.waiting
+
+    def give_away(self, record: JobRecord, goal: str) -> None:
+        """Another kind is to have the job; it is forgotten here."""
+        self._state.give_away(record, goal)
+        self._state.write_rows()
+
+    def take_leaving(self) -> list[JobRecord]:
+        """Jobs that other kinds are to have, each once."""
+        leaving, self._state.leaving = self._state.leaving, []
+        return leaving
+
+    def adopt(self, record: JobRecord) -> None:
+        """Take a job that another kind has given away; it is planned for once its kind is told."""
+        self._state.adopt(record)
 
     # ------------------------------------------------------------ recovery
     def gangs(self) -> list[BelievedGang]:

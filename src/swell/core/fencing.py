@@ -62,7 +62,8 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if record.phase.is_end:
         return True
     if isinstance(event, JobProfiled | ProfilingFailed):
-        return not record.is_profiling or event.attempt != record.backoff.num_trials
+        is_of_other_kind = isinstance(event, JobProfiled) and _is_of_other_kind(record, event)
+        return not record.is_profiling or event.attempt != record.backoff.num_trials or is_of_other_kind
     if isinstance(event, CancelRequested | DeadlineChangeAsked):
         return record.is_cancelled
     if isinstance(event, HoldRequested | ResumeRequested):
@@ -77,6 +78,12 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if isinstance(event, PriorityChanged):
         return event.priority in (None, record.spec.priority) and event.weight in (None, record.spec.weight)
     return isinstance(event, GangEvent) and _is_stale_report(record, event)
+
+
+def _is_of_other_kind(record: JobRecord, event: JobProfiled) -> bool:
+    """A job that has moved to another kind is measured again there."""
+    own = record.spec.kind
+    return record.search is not None and bool(own) and event.profile.device_kind not in ("", own)
 
 
 def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:

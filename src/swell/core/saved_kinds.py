@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from swell.core.kind_admission import KindAdmission
+from swell.core.kind_choice import KindSpeeds
 from swell.core.state import Saved, read_saved
 from swell.model.cluster import Cluster
 
@@ -33,10 +34,15 @@ class _Part(msgspec.Struct):
 class _Fold(msgspec.Struct, omit_defaults=True):
     kinds: list[_Part]
     admission: KindAdmission | None = None
+    speeds: KindSpeeds | None = None
 
 
 class _Admission(msgspec.Struct):
     admission: KindAdmission | None = None
+
+
+class _Speeds(msgspec.Struct):
+    speeds: KindSpeeds | None = None
 
 
 class _OldFold(msgspec.Struct):
@@ -57,15 +63,28 @@ def read_one_kind(data: bytes) -> Saved:
     return only.saved
 
 
-def encode_kinds(saved: Iterable[SavedKind], admission: KindAdmission | None = None) -> bytes:
-    """`read_kinds` and `read_admission` read it. `admission`: None: any kind is taken."""
+def encode_kinds(
+    saved: Iterable[SavedKind], admission: KindAdmission | None = None, speeds: KindSpeeds | None = None
+) -> bytes:
+    """`read_kinds`, `read_admission` and `read_speeds` read it. `admission`: None: any kind is taken."""
     parts = [_Part(one.kind, msgspec.Raw(one.head)) for one in saved]
-    return msgspec.json.encode(_Fold(parts, admission if admission and admission.is_asked else None))
+    is_known = speeds is not None and bool(speeds.measured)
+    fold = _Fold(
+        kinds=parts,
+        admission=admission if admission and admission.is_asked else None,
+        speeds=speeds if is_known else None,
+    )
+    return msgspec.json.encode(fold)
 
 
 def read_admission(data: bytes) -> KindAdmission:
     """Which kinds are taken. Raises msgspec.MsgspecError."""
     return msgspec.json.decode(data, type=_Admission).admission or KindAdmission()
+
+
+def read_speeds(data: bytes) -> KindSpeeds:
+    """Speeds of scripts on the kinds. Raises msgspec.MsgspecError."""
+    return msgspec.json.decode(data, type=_Speeds).speeds or KindSpeeds()
 
 
 def read_kinds(data: bytes) -> Sequence[SavedKind]:

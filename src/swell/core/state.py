@@ -116,6 +116,7 @@ class HeadState(KeptState, kw_only=True):
         self.ended: list[JobRecord] = []  #: the head forgets them
         self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out when they are asked for
         self.ignored: list[Event] = []  #: events that were stale
+        self.leaving: list[JobRecord] = []  #: that other kinds are to have
 
     def _clear(self) -> None:
         """No job is known."""
@@ -184,6 +185,21 @@ class HeadState(KeptState, kw_only=True):
         record.sizes.note(record.status.finished_s, 0)
         self.explain(record, code, text)
         self.ended.append(record)
+        self.touch(record)
+
+    def give_away(self, record: JobRecord, goal: str = "") -> None:
+        """Another kind of device is to have the job, this one if it is named; it is forgotten here."""
+        record.leave_kind(goal)
+        self.leaving.append(record)
+        self.touch(record)
+
+    def adopt(self, record: JobRecord) -> None:
+        """A job that another kind has given away is one of this one."""
+        record.is_leaving = False
+        record.tenant = self.tenants.join(record.spec.tenant)
+        if record.spec.elasticity is Elasticity.RESTART:
+            record.learn_length(None)
+        self.records[record.id] = record
         self.touch(record)
 
     def set_rate(self, record: JobRecord, num_workers: int) -> None:
@@ -379,7 +395,7 @@ class HeadState(KeptState, kw_only=True):
             self._watchlists.note(record)
         self.holdings.update(records)
         for record in records:
-            if record.ended is not None:
+            if record.ended is not None or record.is_leaving:
                 del self.records[record.id]
                 self.unshown.discard(record.id)
                 self.tenants.leave(record.spec.tenant, self.now_s)
@@ -389,7 +405,8 @@ class HeadState(KeptState, kw_only=True):
 
     def _remove_row(self, record: JobRecord) -> None:
         if record.id in self.table:
-            if record.ended is None:  # of one that ended, its end says all there is to say
+            is_here = record.ended is None and not record.is_leaving
+            if is_here:  # of one that ended, its end says all there is to say
                 self.latest.write_one(record)
             self.table.remove(record.id)
 

@@ -328,11 +328,6 @@ class ViewBoard:
                 nums[node.kind] = nums.get(node.kind, 0) + len(node.devices)
         return nums
 
-    def open_views(self) -> list[JobView]:
-        """The open jobs as the turns have told of them, without what plans say."""
-        with self._lock:
-            return list(self._open.values())
-
     def num_devices(self, kind: str = "") -> int:
         """Number of devices on all nodes that are present, of one kind or, if `kind` is empty, of any."""
         cluster = self._posted.cluster

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.inbox import Inbox
 from swell.live.job_checks import check_findings, check_job, check_promisable, check_room, has_ended_error
 from swell.live.job_lookup import JobLookup
-from swell.live.kind_choice import with_kind
+from swell.live.named_kinds import with_named_kinds
 from swell.live.predecessors import with_predecessors
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
@@ -72,19 +73,25 @@ class JobRequests:
     def _checked(self, spec: JobSpec) -> JobSpec:
         """The job as it is to be scheduled. Raises InvalidJob."""
         spec = with_predecessors(spec, self._lookup)
-        spec = with_kind(spec, self._board.devices_by_kind(), self._board.open_views())
+        spec = with_named_kinds(spec, self._board.devices_by_kind())
         check_job(spec, self._most_devices(spec), self._core.domain.sizes)
         return spec
 
     def _most_devices(self, spec: JobSpec) -> int:
-        """Number of devices of the job's kind that are present, or may come.
+        """Number of devices of the job's kind, or of the largest of several, that are there or may come.
 
         Where hosts may join, it is large enough for the job's smallest size.
         """
-        kind = spec.kind
-        own = sum(len(node.devices) for node in self._site.nodes if kind in ("", node.kind))
         ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0
-        return max(own, self._board.num_devices(kind), ample)
+        if spec.kind or not spec.kinds:
+            return max(self._devices_of(spec.kind), ample)
+        kinds = named_kinds(spec.kinds, tuple(self._board.devices_by_kind()))
+        return max(ample, *map(self._devices_of, kinds))
+
+    def _devices_of(self, kind: str) -> int:
+        """Devices of the kind, or of any if it is empty, that are present or the platform's own."""
+        own = sum(len(node.devices) for node in self._site.nodes if kind in ("", node.kind))
+        return max(own, self._board.num_devices(kind))
 
     def cancel(self, job_id: str) -> None:
         """Returns once the journal has it. Raises UnknownJob, Unavailable."""

@@ -17,11 +17,12 @@ from swell.sim.change_cost import Constant, UpAndDown
 from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.conditions import REPORT_S
 from swell.sim.gangs import GangTimings
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.pool import Pool
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.simulate import Scenario, simulate
+from swell.sim.true_speed import TrueSpeed
 
 #: Images of a step: 64 for each of a node's six GPUs, on 64 nodes. It only says how work is cut into steps.
 BATCH = 64 * 6 * 64

@@ -19,10 +19,11 @@ from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
 from swell.sim.loss_curves import JobLoss, MeasuredCurve
 from swell.sim.shared_cores import CoreDivision
 from swell.sim.simulate import Scenario, cluster, simulate
+from swell.sim.true_speed import TrueSpeed
 
 KIND = "cpu"
 

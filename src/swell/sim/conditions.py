@@ -15,6 +15,7 @@ from swell.model.event import QuotasSet
 from swell.model.halving import Halving
 from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
+from swell.model.kind import ANY
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
 from swell.sim.change_cost import change_cost
@@ -23,6 +24,7 @@ from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
 from swell.sim.jobs import jobs_of
+from swell.sim.kind_nodes import KindNodes, speeds_of
 from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.pool import Pool
 from swell.sim.profiles.profile_set import ProfileSet
@@ -51,7 +53,7 @@ MOST_NAMED = 8
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, how the truth differs from what profiles say, and what users do. Raises InvalidInput."""
 
-    nodes: int  #: owned ones; none, if there is a pool
+    nodes: int  #: owned ones; none, if there is a pool, or there are kinds
     devices_per_node: int
     racks: int = 1  #: of equally many owned nodes
     islands: Islands = ()  #: of the devices of each owned node
@@ -71,10 +73,19 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
     halving: Halving | None = None  #: all jobs are trials of one search; None: of none
+    kinds: tuple[KindNodes, ...] = ()  #: owned nodes by kind of device, where kinds are named
 
     def __post_init__(self) -> None:
+        if self.kinds and self.pool is not None:
+            raise InvalidInput(
+                "--pool lends nodes of one kind, and --cluster names kinds; leave the names or --pool out"
+            )
         is_empty = self.nodes < 1 or self.devices_per_node < 1
-        if is_empty and not (self.pool is not None and self.nodes == self.devices_per_node == 0):
+        if (
+            is_empty
+            and not self.kinds
+            and not (self.pool is not None and self.nodes == self.devices_per_node == 0)
+        ):
             raise InvalidInput(
                 f"a cluster of {self.nodes}x{self.devices_per_node} has no devices; both must be at least 1"
             )
@@ -111,7 +122,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidInput(
                     "--cpu-shares and --interference are about the cores of a node; give --cores"
                 )
-        elif not self.nodes:
+        elif not self.nodes and not self.kinds:
             raise InvalidInput("--cores is about owned nodes; give --cluster, or leave it out")
         elif not 0.0 < self.cores < math.inf:
             raise InvalidInput(f"--cores is {self.cores:g}; a node has more than 0 cores")
@@ -126,11 +137,19 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def num_devices(self) -> int:
         """Devices of all nodes, as if all that are ever lent were there at the same time."""
-        return self.nodes * self.devices_per_node + (self.pool.num_devices if self.pool else 0)
+        of_kinds = sum(kind.num_devices for kind in self.kinds)
+        return of_kinds + self.nodes * self.devices_per_node + (self.pool.num_devices if self.pool else 0)
 
     @property
     def shape(self) -> Shape:
         devices = self.nodes * self.devices_per_node
+        if self.kinds:
+            return Shape(
+                nodes=sum(kind.nodes for kind in self.kinds),
+                devices_per_node=0,
+                devices=self.num_devices,
+                kinds=self.kinds,
+            )
         return Shape(
             nodes=self.nodes,
             devices_per_node=self.devices_per_node,
@@ -151,8 +170,8 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
     if conditions.halving is not None:
         _check_trials(workload)
     kind = profiles.name
-    width, cores = conditions.devices_per_node, conditions.cores
-    nodes = cluster(conditions.nodes, width, kind, cores, conditions.racks, conditions.islands)
+    nodes = _nodes(conditions, kind)
+    _check_kinds(workload, conditions.kinds)
     others: list[tuple[float, Occurrence]] = []
     if conditions.quotas:
         _check_tenants(workload, conditions.quotas)
@@ -176,6 +195,7 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.refused,
             conditions.epoch_ends,
             conditions.halving,
+            speeds_of(conditions.kinds),
         ),
         cost=cost,
         timings=GangTimings(report_s=_report_s(workload, conditions), save_s=conditions.save_s),
@@ -184,6 +204,29 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         pool=_pool_beside(nodes, conditions.pool, kind),
         sharing=conditions.sharing,
     )
+
+
+def _nodes(conditions: Conditions, kind: str) -> tuple[Node, ...]:
+    """Owned nodes; of this kind where none is named."""
+    if not conditions.kinds:
+        width, cores = conditions.devices_per_node, conditions.cores
+        return cluster(conditions.nodes, width, kind, cores, conditions.racks, conditions.islands)
+    nodes: tuple[Node, ...] = ()
+    for one in conditions.kinds:
+        nodes += cluster(one.nodes, one.devices_per_node, one.kind, conditions.cores, first=len(nodes))
+    return nodes
+
+
+def _check_kinds(workload: Workload, kinds: Sequence[KindNodes]) -> None:
+    """Raises InvalidInput: a job names a kind that the cluster has not."""
+    there = {one.kind for one in kinds}
+    for job in workload.jobs if kinds else ():
+        for name in job.kinds:
+            if name != ANY and name not in there:
+                raise InvalidInput(
+                    f"job {job.id!r} of {workload.source} is for devices of kind {name!r}; --cluster has "
+                    f"{', '.join(sorted(there))}: add the kind there, or change the column `kind`"
+                )
 
 
 def _check_trials(workload: Workload) -> None:
@@ -275,3 +318,6 @@ def _too_many_asked_for(workload: Workload, conditions: Conditions) -> Iterator[
     if count:
         text = "asked for more devices than the cluster has: on fewer if it fits on them, else refused"
         yield f"{plural(count, 'job')}: {text}"
+    num_named = 0 if conditions.kinds else sum(bool(job.kinds) for job in workload.jobs)
+    if num_named:
+        yield f"{plural(num_named, 'job')}: kind of device ignored, for --cluster names no kinds"

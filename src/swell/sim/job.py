@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import math
-from copy import copy
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-import numpy as np
+import msgspec
 
-from swell.arrays import FloatArray, IntArray, each
 from swell.model.job import JobSpec, Profile
 from swell.sim.change_cost import ChangeCost
 from swell.sim.epoch_ends import EpochEnds
+from swell.sim.kind_truth import KindTruth
 from swell.sim.loss_curves import JobLoss, learnt_steps
-from swell.throughput.crossing import NO_CROSSING, Crossing, crossing_s
+from swell.sim.true_speed import TrueBatches, TrueSpeed
 
 #: Of the change of a job's evaluation function: so much makes a usable model.
 LEARNT_SHARE = 0.95
-
-
-class TrueBatches(Protocol):
-    """What is true of a job at each batch that it may have; steps are of its own batch."""
-
-    def rate_per_s(self, workers: int, global_batch: int, steps: float) -> float:
-        """Steps a second once so many are done."""
-
-    def noise_scale(self, global_batch: int, steps: float) -> float:
-        """Samples; as training at this batch measures it."""
-
-    def epoch_end(self, steps: float) -> float:
-        """The number of steps at which rates become others; inf if they do not."""
 
 
 class Slowdown(NamedTuple):
@@ -60,6 +47,16 @@ class SimJob:
     epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them, > 0
     loss: JobLoss | None = None  #: what its steps do to its evaluation function; None: not told
+    truths: Mapping[str, KindTruth] = field(default_factory=dict)  #: by kind of device; empty: all are alike
+
+    def on(self, kind: str) -> SimJob:
+        """The job as it is on this kind of device."""
+        truth = self.truths.get(kind)
+        if truth is not None:
+            return replace(self, profile=truth.profile, speed=truth.speed, batches=truth.batches)
+        if not self.spec.kinds:
+            return self
+        return replace(self, profile=msgspec.structs.replace(self.profile, device_kind=kind))
 
     @property
     def smallest_devices(self) -> int:
@@ -69,85 +66,3 @@ class SimJob:
         """After which `LEARNT_SHARE` of what it will learn is learnt; inf: that is not known."""
         steps = None if self.loss is None else learnt_steps(self.loss.curve, self.num_steps, LEARNT_SHARE)
         return math.inf if steps is None else steps
-
-
-class TrueSpeed:
-    """How fast a job really goes at each number of workers.
-
-    Args:
-        sizes: (K,) workers that were measured, ascending.
-        rate_per_s: (K,) steps/s, > 0.
-        noise_share: standard deviation of the log of each size's factor on the measured rate.
-        generator: draws the factors, once a job and size.
-        crossing: seconds that a step takes longer on several hosts.
-    """
-
-    def __init__(
-        self,
-        sizes: IntArray,
-        rate_per_s: FloatArray,
-        noise_share: float = 0.0,
-        generator: np.random.Generator | None = None,
-        crossing: Crossing = NO_CROSSING,
-    ) -> None:
-        self._crossing = crossing
-        rates = rate_per_s.astype(np.float64)
-        self._log_sizes = each(math.log, sizes)
-        self._log_factors: FloatArray | None = None
-        if noise_share > 0 and generator is not None:
-            self._log_factors = noise_share * generator.standard_normal(len(rates))
-            rates = rates * each(math.exp, self._log_factors)
-        self._log_rates = each(math.log, rates)
-        self._known: dict[int, float] = dict(zip(sizes.tolist(), rates.tolist(), strict=True))
-        self._one_device_rate_per_s = float(rates[0]) / int(sizes[0])
-
-    def rate_per_s(self, num_workers: int) -> float:
-        """Steps/s; between measured sizes on a line in logarithms, beyond the last as fast as that."""
-        rate = self._known.get(num_workers)
-        if rate is None:
-            rate = math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_rates)))
-            self._known[num_workers] = rate
-        return rate
-
-    @property
-    def depends_on_hosts(self) -> bool:
-        return bool(self._crossing)
-
-    def crossing_factor(self, num_workers: int, num_hosts: int) -> float:
-        """Rate of a gang on so many hosts / that of one on a single host, in (0, 1]."""
-        extra_s = crossing_s(np.array([num_workers]), np.array([num_hosts]), self._crossing)
-        return 1.0 / (1.0 + float(extra_s[0]) * self.rate_per_s(num_workers))
-
-    def times(self, factor: float) -> TrueSpeed:
-        """The same job, so much faster at every size."""
-        faster = copy(self)
-        faster._crossing = {
-            num_hosts: {size: extra_s / factor for size, extra_s in by_workers.items()}
-            for num_hosts, by_workers in self._crossing.items()
-        }
-        log_factors = np.zeros_like(self._log_rates) if self._log_factors is None else self._log_factors
-        faster._log_factors = log_factors + math.log(factor)
-        faster._log_rates = self._log_rates + math.log(factor)
-        faster._known = {size: factor * rate for size, rate in self._known.items()}
-        faster._one_device_rate_per_s = factor * self._one_device_rate_per_s
-        return faster
-
-    def scaled(self, exponent: float) -> TrueSpeed:
-        """The same job, `(workers / fewest) ** exponent` times as fast: a curve of another shape."""
-        other = copy(self)
-        bend = exponent * (self._log_sizes - self._log_sizes[0])
-        log_factors = np.zeros_like(self._log_rates) if self._log_factors is None else self._log_factors
-        other._log_factors, other._log_rates = log_factors + bend, self._log_rates + bend
-        other._known = {}
-        return other
-
-    def factor(self, num_workers: int) -> float:
-        """True rate / measured rate, at whatever batch."""
-        if self._log_factors is None:
-            return 1.0
-        return math.exp(float(np.interp(math.log(num_workers), self._log_sizes, self._log_factors)))
-
-    @property
-    def one_device_rate_per_s(self) -> float:
-        """Steps/s of one worker; where memory allows no single one, the smallest gang's a worker."""
-        return self._one_device_rate_per_s

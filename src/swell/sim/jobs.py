@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -20,14 +22,17 @@ from swell.model.job import (
     JobSpec,
     Profile,
 )
+from swell.model.kind import ANY
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.item_source import ItemSource, RepeatedItems
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
+from swell.sim.kind_truth import KindTruth
 from swell.sim.loss_text import parse_loss
 from swell.sim.profiles.batch_truth import BatchTruth
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.traces.workload import Workload, WorkloadJob
+from swell.sim.true_speed import TrueSpeed
 
 #: Of a job's draws: those of what it reports of its loss.
 NOISE = 1
@@ -45,6 +50,7 @@ def jobs_of(
     after_refusal: AfterRefusal = AfterRefusal.END,
     epoch_ends: EpochEnds | None = None,
     halving: Halving | None = None,
+    kind_speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> ItemSource[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made anew each time.
 
@@ -55,6 +61,8 @@ def jobs_of(
         after_refusal: what strict jobs ask for in case they are refused.
         epoch_ends: what follows epochs, of all jobs. A trial run measures it, or its first `MOST_BETWEEN_S`.
         halving: all jobs are trials of one search; None: of none.
+        kind_speeds: how fast each kind is, in the profiles' rates, where there are several; each job states
+            them. One that names no kind may have any.
 
     Raises:
         UnknownProfile: the workload was filled from other profiles.
@@ -77,10 +85,15 @@ def jobs_of(
             profile = _misread(profile, profile_error_share, generator)
         if epoch_ends is not None:
             profile = msgspec.structs.replace(profile, between=_tried(epoch_ends, job))
+        spec = _spec(job, curve, batches, after_refusal, halving)
+        if kind_speeds:
+            spec = _with_kinds(spec, job.kinds, kind_speeds)
+        truth = KindTruth(profile=profile, speed=speed, batches=batches)
         return SimJob(
             id=job.id,
             submit_s=job.submit_s,
-            spec=_spec(job, curve, batches, after_refusal, halving),
+            spec=spec,
+            truths={kind: truth.times(factor, kind) for kind, factor in kind_speeds.items()},
             profile=profile,
             speed=speed,
             batches=batches,
@@ -97,6 +110,14 @@ def jobs_of(
     return RepeatedItems(
         len(workload.jobs), lambda: (job_of(index, job) for index, job in enumerate(workload.jobs))
     )
+
+
+def _with_kinds(spec: JobSpec, named: tuple[str, ...], speeds: Mapping[str, float]) -> JobSpec:
+    if len(named) == 1 and named != (ANY,):
+        return msgspec.structs.replace(spec, kind=named[0])
+    kinds = named or (ANY,)
+    stated = {kind: speed for kind, speed in speeds.items() if kinds == (ANY,) or kind in kinds}
+    return msgspec.structs.replace(spec, kinds=kinds, kind_speeds=stated)
 
 
 def _tried(ends: EpochEnds, job: WorkloadJob) -> BetweenSteps | None:

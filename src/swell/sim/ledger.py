@@ -18,14 +18,14 @@ class JobLedger:
 
     Args:
         jobs: by submission, unless all are in memory anyway.
-        most_devices: of a kind; a job that needs more never enters.
+        most_devices: of that one of several kinds which has most; a job that needs more never enters.
         log: of what gangs did, which is kept with the outcomes.
     """
 
     def __init__(
         self,
         jobs: ItemSource[SimJob],
-        most_devices: Callable[[str], int],
+        most_devices: Callable[[tuple[str, ...]], int],
         log: SegmentLog | Unlogged = UNLOGGED,
     ) -> None:
         self._log = log
@@ -38,7 +38,8 @@ class JobLedger:
     def arrivals(self) -> Iterator[SimJob]:
         """Each job in its turn. Raises ValueError if two that are known at one time have one id."""
         for place, job in _in_turn(self._jobs):
-            most_devices = self._most_devices(job.spec.kind)
+            kinds = job.spec.kinds if job.spec.kinds and not job.spec.kind else (job.spec.kind,)
+            most_devices = self._most_devices(kinds)
             if job.smallest_devices > most_devices:
                 self.outcomes.note(place, too_large(job, most_devices))
                 continue

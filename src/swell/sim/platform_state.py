@@ -16,8 +16,9 @@ from swell.core.table import LEAST_REMAINING_SHARE, LEAST_REMAINING_STEPS
 from swell.model.job import Elasticity, Profile
 from swell.model.options import Sizes
 from swell.sim.gang import Training
-from swell.sim.job import SimJob, TrueSpeed
+from swell.sim.job import SimJob
 from swell.sim.shared_cores import BY_WEIGHT, SharedCores
+from swell.sim.true_speed import TrueSpeed
 from swell.throughput.crossing import NO_CROSSING, Crossing
 
 #: What is believed of gangs on more hosts is taken to be as of so many.

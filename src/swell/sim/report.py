@@ -13,6 +13,7 @@ from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
+from swell.sim.kind_nodes import KindNodes
 from swell.sim.metrics import Metrics, Timing
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import holdings, pauses, starts
@@ -20,15 +21,18 @@ from swell.sim.shared_cores import CoreDivision
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A cluster of equal nodes; 0x0: borrowed nodes only."""
+    """A cluster of equal nodes, or of several kinds of them; 0x0: borrowed nodes only."""
 
     nodes: int
     devices_per_node: int
     devices: int
     racks: int = 1  #: of equally many nodes
     islands: str = ""  #: of a node's devices, such as `4/2`; empty: all are alike
+    kinds: tuple[KindNodes, ...] = ()  #: where there are several; nodes are numbered in this order
 
     def __str__(self) -> str:
+        if self.kinds:
+            return ",".join(map(str, self.kinds))
         racks = f"{self.racks}x" if self.racks > 1 else ""
         islands = f"/{self.islands}" if self.islands else ""
         return f"{racks}{self.nodes // self.racks}x{self.devices_per_node}{islands}"

@@ -13,6 +13,7 @@ from swell.core import loop
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.islands import Islands
+from swell.model.kind import ANY
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
@@ -57,12 +58,18 @@ class Scenario:
         """Devices that are there from the start."""
         return sum(len(node.devices) for node in self.nodes)
 
-    def most_devices(self, kind: str) -> int:
-        """Devices of a kind, as if all nodes that are ever lent were there at the same time.
+    def most_devices(self, kinds: tuple[str, ...]) -> int:
+        """Devices of the kind that has most, as if all nodes that are ever lent were there at the same time.
 
         Args:
-            kind: empty: that of the first node.
+            kinds: at least one; an empty one is that of the first node, and `any` stands for all.
         """
+        there = {node.kind for node in self.nodes}
+        if ANY in kinds and ANY not in there:
+            kinds = tuple(sorted(there))
+        return max(map(self._devices_of, kinds), default=0)
+
+    def _devices_of(self, kind: str) -> int:
         pool = self.pool
         wanted = kind or (self.nodes[0].kind if self.nodes else "" if pool is None else pool.kind)
         owned = sum(len(node.devices) for node in self.nodes if node.kind == wanted)
@@ -150,13 +157,18 @@ def cluster(
     cores: float | None = None,
     num_racks: int = 1,
     islands: Islands = (),
+    first: int = 0,
 ) -> tuple[Node, ...]:
-    """Equal nodes in equal racks, devices named `n0.0`, `n0.1`, ... Cores and islands: of each node."""
+    """Equal nodes in equal racks, devices named `n0.0`, `n0.1`, ... Cores and islands: of each node.
+
+    Args:
+        first: number of the first node.
+    """
     per_rack = num_nodes // num_racks
     return tuple(
         Node(
-            name=f"n{node}",
-            devices=tuple(f"n{node}.{device}" for device in range(devices_per_node)),
+            name=f"n{first + node}",
+            devices=tuple(f"n{first + node}.{device}" for device in range(devices_per_node)),
             kind=kind,
             rack=f"rack{node // per_rack}",
             cores=cores,

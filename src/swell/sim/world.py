@@ -103,7 +103,7 @@ class SimulatedWorld:
         self._jobs: dict[str, SimJob] = {}
         self._coming: Iterator[SimJob] = iter(())
         self._next_job: SimJob | None = None
-        self._trials: dict[str, int] = {}  #: job id -> attempt
+        self._trials: dict[str, ProfileJob] = {}  #: by job
         self._devices: frozenset[str] = frozenset(device for node in nodes for device in node.devices)
         self._nodes = {node.name: node for node in nodes}
         self._failed_s: dict[str, float] = {}  #: node -> since when it is gone, of which no event has told
@@ -225,12 +225,14 @@ class SimulatedWorld:
 
     @_perform.register
     def _(self, command: ProfileJob) -> None:
-        self._trials[command.job_id] = command.attempt
+        self._trials[command.job_id] = command
         self._agenda.put(self.now_s + self._timings.profiling_s, TrialEnds(command.job_id))
 
     @_perform.register
     def _(self, command: LaunchGang) -> None:
         job = self._jobs[command.job_id]
+        if job.truths:
+            job = job.on(self._kind_of(command.target.devices))
         self._gangs.launch(job, command, self._missing(command.target.devices), self.now_s)
 
     @_perform.register
@@ -245,6 +247,11 @@ class SimulatedWorld:
     def _(self, command: StopGang) -> None:
         self._trials.pop(command.job_id, None)
         self._gangs.stop(command, self.now_s)
+
+    def _kind_of(self, devices: tuple[str, ...]) -> str:
+        """Kind of a gang's devices; empty if their nodes have gone."""
+        held = set(devices)
+        return next((node.kind for node in self._nodes.values() if held.intersection(node.devices)), "")
 
     def _missing(self, devices: tuple[str, ...]) -> frozenset[str]:
         """Those that have gone since the head chose them."""
@@ -262,10 +269,11 @@ class SimulatedWorld:
 
     @_happen.register
     def _(self, occurrence: TrialEnds) -> None:
-        job_id, attempt = occurrence.job_id, self._trials.pop(occurrence.job_id, None)
-        if attempt is None:
+        job_id, trial = occurrence.job_id, self._trials.pop(occurrence.job_id, None)
+        if trial is None:
             return
-        self._told.append(self._outcome_of_trial(self._jobs[job_id], attempt))
+        job = self._jobs[job_id].on(trial.device_kind)
+        self._told.append(self._outcome_of_trial(job, trial.attempt))
 
     @_happen.register
     def _(self, occurrence: Starts) -> None:

@@ -74,7 +74,7 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         weight=spec.weight,
         workers=_workers(spec.min_workers, spec.max_workers),
         devices_per_worker=spec.devices_per_worker,
-        kind=spec.kinds or spec.kind or None,
+        kind=tuple(_with_speed(spec, kind) for kind in spec.kinds) or spec.kind or None,
         memory=spec.memory_bytes,
         elasticity=spec.elasticity,
         estimate=spec.estimate_s,
@@ -124,6 +124,10 @@ def _target(target: MetricTarget) -> str:
 def _metric_goes(spec: JobSpec) -> Any:
     is_named = spec.end.target is not None and spec.end.target.name == spec.metric
     return ("up" if spec.metric_rises else "down") if is_named or spec.metric_rises else None
+
+
+def _with_speed(spec: JobSpec, kind: str) -> str:
+    return f"{kind}={spec.kind_speeds[kind]!r}" if kind in spec.kind_speeds else kind
 
 
 def _workers(least: int, most: int | None) -> str | int:

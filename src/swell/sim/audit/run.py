@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ def audit(files: RunFiles, profiles: ProfileSet | None = None) -> Audit:
     if profiles is not None and not files.figures["truth"]["noise"]:
         neighbours = Neighbours(jobs, files.figures)
         for job in jobs:
-            _audit_rates(job, profiles, neighbours, findings)
+            _audit_rates(job, profiles, neighbours, findings, _speeds(files.figures))
     return Audit(
         policy=files.figures["policy"],
         num_jobs=len(jobs),
@@ -73,12 +73,30 @@ def _devices(figures: Mapping[str, Any]) -> frozenset[str] | None:
     """Names of all devices of the cluster; None where borrowed ones are among them."""
     if figures["truth"]["pool"] is not None:
         return None
-    nodes, each = figures["cluster"]["nodes"], figures["cluster"]["devices_per_node"]
-    return frozenset(f"n{node}.{device}" for node in range(nodes) for device in range(each))
+    if kinds := figures["cluster"].get("kinds"):
+        widths = [kind["devices_per_node"] for kind in kinds for _ in range(kind["nodes"])]
+    else:
+        widths = [figures["cluster"]["devices_per_node"]] * figures["cluster"]["nodes"]
+    return frozenset(f"n{node}.{device}" for node, width in enumerate(widths) for device in range(width))
+
+
+def _speeds(figures: Mapping[str, Any]) -> Sequence[float]:
+    """How fast each node is, by its number, where kinds of device differ."""
+    kinds = figures["cluster"].get("kinds", ())
+    return [kind.get("speed", 1.0) for kind in kinds for _ in range(kind["nodes"])]
+
+
+def _speed_of(devices: Sequence[str], speeds: Sequence[float]) -> float:
+    """Speed of the nodes of a gang, which are of one kind."""
+    return speeds[int(devices[0][1:].partition(".")[0])] if speeds and devices else 1.0
 
 
 def _audit_rates(
-    job: RecordedJob, profiles: ProfileSet, neighbours: Neighbours, findings: Differences
+    job: RecordedJob,
+    profiles: ProfileSet,
+    neighbours: Neighbours,
+    findings: Differences,
+    speeds: Sequence[float],
 ) -> None:
     """Check the rates of segments at the job's own batch, given the neighbours on its nodes."""
     tell = findings.telling(f"job {job.id}")
@@ -91,7 +109,7 @@ def _audit_rates(
         size = len(segment.devices)
         is_own = segment.global_batch in (None, job.global_batch) and size <= curve.max_workers
         for at_s, pace in neighbours.paces(job, segment) if segment.trains and is_own else ():
-            rate_per_s = curve.rate_at(size) * pace
+            rate_per_s = curve.rate_at(size) * pace * _speed_of(segment.devices, speeds)
             if not is_near(segment.rate_per_s, rate_per_s, 0.0, RATE_SHARE):
                 tell(
                     f"makes {segment.rate_per_s:.6g} steps/s on {size} devices at {at_s:.3f} s, and "

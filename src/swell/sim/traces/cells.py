@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
+from swell.model.kind import ANY, is_kind
 from swell.sim.loss_text import parse_loss
 from swell.sim.traces.entry import Status
 from swell.sim.traces.errors import Malformed
@@ -91,6 +92,17 @@ def weight(cell: str) -> float:
     if not 1 / MOST_WEIGHT <= value <= MOST_WEIGHT:
         raise Malformed(f"is not between {1 / MOST_WEIGHT:g} and {MOST_WEIGHT:g}: {_shown(cell)}")
     return value
+
+
+def kinds(cell: str) -> str:
+    """Kinds of device that a job may have, each once, with commas between them; `any` stands alone."""
+    words = [word.strip() for word in cell.split(",")]
+    for word in words:
+        if not is_kind(word):
+            raise Malformed(f"names no kind of device: {_shown(word)}")
+    if len(set(words)) < len(words) or (ANY in words and len(words) > 1):
+        raise Malformed(f"names a kind twice: {_shown(cell)}")
+    return ",".join(words)
 
 
 def flag(cell: str) -> bool:

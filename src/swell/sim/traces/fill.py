@@ -127,6 +127,7 @@ class Filling:
             cores_per_worker=job.cores_per_worker,
             priority=job.priority or 0,
             weight=job.weight or 1.0,
+            kinds=tuple((job.kind or "").split(",")) if job.kind else (),
         )
 
     def _loss_curve(self, job: TraceJob, num_steps: int) -> str | None:

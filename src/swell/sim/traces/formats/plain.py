@@ -15,7 +15,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from swell.sim.traces.cells import bound, count, flag, loss_curve, number, priority, status, text, weight
+from swell.sim.traces.cells import (
+    bound,
+    count,
+    flag,
+    kinds,
+    loss_curve,
+    number,
+    priority,
+    status,
+    text,
+    weight,
+)
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.format import Head, Records
@@ -55,6 +66,7 @@ COLUMNS: dict[str, TraceColumn] = {
     "cores_per_worker": column("cores_per_worker", parse=number),
     "priority": column("priority", parse=priority),
     "weight": column("weight", parse=weight),
+    "kind": column("kind", parse=kinds),
 }
 
 
