@@ -82,3 +82,10 @@ def test_useful_levels_stop_at_the_peak_and_skip_what_brings_nothing() -> None:
     assert levels.held.tolist() == [2, 2, 1, 1]
     assert levels.rates_at(np.array([2, 1, 0, 1])).tolist() == [1.8, 1.0, 0.0, 3.0]
     assert levels.workers_at(np.array([2, 2, 0, 1])).tolist() == [2, 4, 0, 1]
+
+
+def test_the_resource_usage_of_figure_4_rises_with_the_devices() -> None:
+    """ElasticFlow, section 4.1: devices times the time for one unit of work."""
+    levels = useful_levels(snapshot([best_effort("c", {1: 1.0, 2: 1.5, 4: 2.0}, 1)], 4))
+    usage = levels.devices[0] / levels.rates[0]
+    assert usage.tolist() == [1.0, 2 / 1.5, 2.0]

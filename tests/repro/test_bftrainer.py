@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.repro.test_bftrainer_replay import trainer
+from tests.repro.test_bftrainer_replay import pool_of, run, trainer
 
 from swell.model.errors import InvalidInput
 from swell.repro import bftrainer_checkpoints, findings_store
 from swell.repro.bftrainer import PAPER
 from swell.repro.bftrainer_checks import NEAR_SHARE, REPLAYED_IMAGES, REPLAYED_LOST, replayed
-from swell.repro.bftrainer_diverse import TABLE_3, TABLE_4, mean_hours
+from swell.repro.bftrainer_diverse import TABLE_3, TABLE_4, mean_hours, unoccupied_share
 from swell.repro.bftrainer_hpo import preempted_share
 from swell.repro.bftrainer_inputs import (
     DIVERSE,
@@ -119,6 +119,16 @@ def test_the_same_setting_is_replayed_once(data: Path) -> None:
     context = Context(data=data)
     assert outcomes(context, Setting()) is outcomes(context, Setting())
     assert outcomes(context, Setting()).found.counts_images is PRINTED.counts_images
+
+
+def test_nodes_that_no_trainer_can_use_are_unoccupied() -> None:
+    """Section 5.3: of twelve nodes a trainer has eight at most, and two have all."""
+    twelve = pool_of(*[(0.0, 300.0)] * 12)
+    one, two = (
+        run(twelve, [trainer("a"), trainer("b")], STRICT, 300.0, max_trainers=most) for most in (1, 2)
+    )
+    assert unoccupied_share(one) == pytest.approx(4 / 12)
+    assert unoccupied_share(two) == pytest.approx(0.0)
 
 
 def test_static_nodes_are_divided_at_best() -> None:

@@ -68,6 +68,16 @@ def test_costs_in_images_are_at_the_speed_before_the_change(accounting: Accounti
     assert found.node_s == 400.0 and found.equivalent_nodes == pytest.approx(4 / 3)
 
 
+def test_dearer_changes_leave_the_cost_of_a_preemption_where_that_is_asked_for() -> None:
+    all_dearer, changes_dearer = (
+        run(UP_AND_DOWN, [trainer("a").with_costs(2.0, with_losses=also)], PRINTED, 300.0)
+        for also in (True, False)
+    )
+    assert all_dearer.rescale_lost.tolist() == changes_dearer.rescale_lost.tolist()
+    assert all_dearer.preempt_lost.tolist() == [0.0, 0.0, 2 * DOWN_S * 20.0]
+    assert changes_dearer.preempt_lost.tolist() == [0.0, 0.0, DOWN_S * 20.0]
+
+
 def test_costs_in_time_let_the_new_size_stand_still() -> None:
     found = run(UP_AND_DOWN, [trainer("a")], STRICT, 300.0)
     assert found.made.tolist() == [(100.0 - UP_S) * 10.0, (100.0 - UP_S) * 20.0, (100.0 - DOWN_S) * 10.0]

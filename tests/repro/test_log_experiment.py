@@ -45,6 +45,27 @@ def test_paper_published_and_ours_stand_side_by_side(data: Path) -> None:
     assert fifo["everyone"] is None, "there is nothing to compare it with"
 
 
+def test_printed_ratios_stand_beside_ours_and_one_that_does_not_come_out_is_told(data: Path) -> None:
+    experiment = tiny.experiment(tiny.COMPARED, tiny.line("fifo", paper={"deadline_satisfaction": 0.25}))
+    for printed, comes_out in ((1.0, True), (2.0, False)):
+        findings = found(replace(experiment, ratios={"fifo": printed}), data)
+        (table,) = (one for one in findings.tables if one.name == "1a-ratios")
+        assert [list(row) for row in table.rows] == [["fifo", printed, 2.0, pytest.approx(1.0), None]]
+        told = [note for note in findings.notes if note.startswith("Does not come out")]
+        assert len(told) == (0 if comes_out else 1)
+    assert "over fifo (paper 2.00, here 1.00). elasticflow meets 0.667 for the printed 0.500" in told[0]
+
+
+def test_the_time_between_scheduling_events_is_that_between_arrivals_and_ends(data: Path) -> None:
+    experiment = replace(tiny.experiment(tiny.line("elasticflow")), interval_min=23.0)
+    result = found(experiment, data)
+    (told,) = (note for note in result.notes if "between scheduling events" in note)
+    # Three arrivals within 700 s, one of them refused, and two ends.
+    (makespan,) = (one for one in result.tables if one.title == "makespan in hours")
+    minutes = float(makespan.rows[0][-1] or 0.0) * 60.0 / 4.0
+    assert told.endswith(f"under elasticflow: {minutes:.1f} (1x4).")
+
+
 def test_columns_in_which_there_is_nothing_are_left_out(data: Path) -> None:
     (table, *_) = found(tiny.experiment(tiny.line("elasticflow")), data).tables
     names = [column.name for column in table.columns]

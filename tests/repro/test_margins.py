@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.repro import tiny
 
 from swell.cli import main
-from swell.repro import margin_cells, promise_cells
+from swell.repro import margin_cells, program_digest
 from swell.repro.margin_cells import (
     FIXED_MARGINS,
     LOGS,
@@ -33,7 +33,7 @@ def outcome(met: int = 90, promised: int = 100, broken: int = 0) -> MarginOutcom
 
 @pytest.fixture
 def cells(tmp_path: Path) -> MarginCells:
-    promise_cells.digest_of.cache_clear()
+    program_digest.digest_of.cache_clear()
     return MarginCells(data=tiny.write(tmp_path / "data"), folder=tmp_path / "runs")
 
 

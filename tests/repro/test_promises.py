@@ -11,7 +11,7 @@ from tests.repro import tiny
 from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
-from swell.repro import promise_cells, promises
+from swell.repro import program_digest, promise_cells, promises
 from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_findings import findings_of, scores_of
 from swell.repro.promise_inputs import INPUTS, first_from, rate_per_s
@@ -23,7 +23,7 @@ from swell.sim.traces.generate import Demand, generate
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    promise_cells.digest_of.cache_clear()
+    program_digest.digest_of.cache_clear()
     return tiny.write(tmp_path / "data")
 
 
@@ -79,9 +79,9 @@ def test_what_has_changed_since_is_run_again(
     assert not some.known(Cell(input="tiny", policy="fifo", refused=AfterRefusal.SOFT), tiny.INPUT, 60.0)
     if changed == "log":
         (data / tiny.TRACE).write_text(tiny.JOBS.replace(",9000,", ",9001,"))
-        promise_cells.digest_of.cache_clear()
+        program_digest.digest_of.cache_clear()
     else:
-        monkeypatch.setattr(promise_cells, "program_digest", lambda: "another")
+        monkeypatch.setattr(promise_cells, "program_digest", lambda policy: "another")
     assert not some.known(cell, tiny.INPUT, 60.0)
 
 

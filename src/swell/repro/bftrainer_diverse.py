@@ -142,6 +142,11 @@ def node_h_per_thousand(found: Replayed) -> float:
     return found.node_s / HOUR_S * 1_000.0 * 130e6 / max(found.images, 1.0) / 1e3
 
 
+def unoccupied_share(found: Replayed) -> float:
+    """Share of the pool's node-time in which nodes had no trainer."""
+    return 1.0 - float(found.num_used @ found.length_s) / max(found.node_s, 1.0)
+
+
 def _minutes(found: Replayed) -> float | None:
     times_s = [ended.runtime_s for ended in found.ended]
     return float(np.mean(times_s)) / 60.0 if times_s else None
@@ -171,7 +176,14 @@ def fig14(context: Context) -> Iterator[Part]:
         "Paper: from 5 to 35 trainers the resource integral falls by 28 % (from about 26 to 19 thousand "
         "node-hours), run times rise by 442 %, and U rises (from about 70 % to 90 %). Here the integral "
         f"falls by {_fall(integral[OBJECTIVES[SAMPLES]]):.0f} % and "
-        f"{_fall(integral[OBJECTIVES[EFFICIENCY]]):.0f} % (samples per second, scaling efficiency)."
+        f"{_fall(integral[OBJECTIVES[EFFICIENCY]]):.0f} %, and run times rise by "
+        f"{-_fall(minutes[OBJECTIVES[SAMPLES]]):.0f} % and {-_fall(minutes[OBJECTIVES[EFFICIENCY]]):.0f} % "
+        "(samples per second, scaling efficiency)."
+    )
+    empty = [100.0 * unoccupied_share(one.found) for one in found[OBJECTIVES[SAMPLES]]]
+    yield (
+        "Paper: 12.4 % and 2.1 % of the machine's time are unoccupied with 5 and 10 trainers, and none with "
+        f"more. Here {empty[0]:.1f} % and {empty[1]:.1f} %, and at most {max(empty[2:]):.1f} % with more."
     )
     yield (
         "The eight days end before 1,000 trainers do, so the integral is scaled to their images, and run "
@@ -179,9 +191,26 @@ def fig14(context: Context) -> Iterator[Part]:
     )
 
 
-def _fall(values: Sequence[float]) -> float:
-    """Fall from the first value to the last, in %."""
-    return 100.0 * (1.0 - values[-1] / values[0]) if values[0] else 0.0
+def _fall(values: Sequence[float | None]) -> float:
+    """Fall from the first value to the last, in %; 0 if one is not known."""
+    first, last = values[0], values[-1]
+    return 100.0 * (1.0 - last / first) if first and last is not None else 0.0
+
+
+def _rises(
+    printed: Mapping[str, Sequence[float]], hours: Sequence[Mapping[str, float | None]]
+) -> Iterator[str]:
+    """How much longer trainers of each model take the more share the nodes."""
+    told = [
+        f"{label} {theirs[-1] / theirs[0]:.1f} and {last / first:.1f}"
+        for label, theirs in printed.items()
+        if (first := hours[0][label]) and (last := hours[-1][label])
+    ]
+    if told:
+        yield (
+            f"Times as long with {MOST_TRAINERS[-1]} trainers at one time as with {MOST_TRAINERS[0]}, paper "
+            f"and here: {', '.join(told)}."
+        )
 
 
 def _runtimes(
@@ -197,6 +226,7 @@ def _runtimes(
         ("model", "from", *((str(most), 1) for most in MOST_TRAINERS)),
         rows,
     )
+    yield from _rises(printed, hours)
     yield (
         "Another draw of 1,024 nodes and another week than the paper's, so compare orders and trends. Means "
         "are of trainers that ended within the log."

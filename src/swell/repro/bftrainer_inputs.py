@@ -61,15 +61,22 @@ class Trainer:
     shrink_s: float  #: R_dw
     images: float  #: that it has to process
     rates: FloatArray  #: (most + 1,) images/s on n nodes, by n; 0 where it may not have so many
+    loss_s: float | None = None  #: of nodes that leave; None: as a shrink
 
     @cached_property
     def sizes(self) -> IntArray:
         """Numbers of nodes that it may have, ascending."""
         return np.arange(self.least, self.most + 1, dtype=np.int64)
 
-    def with_costs(self, factor: float) -> Trainer:
-        """The same, with so many times the cost of each change."""
-        return replace(self, growth_s=factor * self.growth_s, shrink_s=factor * self.shrink_s)
+    @property
+    def preemption_s(self) -> float:
+        """What it costs that nodes leave."""
+        return self.shrink_s if self.loss_s is None else self.loss_s
+
+    def with_costs(self, factor: float, with_losses: bool = True) -> Trainer:
+        """The same, with so many times the cost of each change; of nodes that leave only `with_losses`."""
+        loss_s = None if with_losses else self.preemption_s
+        return replace(self, growth_s=factor * self.growth_s, shrink_s=factor * self.shrink_s, loss_s=loss_s)
 
 
 @lru_cache(maxsize=1)

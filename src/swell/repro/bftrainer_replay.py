@@ -89,7 +89,7 @@ class InImages(Accounting):
         return _lose(run, cost_s * rate_per_s)
 
     def preempted(self, run: TrainerRun, before: int, now_s: float) -> float:
-        return _lose(run, run.trainer.shrink_s * float(run.trainer.rates[before]))
+        return _lose(run, run.trainer.preemption_s * float(run.trainer.rates[before]))
 
 
 class InPauses(Accounting):
@@ -102,7 +102,7 @@ class InPauses(Accounting):
         return self._pause(run, cost_s, now_s)
 
     def preempted(self, run: TrainerRun, before: int, now_s: float) -> float:
-        return self._pause(run, run.trainer.shrink_s, now_s)
+        return self._pause(run, run.trainer.preemption_s, now_s)
 
     def _pause(self, run: TrainerRun, cost_s: float, now_s: float) -> float:
         if not run.nodes:

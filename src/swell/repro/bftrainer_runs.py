@@ -43,6 +43,7 @@ class Setting:
     max_trainers: int = USUAL_TRAINERS
     objective: float = SAMPLES
     cost_factor: float = 1.0
+    are_losses_dearer: bool = True  #: `cost_factor` is of nodes that leave, too
     model: str | None = None  #: of all trainers; None: each its own
     num_nodes: int | None = NUM_NODES  #: of the machine, drawn; None: all
     until_s: float = UNTIL_S
@@ -133,7 +134,7 @@ def _trainers(data: Path, setting: Setting) -> tuple[Trainer, ...]:
     if setting.model is not None:
         samples = read_trainers(data, DIVERSE)
         trainers = of_model(trainers, next(one for one in samples if one.model == setting.model))
-    return tuple(one.with_costs(setting.cost_factor) for one in trainers)
+    return tuple(one.with_costs(setting.cost_factor, setting.are_losses_dearer) for one in trainers)
 
 
 # The same nodes, if they never left

@@ -77,6 +77,7 @@ class Simulated:
     devices_per_hour: FloatArray  #: (H,) likewise, of the devices that jobs hold
     submitted_by_hour: IntArray  #: (H,) jobs that were submitted by the end of each hour
     admitted_by_hour: IntArray  #: (H,) of these, those that were not refused
+    event_interval_s: float  #: mean time between arrivals and ends of jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,8 @@ class LogComparison:
         picture: a panel a case with its policies; the paper's and our policies over the cases; or cluster
             efficiency, or the devices that jobs hold and the jobs admitted, over time.
         not_public: case -> policy -> printed figure, of logs that were not published.
+        ratios: policy -> how many times as many deadlines ElasticFlow meets, as the paper's text prints it.
+        interval_min: printed mean time between scheduling events.
         case_label: what the names of the cases are, below the x axis.
     """
 
@@ -142,6 +145,8 @@ class LogComparison:
     bars: tuple[Bar, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
     not_public: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    interval_min: float | None = None
     picture: Literal["policies", "cases", "lines", "time", "allocation"] = "policies"
     case_label: str = "case"
 

@@ -105,7 +105,15 @@ def _run(
         admitted_by_hour=_num_by_hour(
             [job.submit_s for job in outcome.jobs if job.phase is not Phase.REJECTED], metrics.makespan_s
         ),
+        event_interval_s=_event_interval_s(outcome),
     )
+
+
+def _event_interval_s(outcome: SimOutcome) -> float:
+    """Mean time between arrivals and ends, each moment counted once; 0 if there are fewer than two."""
+    ends_s = [job.end_s for job in outcome.jobs if job.end_s is not None and job.phase is not Phase.REJECTED]
+    at_s = np.unique([*(job.submit_s for job in outcome.jobs), *ends_s])
+    return float(np.diff(at_s).mean()) if len(at_s) > 1 else 0.0
 
 
 def _first(log: Trace, num_jobs: int | None) -> Trace:

@@ -21,6 +21,7 @@ from swell.repro.log_cases import (
     head_settings,
 )
 from swell.repro.log_charts import charts_of, runs_of
+from swell.repro.log_ratios import OURS, ratios
 from swell.repro.measures import Measure, with_deadline
 from swell.repro.program_version import program_version
 from swell.repro.published import in_time
@@ -51,9 +52,11 @@ def findings_of(experiment: LogComparison, results: Sequence[CaseResult], contex
         _parting_table(experiment, results),
         _sizes_table(experiment, results),
         _not_public(experiment) if experiment.not_public else None,
+        *ratios(experiment, results),
         _allocation_table(experiment, results) if experiment.picture == "allocation" else None,
         *charts_of(experiment, results),
         *experiment.remarks,
+        *_intervals(experiment, results),
         *_missing(results),
         *_broken(results),
         *(_told(experiment, policy, cases) for policy, cases in differences.items()),
@@ -282,6 +285,21 @@ def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Co
             f"{case.name}: {case.trace} (sha256 {of_file}), {len(workload.jobs):,} jobs, "
             f"{len(workload.dropped)} left out, on {nodes}x{devices} devices of "
             f"{Path(case.profiles).name}{filled}"
+        )
+
+
+def _intervals(experiment: LogComparison, results: Iterable[CaseResult]) -> Iterable[str]:
+    """How often the scheduler has something to decide, beside what is printed."""
+    minutes = {
+        result.case.name: result.runs[CHANGED].event_interval_s / 60.0
+        for result in results
+        if result.line.policy == OURS and CHANGED in result.runs
+    }
+    if experiment.interval_min is not None and minutes:
+        told = ", ".join(f"{value:.1f} ({case})" for case, value in minutes.items())
+        yield (
+            f"Paper: {experiment.interval_min:g} minutes on average between scheduling events. Here, between "
+            f"arrivals and ends of jobs under {OURS}: {told}."
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
-import swell
 from swell.core.platform_core import PlatformCore
 from swell.model.job import AfterRefusal
 from swell.repro.log_cases import head_settings
+from swell.repro.program_digest import digest_of, program_digest
 from swell.repro.promise_inputs import PromiseInput
 from swell.scheduler import new_core
 from swell.sim.conditions import Conditions, set_up
@@ -26,23 +25,6 @@ from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.workload import Workload
 
 T = TypeVar("T")
-
-#: Of the program, what a figure may depend on.
-SOURCES = (
-    "core",
-    "model",
-    "placement",
-    "policies",
-    "sim",
-    "solvers",
-    "throughput",
-    "assemble.py",
-    "arrays.py",
-    "compiled.py",
-    "settings.py",
-    "repro/margin_cells.py",
-    "repro/promise_inputs.py",
-)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,8 +71,8 @@ class CellFolder:
     folder: Path
     seed: int = 0
 
-    def file(self, cell: msgspec.Struct, on: PromiseInput) -> Path:
-        return self.folder / file_name(cell, on, self.data, self.seed)
+    def file(self, cell: msgspec.Struct, on: PromiseInput, policy: str | None = None) -> Path:
+        return self.folder / file_name(cell, on, self.data, self.seed, policy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +87,7 @@ class Cells(CellFolder):
 
     def known(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome | None:
         """What is remembered of it; one that was cut off counts only if it may take no longer now."""
-        outcome = None if self.is_fresh else recall(self.file(cell, on), CellOutcome)
+        outcome = None if self.is_fresh else recall(self.file(cell, on, cell.policy), CellOutcome)
         return None if outcome is not None and outcome.is_cut and outcome.cpu_s < limit_s else outcome
 
     def run(self, cell: Cell, on: PromiseInput, limit_s: float) -> CellOutcome:
@@ -119,7 +101,7 @@ class Cells(CellFolder):
             refused=cell.refused,
         )
         outcome = _outcome(cell.policy, set_up(workload, profiles, conditions), limit_s)
-        remember(self.file(cell, on), outcome)
+        remember(self.file(cell, on, cell.policy), outcome)
         return outcome
 
 
@@ -150,11 +132,17 @@ def inputs_of(on: PromiseInput, data: Path, seed: int) -> tuple[ProfileSet, Work
     return _profiles(str(data / on.profiles)), _workload(on, data, seed)
 
 
-def file_name(cell: msgspec.Struct, on: PromiseInput, data: Path, seed: int) -> str:
-    """Name of the file that keeps a cell's outcome; it changes when the program or the input does."""
+def file_name(
+    cell: msgspec.Struct, on: PromiseInput, data: Path, seed: int, policy: str | None = None
+) -> str:
+    """Name of the file that keeps a cell's outcome; it changes when the program or the input does.
+
+    Args:
+        policy: the one that the cell runs; other policies may change. None: none may.
+    """
     what = msgspec.json.encode((cell, on.cluster, on.profiles, seed)).decode()
     files = (digest_of(data / name) for name in on.files)
-    key = hashlib.sha256("\n".join([program_digest(), what, *files]).encode()).hexdigest()
+    key = hashlib.sha256("\n".join([program_digest(policy), what, *files]).encode()).hexdigest()
     return f"{key[:24]}.json"
 
 
@@ -177,28 +165,3 @@ def _profiles(folder: str) -> ProfileSet:
 @cache
 def _workload(on: PromiseInput, data: Path, seed: int) -> Workload:
     return on.workload(data, _profiles(str(data / on.profiles)), seed)
-
-
-@cache
-def digest_of(path: Path) -> str:
-    """Return the digest of a file, or of all files of a folder."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return _digest(file for file in files if file.is_file())
-
-
-@cache
-def program_digest() -> str:
-    """Return the digest of all sources that a figure may depend on.
-
-    Another program may find other figures.
-    """
-    package = Path(swell.__file__).parent
-    found = (package / name for name in SOURCES)
-    return _digest(file for one in found for file in (sorted(one.rglob("*.py")) if one.is_dir() else [one]))
-
-
-def _digest(files: Iterable[Path]) -> str:
-    sums = hashlib.sha256()
-    for file in files:
-        sums.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return sums.hexdigest()
