@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from swell.executors.local.limits.process_usage import GONE
 
-#: One list of the machine's connections serves all gangs that are read within this time.
-LIST_EVERY_S = 0.2
+#: One list of the machine's connections serves all gangs that are read within this time. A list takes
+#: milliseconds of CPU time, however few connections there are.
+LIST_EVERY_S = 2.0
 NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
 NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
 NLMSG_ERROR, NLMSG_DONE = 2, 3
