@@ -350,10 +350,11 @@ class PlatformCore:
         commands: list[AnyCommand] = []
         if not any(core.has_idle for core in self._cores):
             return commands
-        for place, record in self._movable():
+        movable = self._movable()
+        loads = self._loads(self.kinds) if movable else {}
+        for place, record in movable:
             core, spec, own = self._cores[place], record.spec, self._kinds[place]
-            kinds = named_kinds(spec.kinds, self.kinds)
-            least, loads = smallest_gang(spec), self._loads({*kinds, own} if own else kinds)
+            kinds, least = named_kinds(spec.kinds, self.kinds), smallest_gang(spec)
             if own and loads[own].num_idle >= least:
                 continue
             others = [kind for kind in kinds if kind != own and loads[kind].fits(least)]
@@ -365,6 +366,7 @@ class PlatformCore:
             why = f"{choice.why}; {own or 'the kind that it had'} has no room for it"
             commands += self._hand_over(record, choice.kind, why)
             commands += self._follow_leaving()
+            loads = self._loads(self.kinds)
         return commands
 
     def _movable(self) -> list[tuple[int, JobRecord]]:
