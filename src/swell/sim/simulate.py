@@ -10,10 +10,10 @@ import numpy as np
 
 from swell.compiled import compile_always
 from swell.core import loop
+from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.model.cluster import Node
 from swell.model.islands import Islands
-from swell.model.kind import ANY
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
@@ -64,10 +64,8 @@ class Scenario:
         Args:
             kinds: at least one; an empty one is that of the first node, and `any` stands for all.
         """
-        there = {node.kind for node in self.nodes}
-        if ANY in kinds and ANY not in there:
-            kinds = tuple(sorted(there))
-        return max(map(self._devices_of, kinds), default=0)
+        there = tuple({node.kind for node in self.nodes})
+        return max(map(self._devices_of, named_kinds(kinds, there) or kinds), default=0)
 
     def _devices_of(self, kind: str) -> int:
         pool = self.pool
