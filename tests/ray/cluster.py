@@ -67,8 +67,8 @@ class HealthChecks:
         }
 
 
-#: A killed raylet is known after about 2 s, a killed machine, which does not even refuse a line, after 8 s. Less was
-#: not enough for nodes that live on a machine with other work.
+#: A killed raylet is known after about 2 s, a killed machine, which does not even refuse a line, after 8 s:
+#: less was not enough for nodes that live on a machine with other work.
 QUICK = HealthChecks(initial_delay_s=0.5, period_s=0.5, timeout_s=2.0, failure_threshold=4)
 
 
