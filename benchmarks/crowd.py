@@ -156,6 +156,9 @@ class TableBelief:
     def noise_scale(self, job_id: str) -> float | None:
         return None
 
+    def changes_worth(self, job_id: str) -> bool:
+        return False
+
     def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
         return np.ones(batches.shape)
 

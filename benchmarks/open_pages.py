@@ -12,7 +12,7 @@ import itertools
 import json
 import multiprocessing
 import re
-import select
+import selectors
 import socket
 import statistics
 import tempfile
@@ -196,14 +196,17 @@ def read(
     """
     abouts = [f"?job={quote(job_id)}" for job_id in job_ids] or [""]
     pages = [_opened(port, cookie, abouts[number % len(abouts)]) for number in range(num_pages)]
+    readable = selectors.DefaultSelector()
+    for page in pages:
+        readable.register(page, selectors.EVENT_READ, page)
     told.send("connected")
     came_s: dict[str, float] = {}
     num_bytes, until_s = 0, time.time() + seconds
     while time.time() < until_s:
-        for one in select.select(pages, [], [], 0.2)[0]:
-            content = one.recv(1 << 20)
+        for key, _ in readable.select(0.2):
+            content = key.data.recv(1 << 20)
             num_bytes += len(content)
-            if one is pages[0]:
+            if key.data is pages[0]:
                 for found in re.findall(rb'"steps":(\d+)|"name":"(news-\d+)"', content):
                     came_s.setdefault(b"".join(found).decode(), time.time())
     told.send((came_s, num_bytes))

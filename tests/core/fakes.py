@@ -80,6 +80,9 @@ class PowerBelief:
     def noise_scale(self, job_id: str) -> float | None:
         return None
 
+    def changes_worth(self, job_id: str) -> bool:
+        return False
+
     def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
         return np.ones(batches.shape)
 

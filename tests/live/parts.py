@@ -151,6 +151,9 @@ class Linear:
 
     def noise_scale(self, job_id: str) -> None: ...
 
+    def changes_worth(self, job_id: str) -> bool:
+        return False
+
     def efficiencies(self, job_id: str, batches: IntArray) -> FloatArray:
         return np.ones(batches.shape)
 

@@ -67,7 +67,9 @@ def test_a_killed_machine_is_a_dead_node_and_comes_back_as_another(
     killed_s = time.time()
     node.machine.kill()
     for descriptor in descriptors:
-        assert select.select([descriptor], [], [], 0)[0], "`kill` returns when all have ended"
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        assert ended.poll(0), "`kill` returns when all have ended"
         os.close(descriptor)
     print(f"Ray knows of the death after {user.await_dead(node) - killed_s:.2f} s")
     node.restart()

@@ -200,7 +200,8 @@ class ChangingGang(FormedGang, frozen=True, kw_only=True):
 
     @property
     def held(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.members.devices + self.goal.devices))
+        members = set(self.members.devices)
+        return self.members.devices + tuple(one for one in self.goal.devices if one not in members)
 
     @property
     def awaits_change(self) -> bool:

@@ -168,6 +168,9 @@ class Belief(Protocol):
             by_goodput: the best one has the highest rate times efficiency, else the highest rate.
         """
 
+    def changes_worth(self, job_id: str) -> bool:
+        """Whether rates of `best_batches` count what a sample is worth, which changes as training goes on."""
+
     def rates_at_batch(
         self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
     ) -> FloatArray | None:

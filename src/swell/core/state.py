@@ -34,7 +34,7 @@ from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
 from swell.model.event import Event, NodeLost, NodeWarned
-from swell.model.job import BetweenSteps, Elasticity, JobSpec, Phase, Profile
+from swell.model.job import BetweenSteps, Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
 from swell.model.quota import Quota
@@ -468,7 +468,7 @@ class HeadState(KeptState, kw_only=True):
         spec, kind = record.spec, self.domain.sizes
         most_devices = self._most_of(record, self._most_devices)
         best = None
-        if self.domain.opens_batches and spec.max_batch is not None:
+        if self._is_batch_open(record):
             sizes = job_sizes(spec, most_devices, kind)
             sizes = sizes if record.may_grow else sizes[:1]
             best = self._open_batches_of(record, sizes)
@@ -490,6 +490,12 @@ class HeadState(KeptState, kw_only=True):
         margin_class = self.belief.margin_classes(record.id, sizes, self._hosts_of(record, sizes))
         of_options = batches[is_option], rates[is_option], efficiencies[is_option]
         return JobOptions(sizes, *of_options, margin_class, one_worker_per_s)
+
+    def _is_batch_open(self, record: JobRecord) -> bool:
+        if not self.domain.opens_batches or record.spec.max_batch is None:
+            return False
+        is_to_last = self.domain.lasting_rates and record.planned_class is not JobClass.BEST_EFFORT
+        return not (is_to_last and self.belief.changes_worth(record.id))
 
     def _best_batches(
         self, record: JobRecord, sizes: IntArray, hosts: IntArray | None

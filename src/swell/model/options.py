@@ -69,6 +69,9 @@ class Domain:
     sizes: Sizes = Sizes.POWERS_OF_TWO
     ends_at_peak: bool = False  #: without sizes that a smaller one equals or beats in speed
     opens_batches: bool = False  #: jobs that leave their batch open are offered the best one of each size
+    #: But a strict job whose samples change their worth while it trains is offered its own batch alone: a
+    #: promise counts on rates that last.
+    lasting_rates: bool = False
     fixed_batch: FixedBatch | None = None  #: or, if `opens_batches`, this one at all sizes
     weighs_efficiency: bool = False  #: the best one is that of the highest goodput, not of the highest speed
     shares_cores: bool = False  #: it divides the cores of nodes, and is told what jobs have learnt with them

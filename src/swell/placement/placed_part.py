@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-import msgspec
 
-
-class PlacedPart(msgspec.Struct, frozen=True, order=True):
+class PlacedPart(NamedTuple):
     """What a job has of one node or island, or of several, and may have elsewhere instead."""
 
     num: int
@@ -17,8 +16,7 @@ class PlacedPart(msgspec.Struct, frozen=True, order=True):
 
 def cost_of(leaving: Sequence[PlacedPart]) -> tuple[int, int]:
     """The highest dearness of these, and how many run."""
-    dearness = [part.dearness for part in leaving]
-    return max(dearness, default=0), sum([dear > 0 for dear in dearness])
+    return max((part.dearness for part in leaving), default=0), sum(part.dearness > 0 for part in leaving)
 
 
 def fewest(parts: Iterable[PlacedPart], num: int) -> Sequence[PlacedPart] | None:
@@ -27,8 +25,8 @@ def fewest(parts: Iterable[PlacedPart], num: int) -> Sequence[PlacedPart] | None
     The last part is the smallest that suffices.
     """
     for dearness in range(3):
-        left = sorted([part for part in parts if part.dearness <= dearness])
-        if sum([part.num for part in left]) >= num:
+        left = sorted(part for part in parts if part.dearness <= dearness)
+        if sum(part.num for part in left) >= num:
             break
     else:
         return None

@@ -10,7 +10,7 @@ from swell.arrays import IntArray
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.promises import PromisePlanner, Promises, all_free, takers_of
-from swell.policies.elasticflow.shares import Queue, share
+from swell.policies.elasticflow.shares import Queue, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered, to_remember
 from swell.policies.levels import useful_levels
 from swell.policies.order import by_deadline
@@ -46,7 +46,8 @@ class EdfElastic(Policy):
         kept = _fill_while_any_fits(planner, remembered(snapshot, levels).plans, rows)  # Algorithm 1
         others = order[~np.isfinite(snapshot.deadline_s[order])]
         queue = Queue(kept.rows, NONE, NONE, others, no_plans(snapshot.num_jobs))
-        shares = share(snapshot, levels, planner, kept, queue, ())  # Algorithm 2
+        ranking = by_savings(levels, kept, queue)
+        shares = share(snapshot, levels, planner, kept, queue, (), ranking)  # Algorithm 2
         level, floor = shares.level, levels.workers_at(shares.floor)
         answer = without_promises(
             snapshot,

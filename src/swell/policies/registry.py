@@ -36,6 +36,7 @@ from swell.policies.srtf import Srtf
 from swell.policies.themis import Themis
 from swell.policies.tiresias import Tiresias, TiresiasPollux
 from swell.policies.unaware import EdfElasticUnaware
+from swell.policies.unified.unified import Unified
 
 
 class UnknownPolicy(LookupError):
@@ -148,6 +149,7 @@ _CLASSES: tuple[type[Policy], ...] = (
     SaxenaRandomBatch,
     FlowCon,
     FlowConFit,
+    Unified,
 )
 #: With those of installed packages.
 POLICIES = Registry(Policy, "swell.policies", _CLASSES)

@@ -186,6 +186,11 @@ class FittedBelief:
             known = self._best[job_id] = (sizes, spread, *best)
         return known[2:]
 
+    def changes_worth(self, job_id: str) -> bool:
+        """See `core.ports.Belief`."""
+        job = self._state.jobs.get(job_id)
+        return job is not None and job.batches is not None and not math.isinf(job.noise_scale)
+
     def rates_at_batch(
         self, job_id: str, sizes: IntArray, global_batch: int, hosts: IntArray | None = None
     ) -> FloatArray | None:

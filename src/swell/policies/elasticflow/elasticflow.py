@@ -17,7 +17,7 @@ from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import ManyJobs, Objective
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
-from swell.policies.elasticflow.shares import Queue, Shares, share
+from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_key
@@ -113,13 +113,18 @@ class ElasticFlow(Policy):
         """Which of the deadlines that could be kept are promised; None: all."""
         return ManyJobs(self.crowded_share, self.small_share)
 
+    def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
+        """How jobs compete in steps 4 and 5."""
+        return by_savings(levels, promises, queue)
+
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
         planner, promises, refusals, demand = admit(
             snapshot, levels, self._objective(), int(self.survive_nodes)
         )
         queue = _queue(snapshot, levels, planner, promises, refusals)
-        shares = share(snapshot, levels, planner, promises, queue, refusals)
+        ranking = self._ranking(snapshot, levels, promises, queue)
+        shares = share(snapshot, levels, planner, promises, queue, refusals, ranking)
         return Allocation(
             options=snapshot.options,
             option=levels.options_at(shares.level),
@@ -153,14 +158,14 @@ def _queue(
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = by_key(snapshot, (is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
+    soft = by_key(snapshot, np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
         profile.fill(planner.takers, plans, soft, AS_PLANNED)
     is_on_time = plans.grade[soft] != BROKEN
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0
-    best_effort = (is_other & is_best_effort).nonzero()[0]
+    best_effort = np.flatnonzero(is_other & is_best_effort)
     best_effort = by_key(snapshot, best_effort, _weighted_time_s(snapshot, levels))
     return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
 

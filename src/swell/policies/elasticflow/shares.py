@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,13 @@ class Queue:
         return np.concatenate([self.promised, self.soft, self.late, self.best_effort])
 
 
+class Ranking(NamedTuple):
+    """How jobs compete for what promises leave."""
+
+    price: FloatArray  #: (J,) device-seconds that a step done now is worth
+    first: IntArray  #: rows that get their smallest size before any job grows, in this order
+
+
 @dataclass(frozen=True, slots=True)
 class Shares:
     """Levels that promises need now, and levels that jobs get."""
@@ -52,10 +60,12 @@ def share(
     promises: Promises,
     queue: Queue,
     refusals: Collection[int],
+    ranking: Ranking,
 ) -> Shares:
     """Levels that floors need, and those that each gets: steps 2 to 6 of `ElasticFlow`'s docstring.
 
     Args:
+        price: (J,) device-seconds that a step done now saves.
         refusals: rows that get nothing.
     """
     num_levels = levels.num.copy()
@@ -63,10 +73,10 @@ def share(
     floor = promises.plans.now.copy()  # Algorithm 2, lines 2-4
     # What a gang that is being started or changed has goes to no other job before it is up; plans know that.
     least = np.where(planner.takers.is_bound & (promises.grade < 0), levels.held, floor)
+    left = _stay(levels, planner, promises, least)
     while True:
-        left = _stay(levels, planner, promises, least)
-        level = _wished(snapshot, levels, promises, queue, least, num_levels)
-        shares = Shares(floor, level, no_plans(snapshot.num_jobs), left)
+        level = _wished(snapshot, levels, queue, least, num_levels, ranking)
+        shares = Shares(floor, level, no_plans(snapshot.num_jobs), left.copy())
         unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
             unpaid = _in_the_way(snapshot, levels, queue, shares)
@@ -96,10 +106,10 @@ def _stay(levels: Levels, planner: PromisePlanner, promises: Promises, least: In
 def _wished(
     snapshot: Snapshot,
     levels: Levels,
-    promises: Promises,
     queue: Queue,
     least: IntArray,
     num_levels: IntArray,
+    ranking: Ranking,
 ) -> IntArray:
     """(J,) levels after steps 2 to 5, none below `least`, and none raised above `num_levels`."""
     level = least.copy()
@@ -119,7 +129,7 @@ def _wished(
     if len(soft):
         give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
     running = np.concatenate([queue.promised[is_running[queue.promised]], soft[is_running[soft]]])
-    give(np.concatenate([running, queue.best_effort]), 1)
+    give(np.concatenate([running, ranking.first]), 1)
     limits = num_levels.copy()
     limits[queue.late] = 0
     for late in (NONE, queue.late):  # a job that will be late anyway takes nothing that others can use
@@ -130,7 +140,7 @@ def _wished(
             levels.devices,
             levels.rates,
             limits,
-            _prices(levels, promises, queue) * snapshot.relative_weight,
+            ranking.price * snapshot.relative_weight,
             levels.held,
             snapshot.arrival_rank,
             left,
@@ -176,10 +186,12 @@ def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares
     return in_the_way
 
 
-def _prices(levels: Levels, promises: Promises, queue: Queue) -> FloatArray:
-    """(J,) device-seconds that a step costs at the level to which a job's plan is filled.
+def by_savings(levels: Levels, promises: Promises, queue: Queue) -> Ranking:
+    """A step is worth the device-seconds that it costs at the level to which a job's plan is filled.
 
-    One less step to do then frees that many. A job without a plan is filled to its smallest size.
+    One less step to do then frees that many. A job without a plan is filled to its smallest size, which it
+    gets first.
     """
     planned = np.maximum(promises.plans.top, queue.plans.top)
-    return levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))
+    price = levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))
+    return Ranking(price, queue.best_effort)

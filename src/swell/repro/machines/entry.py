@@ -54,7 +54,9 @@ def join_namespaces(pid: int, kinds: tuple[str, ...] | list[str]) -> None:
 def _execute(parent: int, cwd: str, command: list[str]) -> None:
     """`parent`: its pidfd, for its number is that of another namespace."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if select.select([parent], [], [], 0)[0]:
+    ended = select.poll()
+    ended.register(parent, select.POLLIN)
+    if ended.poll(0):
         os._exit(128 + signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
     try:

@@ -1,0 +1,1 @@
+"""The papers' ideas as one policy."""

@@ -1,0 +1,63 @@
+"""What one more step a second is worth to a job without a deadline, over what its speed-up is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from swell.arrays import FloatArray, IntArray, each
+from swell.model.snapshot import Snapshot
+from swell.policies.levels import Levels
+
+#: Exponents of speed-up over devices are taken to be between these.
+LEAST_EXPONENT, MOST_EXPONENT = 0.05, 0.95
+
+#: (n,) >= 0 for rows (n,) in order of service, which can run: factors of the device-seconds that a step at
+#: the smallest size takes. The largest is 1, so no job comes before one that has a promise by its factor.
+Gain = Callable[[Snapshot, Levels, IntArray], FloatArray]
+
+
+def completion(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray:
+    """Low mean completion time: the shorter the job that is left, the more devices it has.
+
+    Of n jobs whose speed-up on k devices is k ** p, the i-th from the longest has the share
+    `(i / n) ** (1 / (1 - p)) - ((i - 1) / n) ** (1 / (1 - p))` of all devices in the optimum. Factors to the
+    power 1 - p of that lead to these shares. Here p is the mean of the exponents of the jobs' own curves.
+
+    References: Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel Scheduling to Minimize Mean Slowdown",
+        Performance Evaluation 144, 2020, Theorem 1 (of mean completion time).
+    """
+    flatness = 1.0 - _exponent(levels, rows)
+    ends = np.arange(len(rows) + 1) / len(rows)
+    share = np.diff(ends ** (1.0 / flatness))[::-1]
+    factor: FloatArray = (share / share[0]) ** flatness
+    return factor
+
+
+def throughput(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray:
+    """A high sum of speed-ups over the smallest size: Saxena et al., equation (1)."""
+    return np.ones(len(rows))
+
+
+def samples(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray:
+    """Many samples a second of all jobs: BFTrainer, section 5.2.1."""
+    per_device = levels.rates[rows, 0] * snapshot.samples_per_step[rows] / levels.devices[rows, 0]
+    factor: FloatArray = per_device / per_device.max()
+    return factor
+
+
+GAINS: Mapping[str, Gain] = {"completion": completion, "throughput": throughput, "samples": samples}
+
+
+def _exponent(levels: Levels, rows: IntArray) -> float:
+    """p where speed-up on k devices is k ** p, from the smallest to the largest size of each job."""
+    has_several = rows[levels.num[rows] > 1]
+    if not len(has_several):
+        return LEAST_EXPONENT
+    top = levels.num[has_several] - 1
+    faster = levels.rates[has_several, top] / levels.rates[has_several, 0]
+    larger = levels.devices[has_several, top] / levels.devices[has_several, 0]
+    mean = float(np.mean(each(math.log, faster) / each(math.log, larger)))
+    return min(max(mean, LEAST_EXPONENT), MOST_EXPONENT)

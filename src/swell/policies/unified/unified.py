@@ -1,0 +1,60 @@
+"""Promises, open batches and completion times, decided as one queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from msgspec import Meta
+
+from swell.model.snapshot import Snapshot
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.elasticflow.promises import Promises
+from swell.policies.elasticflow.shares import Queue, Ranking, by_savings
+from swell.policies.levels import Levels
+from swell.policies.unified.gains import GAINS
+
+GainName = Annotated[
+    str,
+    Meta(description=f"What jobs without a deadline gain by: {', '.join(sorted(GAINS))}."),
+]
+
+
+class Unified(ElasticFlow):
+    """Deadlines as promises; each further size, with its best batch, where it gains most for its devices.
+
+    1. Deadlines are promised, refused, planned and kept as `elasticflow` does (its steps 1 to 4 and 6).
+    2. A job that leaves its batch open has the best one of each size, as Saxena's jobs have. Where the worth
+       of a sample changes as training goes on, a job with a deadline keeps its own batch: its plan counts on
+       rates that last.
+    3. What is left goes one size at a time to the largest gain for each device (step 5). What a job without a
+       deadline gains is said by `gains_by`, times its weight. Such a job may wait while another one grows,
+       unless its priority is above the lowest.
+
+    References: Gu et al., ElasticFlow, ASPLOS 2023, sections 4.1 and 4.2 (promises, Algorithm 2); Saxena et
+        al., MASCOTS 2020, equation (1) (`throughput`, and the best batch of each size); Liu et al.,
+        BFTrainer, 2021, section 5.2.1 (`samples`); Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel
+        Scheduling to Minimize Mean Slowdown", Performance Evaluation 144, 2020 (`completion`).
+    Deviates: as `elasticflow` does, and a job without a deadline gains by `gains_by`. From Saxena et al. and
+        BFTrainer: greedy, where they solve exactly; a change takes place where the head finds that it pays,
+        without a period or a T_fwd. From heSRPT: each job has its own curve, and a size that there is.
+    """
+
+    name = "unified"
+    domain = replace(ElasticFlow.domain, opens_batches=True, lasting_rates=True)
+
+    gains_by: GainName = "completion"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: there is no gain of this name."""
+        if self.gains_by not in GAINS:
+            raise ValueError(f"gains_by={self.gains_by}: write one of {', '.join(sorted(GAINS))}")
+
+    def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
+        price, rows = by_savings(levels, promises, queue)
+        rows = rows[levels.num[rows] > 0]
+        if not len(rows):
+            return Ranking(price, rows)
+        price[rows] *= GAINS[self.gains_by](snapshot, levels, rows)
+        priority = snapshot.priority[rows]
+        return Ranking(price, rows[priority > priority.min()])

@@ -1,0 +1,125 @@
+"""The papers' ideas in one policy: what is left of each where the others have no say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import pick, share_of_examples
+from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots
+from tests.policies.test_laws import same
+
+from swell.model.snapshot import BEST_EFFORT, SOFT, Snapshot
+from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.registry import InvalidParameter, new_policy
+from swell.policies.saxena import scaling_factors
+from swell.policies.unified.gains import GAINS
+from swell.policies.unified.unified import Unified
+from swell.solvers.knapsack import best_options
+
+CONCAVE = {1: 1.0, 2: 1.8, 4: 3.0, 8: 4.4}
+fewer = settings(max_examples=share_of_examples(0.5))
+
+
+@given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))
+def test_with_deadlines_alone_it_decides_as_elasticflow(view: Snapshot, gains_by: str) -> None:
+    is_dated = view.job_class != BEST_EFFORT
+    view = replace(view, job_class=np.where(is_dated, view.job_class, SOFT))
+    assert same(Unified(gains_by=gains_by).decide(view), ElasticFlow().decide(view))
+
+
+@given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))
+def test_promises_are_those_of_elasticflow(view: Snapshot, gains_by: str) -> None:
+    ours, others = Unified(gains_by=gains_by).decide(view), ElasticFlow().decide(view)
+    assert ours.floor.tolist() == others.floor.tolist()
+    assert {row: ours.refusals[row] for row in ours.refusals} == {
+        row: others.refusals[row] for row in others.refusals
+    }
+
+
+@fewer
+@given(
+    curves=st.lists(st.sampled_from(CURVES), min_size=1, max_size=6),
+    num_devices=st.integers(1, 24),
+)
+def test_by_throughput_no_more_than_one_step_is_missing_of_saxenas_optimum(
+    curves: list[dict[int, float]], num_devices: int
+) -> None:
+    """Where each further device brings less than the one before, as equation (1) has it on concave curves."""
+    jobs = [best_effort(f"j{row}", _concave(rates), 100) for row, rates in enumerate(curves)]
+    view = snapshot(jobs, num_devices)
+    value, options = scaling_factors(view), view.options
+    best = best_options(
+        options.starts, options.devices, value, np.zeros(len(jobs)), num_devices, view.arrival_order
+    )
+    option = Unified(gains_by="throughput").decide(view).option
+    ours = float(np.where(option >= 0, value[option], 0.0).sum())
+    largest = max(float(value[row:].max()) for row in options.starts[:-1]) if len(value) else 0.0
+    assert best.value - largest <= ours <= best.value + 1e-9
+
+
+def _concave(rates: dict[int, float]) -> dict[int, float]:
+    """The part of the curve before its marginal speed rises or is lost."""
+    kept, last, slope = dict[int, float](), (0, 0.0), np.inf
+    for workers, rate in sorted(rates.items()):
+        per_worker = (rate - last[1]) / (workers - last[0])
+        if not 0.0 < per_worker <= slope:
+            break
+        kept[workers], last, slope = rate, (workers, rate), per_worker
+    return kept or {1: 1.0}
+
+
+@fewer
+@given(
+    steps=st.lists(pick(10.0, 100.0, 1e3, 1e4, 1e5), min_size=2, max_size=8),
+    rates=st.sampled_from(CURVES),
+    num_devices=st.integers(1, 40),
+)
+def test_of_jobs_that_are_alike_a_shorter_one_has_no_less(
+    steps: list[float], rates: dict[int, float], num_devices: int
+) -> None:
+    jobs = [best_effort(f"j{row}", rates, one) for row, one in enumerate(sorted(steps))]
+    workers = new_policy("unified").decide(snapshot(jobs, num_devices)).workers.tolist()
+    assert workers == sorted(workers, reverse=True)
+
+
+def test_a_short_job_takes_more_than_a_long_one_and_leaves_it_some() -> None:
+    jobs = [best_effort("long", CONCAVE, 600), best_effort("short", CONCAVE, 100)]
+    long, short = new_policy("unified").decide(snapshot(jobs, 6)).workers.tolist()
+    assert short > long > 0
+    equal = new_policy("unified", {"gains_by": "throughput"}).decide(snapshot(jobs, 8)).workers.tolist()
+    assert equal == [4, 4]
+
+
+def test_by_samples_the_model_with_the_most_images_a_second_has_the_devices() -> None:
+    jobs = [best_effort(f"slow-{row}", CONCAVE, 100, batch=1) for row in range(4)]
+    jobs.append(best_effort("fast", CONCAVE, 10_000, batch=1_000))
+    assert Unified(gains_by="samples").decide(snapshot(jobs, 4)).workers.tolist() == [0, 0, 0, 0, 4]
+    assert Unified().decide(snapshot(jobs, 4)).workers.tolist()[-1] == 0, "it is the longest"
+
+
+def test_a_higher_priority_comes_first_however_long_it_takes() -> None:
+    jobs = [best_effort("short", CONCAVE, 10), best_effort("first", CONCAVE, 1e6, priority=1)]
+    assert Unified().decide(snapshot(jobs, 1)).workers.tolist() == [0, 1]
+
+
+def test_a_job_without_a_deadline_runs_at_its_best_batch() -> None:
+    job = best_effort("open", {1: 1.0, 2: 1.1}, 1_000, open={1: (64, 1.0), 2: (256, 2.0)})
+    view = snapshot([job], 2, opens_batches=True)
+    answer = Unified().decide(view)
+    assert view.options.global_batch[answer.option].tolist() == [256]
+    assert Unified.domain.opens_batches and Unified.domain.lasting_rates
+
+
+def test_a_gain_that_there_is_not_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InvalidParameter, match="completion, samples, throughput"):
+        new_policy("unified", {"gains_by": "speed"})
+
+
+def test_a_job_that_fits_nowhere_changes_no_other() -> None:
+    jobs: list[Job] = [best_effort("wide", {8: 1.0}, 1.0), best_effort("other", CONCAVE, 500)]
+    assert Unified().decide(snapshot(jobs, 4)).workers.tolist() == [0, 4]
+    assert Unified().decide(snapshot(jobs[:1], 4)).workers.tolist() == [0]
