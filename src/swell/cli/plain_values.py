@@ -61,7 +61,8 @@ def _plain(value: Any, kind: Any, rules: Any) -> Any:
     if kind is Path:
         return _path(value, rules)
     if isinstance(kind, EnumType):
-        return next((one for one in kind if value in (one, one.value)), _UNKNOWN)
+        members: list[Any] = list(kind)
+        return next((one for one in members if value in (one, one.value)), _UNKNOWN)
     return _number(value, kind, rules) if kind in _NUMBER else _UNKNOWN
 
 
