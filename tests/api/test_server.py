@@ -167,19 +167,6 @@ def test_what_is_wrong_with_a_body_is_told_alike_by_every_operation(http: httpx.
         assert (answer.status_code, said in answer.json()["error"]) == (status, True), answer.text
 
 
-def test_a_long_answer_is_compressed_for_a_client_that_takes_that(
-    http: httpx.Client, control: FakeControl
-) -> None:
-    short = http.get("/v1/health", headers={"Accept-Encoding": "gzip"})
-    for number in range(9):
-        control.put(job_view(id=f"one-{number}"))
-    plain, packed = (http.get("/v1/jobs", headers={"Accept-Encoding": how}) for how in ("identity", "gzip"))
-    assert "content-encoding" not in short.headers and "content-encoding" not in plain.headers
-    assert packed.headers["content-encoding"] == "gzip"
-    assert packed.json() == plain.json()
-    assert int(packed.headers["content-length"]) < len(plain.content) / 4
-
-
 @pytest.mark.parametrize(
     ("query", "field"),
     [("limit=1001", "limit"), ("limit=x", "limit"), ("since=", "since"), ("phase=odd", "phase")],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import socket
 import threading
 import time
@@ -16,9 +15,6 @@ from swell.api.unix_http import HttpAnswer, UnixHttp
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 CHUNKED = b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n3\r\nne!\r\n0\r\n\r\n"
-PACKED = gzip.compress(b"much")
-LONG = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s" % (len(PACKED), PACKED)
-BROKEN = LONG.replace(PACKED, b"?" * len(PACKED))
 LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nend"
 
 
@@ -61,7 +57,7 @@ def ask(http: UnixHttp, within_s: float = 10.0) -> HttpAnswer:
 
 def test_calls_share_a_connection_until_the_server_closes_it(tmp_path: Path) -> None:
     path, checked = tmp_path / "s", list[socket.socket]()
-    with serving(path, [[WHOLE, CHUNKED], [LONG], [LAST], [WHOLE]]) as asked:
+    with serving(path, [[WHOLE, CHUNKED], [WHOLE], [LAST], [WHOLE]]) as asked:
         http = UnixHttp(str(path), {"Authorization": "Bearer t"}, checked.append)
         answers = [ask(http) for _ in range(2)]
         until(lambda: len(asked) == 1)
@@ -69,7 +65,7 @@ def test_calls_share_a_connection_until_the_server_closes_it(tmp_path: Path) -> 
         until(lambda: len(asked) == 2)
         answers += [ask(http), ask(http)]
         http.close()
-    assert answers == [(200, b"hi"), (404, b"none!"), (200, b"much"), (200, b"end"), (200, b"hi")]
+    assert answers == [(200, b"hi"), (404, b"none!"), (200, b"hi"), (200, b"end"), (200, b"hi")]
     assert len(checked) == 4
     assert asked[0].count(b"GET /v1/jobs?limit=1 HTTP/1.1\r\n") == 2
     assert asked[0].lower().count(b"authorization: bearer t\r\n") == 2
@@ -84,7 +80,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", BROKEN]
+    "answer", [b"", b"no HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi"]
 )
 def test_half_an_answer_is_a_lost_connection(tmp_path: Path, answer: bytes) -> None:
     with serving(tmp_path / "s", [[answer]]), pytest.raises(ConnectionError):

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell.api.access import Access, AccessLogMiddleware, RateMiddleware, guard, too_often
-from swell.api.answers import answer, compressed, failure
+from swell.api.answers import answer, failure
 from swell.api.authentication import MAX_BODY_BYTES, AuthenticationMiddleware
 from swell.api.control import Control
 from swell.api.fields import parsed
@@ -123,7 +123,7 @@ def _endpoint(
         def call() -> Response:
             if body or is_needed:
                 given["body"] = _decoded(body, operation.body)
-            return compressed(_response(operation, operation.call(operations, **given)), request)
+            return _response(operation, operation.call(operations, **given))
 
         return await run(call)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import socket
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -13,8 +12,6 @@ import h11
 
 #: Bytes that are read at a time.
 CHUNK_BYTES = 1 << 16
-#: Of `zlib`: the format in which long answers are compressed.
-GZIP = 16 + zlib.MAX_WBITS
 
 Headers = Mapping[str, str]
 
@@ -42,7 +39,7 @@ class UnixHttp:
         check: looks at each new connection before anything is sent on it, and raises what is wrong with it.
         """
         self._address, self._check = address, check
-        self._headers = {"Host": "localhost", "Accept-Encoding": "gzip", **headers}
+        self._headers = {"Host": "localhost", **headers}
         self._idle: list[_Connection] = []
 
     def request(
@@ -52,7 +49,7 @@ class UnixHttp:
         connection = self._usable(within_s)
         try:
             answer = connection.ask(method, target, {**self._headers, **headers}, content)
-        except (h11.ProtocolError, zlib.error) as error:
+        except h11.ProtocolError as error:
             connection.close()
             raise ConnectionError(str(error)) from error
         except BaseException:
@@ -111,17 +108,15 @@ class _Connection:
         return self._answer()
 
     def _answer(self) -> HttpAnswer:
-        status, is_compressed, parts = 0, False, list[bytes]()
+        status, parts = 0, list[bytes]()
         while not isinstance(event := self._next(), h11.EndOfMessage):
             if isinstance(event, h11.Response):
                 status = event.status_code
-                is_compressed = (b"content-encoding", b"gzip") in event.headers
             elif isinstance(event, h11.Data):
                 parts.append(bytes(event.data))
             elif not isinstance(event, h11.InformationalResponse):
                 raise ConnectionError("the connection was closed")
-        content = b"".join(parts)
-        return HttpAnswer(status, zlib.decompress(content, GZIP) if is_compressed else content)
+        return HttpAnswer(status, b"".join(parts))
 
     def _next(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
