@@ -67,7 +67,6 @@ def share(
     """Levels that floors need, and those that each gets: steps 2 to 6 of `ElasticFlow`'s docstring.
 
     Args:
-        price: (J,) device-seconds that a step done now saves.
         refusals: rows that get nothing.
     """
     num_levels = levels.num.copy()
