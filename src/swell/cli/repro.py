@@ -162,6 +162,29 @@ def saxena(
 
 
 @app.command()
+def default(
+    invoked: typer.Context,
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PART", help="pollux, mixed, saxena, borrowed, hu. Default: all."),
+    ] = None,
+    data: Data = Path("data"),
+    out: Out = Path("out/repro/default"),
+    seed: Seed = 0,
+    docs: Docs = None,
+    html: Html = None,
+) -> None:
+    """The policy unified beside each paper's policy on that paper's measure, and on a mixed queue.
+
+    The mixed queue has strict, soft and best-effort jobs, open batches, and owned and borrowed nodes. All
+    parts take 25 minutes of one core. Exit status 1: a bar was missed.
+    """
+    from swell.repro.default import PAPER
+
+    _play(PAPER, parts, Evaluation(invoked, out, docs, html), data=data, seed=seed)
+
+
+@app.command()
 def flowcon(
     invoked: typer.Context,
     schedules: Annotated[

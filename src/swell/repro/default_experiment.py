@@ -1,0 +1,32 @@
+"""One part of the page of bars of the policy `unified`: the inputs of a paper's evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from swell.repro.experiment import Context
+from swell.repro.findings import Findings, Part, findings
+from swell.repro.program_version import program_version
+
+Parts = Callable[[Context], Iterable[Part]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultExperiment:
+    """Implements `experiment.Experiment`.
+
+    Args:
+        truth: the conditions, with `{seed}` for the first seed.
+    """
+
+    name: str
+    title: str
+    truth: str
+    parts: Parts
+    needs: tuple[str, ...] = ()
+
+    def run(self, context: Context) -> Findings:
+        """Simulate; see `experiment.Experiment`."""
+        truth = f"{self.truth.format(seed=context.seed)}; {program_version()}"
+        return findings(self.name, self.title, (truth,), self.parts(context))
