@@ -140,8 +140,8 @@ MIXED = DefaultExperiment(
     truth=f"{NUM_JOBS} jobs drawn from Pollux's workloads {', '.join(map(str, DRAWN_FROM))} with its "
     f"measurements as the truth; {OWNED[0]}x{OWNED[1]} owned devices; {BORROWED_NODES} borrowed nodes of "
     f"{BORROWED_DEVICES} that stay {STAY_S / 60.0:.0f} min on average; {BEST_EFFORT_SHARE:.0%} of the jobs "
-    f"best effort, {SOFT_SHARE:.0%} of the deadlines soft, {OPEN_SHARE:.0%} of the batches open; deadlines after "
-    f"U[0.5, 1.5] times the duration; resize cost changed, noise 0; {NUM_SEEDS} seeds from {{seed}}",
+    f"best effort, {SOFT_SHARE:.0%} of the deadlines soft, {OPEN_SHARE:.0%} of the batches open; deadlines "
+    f"after U[0.5, 1.5] times the duration; resize cost changed, noise 0; {NUM_SEEDS} seeds from {{seed}}",
     parts=_parts,
     needs=(PROFILES, *(WORKLOADS.format(number) for number in DRAWN_FROM)),
 )
