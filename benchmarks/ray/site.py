@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Self
 
 from tests.machines.namespaces import HOME, Machine
-from tests.ray.cluster import QUICK, NodeOffer, RayCluster, RayFailed, RayNode
+from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayFailed, RayNode
 
 NUM_NODES = 4
 #: Ray's name of what a worker of either side takes one of.
 RESOURCE = "CPU"
 OFFER = NodeOffer(num_cpus=1, num_gpus=0)
-CHECKS = QUICK
+CHECKS = HealthChecks(initial_delay_s=0.5, period_s=0.5, timeout_s=1.0, failure_threshold=2)
 #: The task of another user.
 OTHER = "other"
 #: Of a node: Ray gives up after 30 s, in which a raylet may not start on a busy machine.

@@ -28,7 +28,7 @@ NUM_ROWS_WORTH_IT = 64
 
 _parts: set[Callable[..., Any]] = set()
 _small_parts: set[Callable[..., Any]] = set()
-_machine_code: dict[Callable[..., Any], Callable[..., Any]] = {}  #: of each loop for which there is some
+_machine_code: dict[Callable[..., Any], Any] = {}  #: of each loop for which there is some
 _least_rows: float = NUM_ROWS_WORTH_IT if library is None else 0  #: for which machine code is looked for
 _least_compiled: float = NUM_ROWS_WORTH_IT  #: for which a loop that was not built is compiled
 _may_compile = True
@@ -59,10 +59,8 @@ def suited(kernel: Kernel, num_rows: int) -> Kernel:
     """Choose `kernel` as machine code, if that was built or is worth compiling, or as it is; both agree."""
     if num_rows < _least_rows:
         return kernel
-    machine_code = _machine_code.get(kernel)
-    if machine_code is None:
-        return _find(kernel, num_rows)
-    return cast(Kernel, machine_code)
+    machine_code: Kernel | None = _machine_code.get(kernel)
+    return machine_code or _find(kernel, num_rows)
 
 
 def compile_always() -> None:

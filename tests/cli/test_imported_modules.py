@@ -71,6 +71,14 @@ def test_a_command_that_asks_the_platform_imports_a_client_and_no_more(
     assert not modules & HEAVY
 
 
+def test_a_simulation_imports_nothing_that_validates_options(tmp_path: Path) -> None:
+    """A second: numbers, texts and one of a few words are taken as they are."""
+    trace = tmp_path / "one.csv"
+    trace.write_text("id,submit_s,duration_s,num_devices\na,0,60,1\n")
+    modules = imported("simulate", trace, "--cluster", "1x4", "--refused", "soft", "--seed", "3")
+    assert not modules & {"email", "pydantic", "rich.table", "sqlalchemy"}
+
+
 def test_the_lines_of_the_help_are_the_first_sentences_of_the_commands() -> None:
     for name, command in load_all().items():
         text = " ".join(inspect.cleandoc(command.help).split("\n\n")[0].split())

@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from enum import EnumType
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,6 +60,9 @@ def _plain(value: Any, kind: Any, rules: Any) -> Any:
         return value
     if kind is Path:
         return _path(value, rules)
+    if isinstance(kind, EnumType):
+        members: list[Any] = list(kind)
+        return next((one for one in members if value in (one, one.value)), _UNKNOWN)
     return _number(value, kind, rules) if kind in _NUMBER else _UNKNOWN
 
 

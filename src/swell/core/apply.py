@@ -336,7 +336,7 @@ def _note_set_aside(state: HeadState, record: JobRecord) -> None:
     """
     if not record.is_set_aside or record.phase is not Phase.QUEUED or record.is_profiling:
         return
-    if record.trial.is_stopped:
+    if record.trial.stopped:
         state.end(record, Phase.SUCCEEDED, "stopped_early", record.trial.stopped)
         return
     code, text = "held", f"is held: `swell resume {record.id}` lets it go on"

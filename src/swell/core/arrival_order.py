@@ -28,7 +28,7 @@ class ArrivalOrder:
 
     def remove(self, row: int, last: int) -> None:
         """The job in this row is gone; that of the last row takes its place."""
-        at = int(np.flatnonzero(self.rows == row)[0])
+        at = int((self.rows == row).nonzero()[0][0])
         del self._keys[at]
         rows = np.concatenate([self.rows[:at], self.rows[at + 1 :]])
         rows[rows == last] = row

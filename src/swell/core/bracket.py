@@ -16,10 +16,6 @@ class TrialState(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     num_reports: int = 0  #: values of the metric so far
     stopped: str = ""  #: why it is to end before its time; empty: it is not
 
-    @property
-    def is_stopped(self) -> bool:
-        return bool(self.stopped)
-
 
 class Rung(msgspec.Struct):
     """Trials that have reached it, and what each had when it did."""

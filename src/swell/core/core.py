@@ -480,7 +480,7 @@ class Core:
             return f"{change}: the platform is stopping"
         if record.is_held:
             return f"{change}: its owner holds it"
-        if record.trial.is_stopped:
+        if record.trial.stopped:
             return f"{change}: {record.trial.stopped}"
         if left := state.nodes_to_leave(record):
             return f"{change}, away from {', '.join(left)}, which gets no more work"

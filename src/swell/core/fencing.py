@@ -61,6 +61,8 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     """Whether the event is about a gang, or a question, that is no more."""
     if record.phase.is_end:
         return True
+    if isinstance(event, GangEvent):  # most are
+        return _is_stale_report(record, event)
     if isinstance(event, JobProfiled | ProfilingFailed):
         is_of_other_kind = isinstance(event, JobProfiled) and _is_of_other_kind(record, event)
         return not record.is_profiling or event.attempt != record.backoff.num_trials or is_of_other_kind
@@ -68,7 +70,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return record.is_cancelled
     if isinstance(event, HoldRequested | ResumeRequested):
         is_so = record.is_held if isinstance(event, HoldRequested) else not record.is_set_aside
-        return record.is_cancelled or record.trial.is_stopped or is_so
+        return record.is_cancelled or bool(record.trial.stopped) or is_so
     if isinstance(event, PredecessorsSucceeded):
         return record.is_cancelled or not record.awaits
     if isinstance(event, ScriptDistributed):
@@ -77,7 +79,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return set(record.accepted).issuperset(event.names)
     if isinstance(event, PriorityChanged):
         return event.priority in (None, record.spec.priority) and event.weight in (None, record.spec.weight)
-    return isinstance(event, GangEvent) and _is_stale_report(record, event)
+    return False
 
 
 def _is_of_other_kind(record: JobRecord, event: JobProfiled) -> bool:

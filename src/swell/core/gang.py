@@ -200,8 +200,7 @@ class ChangingGang(FormedGang, frozen=True, kw_only=True):
 
     @property
     def held(self) -> tuple[str, ...]:
-        members = set(self.members.devices)
-        return self.members.devices + tuple(one for one in self.goal.devices if one not in members)
+        return tuple(dict.fromkeys(self.members.devices + self.goal.devices))
 
     @property
     def awaits_change(self) -> bool:

@@ -40,14 +40,14 @@ def enter_bracket(state: HeadState, record: JobRecord, earlier: str) -> None:
 def note_evaluation(state: HeadState, record: JobRecord, event: StepsReported) -> None:
     """Compare the trial at each rung that the report shows it to have reached."""
     halving = record.spec.halving
-    if halving is None or record.trial.is_stopped:
+    if halving is None or record.trial.stopped:
         return
     if event.evaluation is None:
         _note_silence(state, record, event.steps)
         return
     record.trial.num_reports += event.evaluation.num_values
     record.status.warn(TOPIC, "")
-    while not record.trial.is_stopped and _has_reached_next(record, event.evaluation):
+    while not record.trial.stopped and _has_reached_next(record, event.evaluation):
         _compare(state, record, event.evaluation.value)
 
 

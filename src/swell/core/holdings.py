@@ -46,9 +46,11 @@ class Holdings:
             self._targets.put(record.id, record.gang.goal.devices if record.phase.holds_devices else ())
 
     def _give(self, job_id: str, devices: tuple[str, ...]) -> None:
-        for device in devices:
-            other = self._owner.setdefault(device, job_id)
-            if other != job_id:
-                raise RuntimeError(f"device {device!r} is held twice: by {other!r} and by {job_id!r}")
+        if taken := self._owner.keys() & devices:
+            device = min(taken)
+            raise RuntimeError(
+                f"device {device!r} is held twice: by {self._owner[device]!r} and by {job_id!r}"
+            )
+        self._owner.update(dict.fromkeys(devices, job_id))
         if devices:
             self._held[job_id] = devices

@@ -132,7 +132,7 @@ def _quotas(snapshot: Snapshot, floor: IntArray, is_pinned: BoolArray, sizes: In
     must = snapshot.devices_of_tenants(np.where(is_pinned, snapshot.held_workers, floor))
     most = np.maximum(snapshot.quota_devices, must)
     is_over = snapshot.devices_of_tenants(sizes) > most
-    return [_Pool(int(most[one]), snapshot.tenant == one) for one in np.flatnonzero(is_over).tolist()]
+    return [_Pool(int(most[one]), snapshot.tenant == one) for one in is_over.nonzero()[0].tolist()]
 
 
 class _Fit:
@@ -175,7 +175,7 @@ class _Fit:
         snapshot = self._snapshot
         if self._among is not None:
             candidates = candidates & self._among
-        rows: list[int] = snapshot.in_order(np.flatnonzero(candidates)).tolist()
+        rows: list[int] = snapshot.in_order(candidates.nonzero()[0]).tolist()
         return rows
 
 

@@ -60,7 +60,7 @@ def mean_time_to_loss_s(
 
     A gang on n nodes meets a loss n times as often as one on a single node.
     """
-    nodes = {cluster.node_of.get(device, "") for device in devices} - {""}
+    nodes = set(map(cluster.node_of.get, devices)) - {None}
     num_borrowed = len(nodes & cluster.borrowed)
     borrowed_per_s = (1 + reclaims.num_reclaimed) / (BORROWED_NODE_S + reclaims.node_s(now_s))
     per_s = num_borrowed * borrowed_per_s + (len(nodes) - num_borrowed) * losses.owned_per_s(now_s)

@@ -84,7 +84,7 @@ class Planner:
             job_ids=snapshot.job_ids,
             changes=_changes(snapshot, account, chosen, is_pinned, held, configured),
             refusals=allocation.refusals,
-            undecided=np.flatnonzero(snapshot.is_undecided),
+            undecided=snapshot.is_undecided.nonzero()[0],
             account=account,
             wake_s=min(allocation.wake_s, steadied.wake_s, move_until_s),
             makes_promises=self.policy.makes_promises,
@@ -127,7 +127,7 @@ def _named(snapshot: Snapshot, is_one: BoolArray) -> frozenset[str]:
     """Ids of these (J,) jobs."""
     if not is_one.any():
         return frozenset()
-    return frozenset(snapshot.job_ids[row] for row in np.flatnonzero(is_one).tolist())
+    return frozenset(snapshot.job_ids[row] for row in is_one.nonzero()[0].tolist())
 
 
 def _place_what_may_move(
@@ -159,7 +159,7 @@ def _wanted_devices(
     wanted: dict[str, int] = {}
     if len(held) != np.count_nonzero(snapshot.held_workers):
         wanted |= {job: 0 for job in held if job not in snapshot.row_of}
-    rows = np.flatnonzero(workers != snapshot.held_workers)
+    rows = (workers != snapshot.held_workers).nonzero()[0]
     if len(rows):
         rows = snapshot.in_order(rows, allocation.floor == 0, snapshot.job_class)
         num_devices = (workers[rows] * snapshot.devices_per_worker[rows]).tolist()
@@ -184,7 +184,7 @@ def _configurations(
         return {}
     option = options.at(workers)
     is_option = (workers > 0) & (options.workers_of(option) == workers)
-    chosen = {row: options.configuration(int(option[row])) for row in np.flatnonzero(is_option).tolist()}
+    chosen = {row: options.configuration(int(option[row])) for row in is_option.nonzero()[0].tolist()}
     if share is not None:
         chosen = {
             row: _with_share(one, float(share[row]), allocation.resource) for row, one in chosen.items()

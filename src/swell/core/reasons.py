@@ -32,7 +32,7 @@ class PlanAccount:
     @cached_property
     def codes(self) -> Sequence[str]:
         codes, workers = list(self.allocation.account.codes), self.steadied.workers
-        rows = np.flatnonzero(workers != self.allocation.workers)
+        rows = (workers != self.allocation.workers).nonzero()[0]
         for row, num in zip(rows.tolist(), workers[rows].tolist(), strict=True):
             codes[row] = "held" if num else "waiting"
         for row in map(self.snapshot.row_of.__getitem__, self.backing_off):
@@ -42,7 +42,7 @@ class PlanAccount:
             row = self.snapshot.row_of[job_id]
             if self._is_only_moved(row):
                 codes[row] = "moved"
-        for row in np.flatnonzero(self._waits_for_quota).tolist():
+        for row in self._waits_for_quota.nonzero()[0].tolist():
             codes[row] = "quota"
         for job_id in self.nowhere:
             codes[self.snapshot.row_of[job_id]] = NOWHERE

@@ -206,12 +206,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     @property
     def is_set_aside(self) -> bool:
         """It is to have no gang for now, as its owner asked, or no more, as other trials are better."""
-        return self.is_held or bool(self.awaits) or self.trial.is_stopped
+        return self.is_held or bool(self.awaits or self.trial.stopped)
 
     @property
     def is_to_leave(self) -> bool:
         """A gang of it is to be saved, and to give up its devices."""
-        return self.is_held or self.trial.is_stopped
+        return self.is_held or bool(self.trial.stopped)
 
     @property
     def is_plannable(self) -> bool:

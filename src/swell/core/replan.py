@@ -66,16 +66,8 @@ class Replan:
             self._is_any_news = True
             return
         record = self._state.records.get(event.job_id)  # None for a job that is submitted just now
-        if isinstance(event, StepsReported) and record is not None and record.usage.value is None:
-            self._unmeasured = record
-        if isinstance(event, StepsReported) and record is not None and not record.trial.is_stopped:
-            self._trial = record
-        if isinstance(event, StepsReported) and not event.brings_steps:
-            return
-        if record is not None and isinstance(event, StepsReported):
-            believed = record.progress.believed_steps(event.at_s)
-            self._belief = (record.progress, believed, record.progress.rate_per_s)
-            self._tells_rate = event.step_s is not None or event.between is not None
+        if isinstance(event, StepsReported) and record is not None:
+            self._hear_steps(event, record)
         elif self._is_as_planned(event, record):
             self._is_any_done = True
         elif not isinstance(event, JobWarned):
@@ -83,6 +75,14 @@ class Replan:
             # The next try of a lost trial run is a time to wake up at, and such times are the plan's.
             is_lost_trial = isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST
             self._is_any_news |= is_lost_trial or self._state.concerns_plans(record)
+
+    def _hear_steps(self, report: StepsReported, record: JobRecord) -> None:
+        self._unmeasured = record if record.usage.value is None else None
+        self._trial = None if record.trial.stopped else record
+        if report.brings_steps:
+            progress = record.progress
+            self._belief = (progress, progress.believed_steps(report.at_s), progress.rate_per_s)
+            self._tells_rate = report.step_s is not None or report.between is not None
 
     def note_devices(self) -> None:
         """Devices are, or are no more, held by a gang that the journal does not explain."""
@@ -95,7 +95,7 @@ class Replan:
         The first value of a job is what later ones are compared with where its learning counts.
         """
         if self._trial is not None:
-            self._is_any_news |= self._trial.trial.is_stopped
+            self._is_any_news |= bool(self._trial.trial.stopped)
         if self._state.domain.shares_cores and self._unmeasured is not None:
             self._is_any_news |= self._unmeasured.usage.value is not None
         if self._belief is not None and _is_surprise(*self._belief):

@@ -292,7 +292,7 @@ class JobTable:
         floats, ints = rows
         is_due = np.isin(ints["kind"], kinds)
         is_due[list(self._options.uncharged)] = True
-        due = np.flatnonzero(is_due)
+        due = is_due.nonzero()[0]
         places, of, workers = self._options.stretch(due)
         jobs = due[of]
         costs = self._curves.costs_of(

@@ -125,7 +125,7 @@ class Snapshot:
         """(J,) jobs that have a promise, or ask for one."""
         return self.is_promised | self.is_undecided
 
-    @property
+    @cached_property
     def num_jobs(self) -> int:
         return len(self.job_ids)
 
@@ -224,11 +224,11 @@ class Snapshot:
             if len(ordered) < 2:
                 return ordered
             if len(ordered) < NUM_WORTH_FILTERING:
-                ordered = ordered[np.argsort(self.arrival_rank[ordered])]
+                ordered = ordered[self.arrival_rank[ordered].argsort()]
             else:
                 ordered = _in_same_order(self.arrival_order, ordered)
         for key in reversed(keys):
-            ordered = ordered[np.argsort(key[ordered], kind="stable")]
+            ordered = ordered[key[ordered].argsort(kind="stable")]
         return ordered
 
     def by_deadline(self, rows: Sequence[int] | IntArray) -> IntArray:

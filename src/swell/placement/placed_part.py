@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 
-class PlacedPart(NamedTuple):
+class PlacedPart(msgspec.Struct, frozen=True, order=True):
     """What a job has of one node or island, or of several, and may have elsewhere instead."""
 
     num: int
@@ -16,7 +17,8 @@ class PlacedPart(NamedTuple):
 
 def cost_of(leaving: Sequence[PlacedPart]) -> tuple[int, int]:
     """The highest dearness of these, and how many run."""
-    return max((part.dearness for part in leaving), default=0), sum(part.dearness > 0 for part in leaving)
+    dearness = [part.dearness for part in leaving]
+    return max(dearness, default=0), sum([dear > 0 for dear in dearness])
 
 
 def fewest(parts: Iterable[PlacedPart], num: int) -> Sequence[PlacedPart] | None:
@@ -25,8 +27,8 @@ def fewest(parts: Iterable[PlacedPart], num: int) -> Sequence[PlacedPart] | None
     The last part is the smallest that suffices.
     """
     for dearness in range(3):
-        left = sorted(part for part in parts if part.dearness <= dearness)
-        if sum(part.num for part in left) >= num:
+        left = sorted([part for part in parts if part.dearness <= dearness])
+        if sum([part.num for part in left]) >= num:
             break
     else:
         return None

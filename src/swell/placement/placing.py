@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
@@ -82,7 +83,7 @@ class PlacementState:
         """Add free devices to those that the job has: of its own nodes, then of the fewest others."""
         own, allowed = self.share(job), self._allowed(job)
         lacking = num_devices - sum(own.values())
-        nodes = np.flatnonzero(allowed & (self._free > 0))
+        nodes = (allowed & (self._free > 0)).nonzero()[0]
         free = self._free[nodes]
         if free.sum() < lacking:
             self._clear(job)
@@ -100,7 +101,7 @@ class PlacementState:
     def share(self, job: str) -> Share:
         """Devices that the job has by now."""
         share = self.shares.get(job)
-        return self._own_of(job) if share is None else share
+        return self._reality.nums.get(job, NOTHING) if share is None else share
 
     def _own_of(self, job: str) -> Share:
         """Devices that the job really holds."""
@@ -171,7 +172,7 @@ class PlacementState:
             return True
         if self._free[allowed].sum() < num_devices:
             return False
-        enough = np.flatnonzero(next(self._racks_with(job, num_devices, allowed), allowed))
+        enough = next(self._racks_with(job, num_devices, allowed), allowed).nonzero()[0]
         spread_out = spread_by_group(self._free[enough], self._topology.real_racks[enough], num_devices)
         self._set(job, _nonzero(enough.tolist(), spread_out))
         return True
@@ -218,16 +219,21 @@ class PlacementState:
             home = allowed & (self._topology.real_racks == rack)
             if self._topology.widths[home].sum() < size:
                 continue
-            there = Counter[str]()
+            there = defaultdict[str, int](int)
             for parts in self._parts_on(home).values():
-                there.update({part.job: part.num for part in parts if part.job != job})
-            num_of = {other: sum(self.share(other).values()) for other in there}
-            smaller = [self._part(other, num) for other, num in there.items() if num_of[other] < size]
+                for part in parts:
+                    there[part.job] += part.num
+            there.pop(job, None)
+            smaller = [
+                self._part(other, num)
+                for other, num in there.items()
+                if sum(self.share(other).values()) < size
+            ]
             leaving = fewest(smaller, size - int(self._free[home].sum()))
             if leaving is None:
                 continue
             num_own = sum(num for node, num in own.items() if home[node])
-            cost = (*cost_of(leaving), -num_own, sum(part.num for part in leaving))
+            cost = (*cost_of(leaving), -num_own, sum([part.num for part in leaving]))
             if least is None or cost < least:
                 best, least = (rack, [part.job for part in leaving]), cost
         return best
@@ -281,7 +287,7 @@ class PlacementState:
             free: (N,) devices.
             has: devices that it is to have beside these.
         """
-        nodes = np.flatnonzero(home & (free >= size))
+        nodes = (home & (free >= size)).nonzero()[0]
         if len(nodes) < 2:
             return nodes
         left = {node: min(max(num - has.get(node, 0), 0), size) for node, num in self._own_of(job).items()}
@@ -340,7 +346,7 @@ class PlacementState:
             victims = fewest(smaller, size - int(self._free[node]))
             if victims is None:
                 continue
-            cost = (*cost_of(victims), -own.get(node, 0), sum(part.num for part in victims))
+            cost = (*cost_of(victims), -own.get(node, 0), sum([part.num for part in victims]))
             if least is None or cost < least:
                 best, least = (node, victims), cost
         return best
@@ -353,13 +359,16 @@ class PlacementState:
             return ()
         nums: Counter[PlacedPart] = Counter()
         for part in (one for parts in self._parts_on(is_owned).values() for one in parts):
-            nums[part._replace(num=0)] += part.num
-        return fewest([part._replace(num=num) for part, num in nums.items() if part.dearness < 2], lacking)
+            nums[msgspec.structs.replace(part, num=0)] += part.num
+        return fewest(
+            [msgspec.structs.replace(part, num=num) for part, num in nums.items() if part.dearness < 2],
+            lacking,
+        )
 
     def _parts_on(self, is_near: BoolArray) -> Mapping[int, Sequence[PlacedPart]]:
         """Parts on each node of `is_near` (N,) that may be moved: not of jobs that are pinned or stay."""
         found: dict[int, list[PlacedPart]] = {}
-        for node in np.flatnonzero(is_near).tolist():
+        for node in is_near.nonzero()[0].tolist():
             others = self._reality.jobs_on[node].difference(self.shares, self.pinned)
             found[node] = [self._part(job, self._reality.nums[job][node]) for job in others]
         for job, share in self.shares.items():

@@ -63,7 +63,7 @@ class _Slots:
     def __init__(self, reality: HeldPlacement, found: Mapping[int, BuddyAllocator]) -> None:
         """`found`: what was found within nodes with islands."""
         self._reality, self._topology, self._found = reality, reality.topology, found
-        self._given_up: dict[int, list[str]] = {}
+        self._given_up = defaultdict[int, list[str]](list)
         self._free: dict[int, list[str]] = {}  #: of the nodes that were asked for
 
     def keep(self, job: str, share: Share) -> tuple[list[str], list[tuple[int, int]]]:
@@ -76,15 +76,15 @@ class _Slots:
             These, and nodes with the number of devices that it lacks there.
         """
         kept, left = [], {node: share.get(node, 0) for node in self._reality.nums.get(job, ())}
-        for device in self._reality.held.get(job, ()):
-            node = self._topology.node_of.get(device)
+        held = self._reality.held.get(job, ())
+        for device, node in zip(held, map(self._topology.node_of.get, held), strict=True):
             if node is None:
                 continue
             if self._may_keep(job, device, node) if node in self._found else left[node] > 0:
                 left[node] -= 1
                 kept.append(device)
             else:
-                self._given_up.setdefault(node, []).append(device)
+                self._given_up[node].append(device)
         return kept, [(node, lacks) for node in sorted(share) if (lacks := left.get(node, share[node]))]
 
     def _may_keep(self, job: str, device: str, node: int) -> bool:

@@ -37,7 +37,7 @@ class Levels:
         """(J, L) upper cost of a change of a running gang to each level: seconds it takes from training."""
         return self._gathered(self.option_resize_s)
 
-    @cached_property
+    @property
     def margin_share(self) -> FloatArray:
         """(J, L) by how much longer work may take at each level than its rate says."""
         return self._gathered(self.option_margin_share)

@@ -20,6 +20,8 @@ from swell.solvers.profile.segments import (
     write_least,
 )
 
+#: Takers for which there is a block from the start: a block has the changes of about twice as many.
+BLOCK_TAKERS = 8
 #: No grade is too bad.
 ANY: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -34,7 +36,7 @@ class FreeProfile:
     def __init__(self, num_devices: int, num_takers: int) -> None:
         """`num_takers`: about how many there will be; with many, the loops are compiled."""
         self.num_takers = num_takers
-        self.columns = columns = no_segments(4 + PAY_ROOM + num_takers // 4)
+        self.columns = columns = no_segments(4 + PAY_ROOM + num_takers // BLOCK_TAKERS)
         columns.num_blocks[0] = columns.used[0] = 1  # one segment, from now on
         columns.free[0, 0] = columns.least[0] = columns.most[0] = num_devices
 
@@ -42,7 +44,7 @@ class FreeProfile:
         """The same capacity, to try something on."""
         twin = object.__new__(FreeProfile)
         twin.num_takers = self.num_takers
-        twin.columns = FreeSegments._make(column.copy() for column in self.columns)
+        twin.columns = FreeSegments._make(map(np.ndarray.copy, self.columns))
         return twin
 
     def raised(self, num_devices: int) -> FreeProfile:
@@ -84,7 +86,7 @@ class FreeProfile:
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
         starts_s, free = self._segments()
-        ends_s = np.minimum(np.append(starts_s[1:], np.inf), until_s)
+        ends_s = np.minimum([*starts_s[1:], np.inf], until_s)
         return float((free * np.maximum(ends_s - starts_s, 0.0)).sum())
 
     def take_now(self, num_devices: IntArray, until_s: FloatArray) -> None:
@@ -145,7 +147,7 @@ class FreeProfile:
 
     def has_room(self, num_more: int) -> bool:
         """Whether there is room for `num_more` blocks more."""
-        return int(self.columns.num_blocks[0]) + num_more <= len(self.columns.order)
+        return bool(self.columns.num_blocks[0] + num_more <= self.columns.order.size)
 
     def make_room(self, num_more: int) -> None:
         """Make room for `num_more` blocks more; if it is lacking, the capacity at least doubles."""
@@ -186,7 +188,7 @@ def serve(num: int, run: Callable[[slice], int], profiles: Sequence[FreeProfile]
         for profile in profiles:
             profile.make_room(room)
         num_served += int(run(slice(num_served, None)))
-        if all(profile.has_room(room) for profile in profiles):
+        if num_served < num and all(profile.has_room(room) for profile in profiles):
             break
     return num_served
 
@@ -209,7 +211,8 @@ def fill(
         room: see `serve`.
     """
     run, bad = suited(fill_in_order, profiles[0].num_takers), ANY if worst is None else worst
-    ways = np.broadcast_to(np.asarray(how, dtype=np.int64), len(rows)).copy()
+    ways = np.empty(len(rows), dtype=np.int64)
+    ways[:] = how
 
     def fill_more(rest: slice) -> int:
         free = profiles[0].columns
@@ -237,18 +240,21 @@ NO_GROUPS = GroupedSegments(no_segments(0, 0), ANY, np.zeros(0, dtype=bool), no_
 
 def no_plans(num_takers: int) -> Plans:
     """Columns for plans that are yet to be made."""
-    return Plans(
-        grade=np.full(num_takers, -1, dtype=np.int64),
+    plans = Plans(
+        grade=np.zeros(num_takers, dtype=np.int64),
         num=np.zeros(num_takers, dtype=np.int64),
         starts_s=np.zeros((num_takers, MOST_SEGMENTS)),
         levels=np.zeros((num_takers, MOST_SEGMENTS), dtype=np.int64),
         end_s=np.zeros(num_takers),
         now=np.zeros(num_takers, dtype=np.int64),
         top=np.zeros(num_takers, dtype=np.int64),
-        change_s=np.full(num_takers, np.inf),
+        change_s=np.zeros(num_takers),
     )
+    plans.grade.fill(-1)
+    plans.change_s.fill(np.inf)
+    return plans
 
 
 def copy_of(plans: Plans) -> Plans:
     """Return a copy of the plans, for a trial that may be discarded."""
-    return Plans._make(column.copy() for column in plans)
+    return Plans._make(map(np.ndarray.copy, plans))

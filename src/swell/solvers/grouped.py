@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -25,23 +25,21 @@ class GroupedProfile:
     """
 
     def __init__(
-        self, everything: FreeProfile, group: IntArray | None = None, of_group: Sequence[FreeProfile] = ()
+        self, everything: FreeProfile, group: IntArray | None = None, of_group: Iterable[FreeProfile] = ()
     ) -> None:
         """`group` (J,): where the profile of each taker's group is in `of_group`, or NO_GROUP; None: all."""
         self.everything = everything
         self._of_group = list(of_group)
-        self._group = group if of_group else None
+        self._group = group if self._of_group else None
 
     def copy(self) -> GroupedProfile:
         """The same capacity, to try something on."""
-        return self._beside(self.everything.copy())
+        return GroupedProfile(self.everything.copy(), self._group, map(FreeProfile.copy, self._of_group))
 
     def raised(self, num_devices: int) -> GroupedProfile:
         """A copy with so many more devices at all times, but none more for a group."""
-        return self._beside(self.everything.raised(num_devices))
-
-    def _beside(self, everything: FreeProfile) -> GroupedProfile:
-        return GroupedProfile(everything, self._group, [one.copy() for one in self._of_group])
+        everything = self.everything.raised(num_devices)
+        return GroupedProfile(everything, self._group, map(FreeProfile.copy, self._of_group))
 
     @property
     def num_free_now(self) -> int:

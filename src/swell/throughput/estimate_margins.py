@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import FloatArray, IntArray, each
 
 #: What an estimate was made from: a trial run alone, other sizes of the same job, or this very size.
 TRIAL, OTHER_SIZES, SAME_SIZE = 0, 1, 2
@@ -113,8 +113,8 @@ class EstimateMargins:
         """Share of the error of a job's other sizes that an estimate is corrected by, within 0 and 1."""
         if self._carried_share is None:
             pairs = [(error.others, error.error) for error in self._errors[OTHER_SIZES].values()]
-            both = CARRIED_WEIGHT + sum(others * error for others, error in pairs)
-            alone = CARRIED_WEIGHT + sum(others * others for others, _ in pairs)
+            both = CARRIED_WEIGHT + sum([others * error for others, error in pairs])
+            alone = CARRIED_WEIGHT + sum([others * others for others, _ in pairs])
             self._carried_share = min(max(both / alone, 0.0), 1.0)
         return self._carried_share
 
@@ -137,20 +137,22 @@ class EstimateMargins:
         values = np.concatenate([scale * _NORMAL, errors])
         weights = np.ones(len(values))
         weights[: len(_NORMAL)] = SMOOTH_WEIGHT / len(_NORMAL)
-        order = np.argsort(values, kind="stable")
-        margins = np.full(NUM_KINDS, self._margin(values[order], weights[order]))
+        order = values.argsort(kind="stable")
         kind = np.array([-1] * len(_NORMAL) + [error.kind for error in found])[order]
+        kinds = np.array(sorted({error.kind for error in found}), dtype=np.int64)
         platform = weights[order] * min(1.0, PLATFORM_WEIGHT / weights.sum())
-        for one in {error.kind for error in found}:
-            margins[one] = self._margin(values[order], platform + (kind == one))
+        of_kinds = np.vstack([weights[order], platform + (kind == kinds[:, None])])
+        of_all, *own = self._margins_by(values[order], of_kinds).tolist()
+        margins = np.full(NUM_KINDS, of_all)
+        margins[kinds] = own
         return margins
 
-    def _margin(self, errors: FloatArray, weights: FloatArray) -> float:
-        """Share of the time that `kept_share` of (n,) ascending errors keep within."""
-        reached = np.cumsum(weights)
-        at = int(np.searchsorted(reached, self._kept_share * reached[-1]))
-        error = float(errors[min(at, len(errors) - 1)])
-        return min(max(math.expm1(error), 0.0), LARGEST_MARGIN)
+    def _margins_by(self, errors: FloatArray, weights: FloatArray) -> FloatArray:
+        """(K,) shares of time that `kept_share` of (n,) ascending errors keep within, by (K, n) weights."""
+        reached = weights.cumsum(axis=1)
+        at = (reached < self._kept_share * reached[:, -1:]).sum(axis=1)
+        kept = each(math.expm1, errors[np.minimum(at, len(errors) - 1)])
+        return np.minimum(np.maximum(kept, 0.0), LARGEST_MARGIN)
 
 
 def _key(error: SizeError) -> tuple[str, int, int]:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from swell.arrays import IntArray
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
@@ -40,7 +38,7 @@ def admit(
     """
     planner, kept, reserve = keep_promises(snapshot, levels, remembered(snapshot, levels), survive_nodes)
     refusals = LazyRefusals()
-    newcomers = by_arrival(snapshot, np.flatnonzero(snapshot.is_undecided))
+    newcomers = by_arrival(snapshot, snapshot.is_undecided.nonzero()[0])
     gate = _Gate(planner, levels, objective, RecentDemand.of(snapshot, levels, newcomers), reserve)
     for row in newcomers.tolist():
         until_s = float(snapshot.deadline_s[row]) - snapshot.now_s

@@ -158,14 +158,14 @@ def _queue(
     if not is_other.any():
         return Queue(promises.rows, NONE, NONE, NONE, plans)
     is_best_effort = snapshot.job_class == BEST_EFFORT
-    soft = by_key(snapshot, np.flatnonzero(is_other & ~is_best_effort), snapshot.deadline_s)
+    soft = by_key(snapshot, (is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
         profile = promises.profile.raised(snapshot.num_borrowed)
         profile.fill(planner.takers, plans, soft, AS_PLANNED)
     is_on_time = plans.grade[soft] != BROKEN
     late = soft[~is_on_time]
     plans.top[late] = plans.now[late] = 0
-    best_effort = np.flatnonzero(is_other & is_best_effort)
+    best_effort = (is_other & is_best_effort).nonzero()[0]
     best_effort = by_key(snapshot, best_effort, _weighted_time_s(snapshot, levels))
     return Queue(promises.rows, soft[is_on_time], late, best_effort, plans)
 

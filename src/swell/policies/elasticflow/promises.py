@@ -14,7 +14,7 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.standing import StandingPlans
 from swell.policies.levels import Levels
 from swell.policies.order import by_deadline
-from swell.solvers.filling import FreeProfile, copy_of, no_plans
+from swell.solvers.filling import FreeProfile, copy_of
 from swell.solvers.grouped import GroupedProfile
 from swell.solvers.marginal import ENDLESS
 from swell.solvers.profile.fill import NO_GROUP
@@ -108,7 +108,7 @@ def all_free(snapshot: Snapshot) -> GroupedProfile:
     """
     num_planned = int(np.isfinite(snapshot.deadline_s).sum())
     profile = GroupedProfile(FreeProfile(snapshot.num_owned, num_planned), *_groups(snapshot))
-    rows = np.flatnonzero(snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0))
+    rows = (snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0)).nonzero()[0]
     if len(rows):
         num_devices = snapshot.held_workers * snapshot.devices_per_worker
         profile.take_now(num_devices[rows], snapshot.idle_s[rows], rows)
@@ -149,9 +149,11 @@ class PromisePlanner:
         another one, or with other devices. One that is late anyway, and has no size within the quota, goes on
         at its smallest size.
         """
+        nobody = np.zeros(self.snapshot.num_jobs, dtype=bool)
         if not len(rows):
-            nobody = np.zeros(self.snapshot.num_jobs, dtype=bool)
             return Promises(rows, standing.plans, self.free.copy(), nobody)
+        if not self.free.in_groups(rows).any():
+            return self._firmest(standing, rows, nobody)
         kept = self._keep(standing, rows)
         is_idle = (kept.grade[rows] == BROKEN) & (kept.plans.top[rows] == 0)
         late = rows[self.free.in_groups(rows) & is_idle & (self.takers.num_levels[rows] > 0)]
@@ -218,7 +220,7 @@ class PromisePlanner:
             others_first = np.concatenate([rows[~is_broken], rows[is_broken]])
             yield self.fill(standing, others_first, AS_PLANNED, exempt)
         if (grade != MARGIN).any():
-            fails = np.argsort(self._fails(standing, rows), kind="stable")
+            fails = self._fails(standing, rows).argsort(kind="stable")
             yield self.fill(standing, rows[fails], AS_PLANNED, exempt)
             yield self.fill(standing, rows, LATE, exempt)
             yield self.fill(standing, rows, EARLY, exempt)
@@ -263,8 +265,7 @@ class PromisePlanner:
             return in_gaps
         if not self._is_possible(newcomer) or self._is_over_quota(kept, newcomer):
             return None
-        rows, worst = _with(newcomer, place, kept.rows), kept.grade.copy()
-        worst[newcomer] = MARGIN
+        rows, worst = _with(newcomer, place, kept.rows), _worst(kept, newcomer)
         for how in (AS_PLANNED, LATE, EARLY):
             before = self._earliest(kept, how, place)
             if before.num < place:
@@ -293,19 +294,16 @@ class PromisePlanner:
                     return trial
                 if num_served in (0, len(order)):
                     break
-                order = np.concatenate([order[[num_served]], np.delete(order, num_served)])
+                at = num_served
+                order = np.concatenate([order[at : at + 1], order[:at], order[at + 1 :]])
         return None
 
     def in_gaps(self, kept: Promises, newcomer: int, place: int) -> Promises | None:
         """`with_newcomer`, where no other plan changes."""
-        plans, profile = no_plans(self.snapshot.num_jobs), kept.profile.copy()
-        worst, row = np.full(self.snapshot.num_jobs, MARGIN), np.array([newcomer])
-        if not profile.fill(self.takers, plans, row, LATE, worst=worst):
+        plans, profile = copy_of(kept.plans), kept.profile.copy()
+        if not profile.fill(self.takers, plans, np.array([newcomer]), LATE, worst=_worst(kept, newcomer)):
             return None
-        together = copy_of(kept.plans)
-        for column, own in zip(together, plans, strict=True):
-            column[newcomer] = own[newcomer]
-        return Promises(_with(newcomer, place, kept.rows), together, profile, kept.exempt)
+        return Promises(_with(newcomer, place, kept.rows), plans, profile, kept.exempt)
 
     def _earliest(self, kept: Promises, how: int, num: int) -> EarliestPlans:
         """The first `num` promises planned anew; fewer if one of them would be weaker than it was.
@@ -339,6 +337,13 @@ class PromisePlanner:
     def _is_any_later(self, trial: Promises, kept: Promises) -> bool:
         late = kept.rows[(kept.grade[kept.rows] == BROKEN) & (kept.plans.top[kept.rows] > 0)]
         return bool((trial.plans.end_s[late] > kept.plans.end_s[late] + NO_LATER_S).any())
+
+
+def _worst(kept: Promises, newcomer: int) -> IntArray:
+    """(J,) grades with the newcomer's among them: no promise may be weaker."""
+    worst = kept.grade.copy()
+    worst[newcomer] = MARGIN
+    return worst
 
 
 def _with(newcomer: int, place: int, rows: IntArray) -> IntArray:

@@ -60,7 +60,7 @@ def keep_promises(
 
     References: ElasticFlow, section 4.4, "Node failures", which leaves the reserve to future work.
     """
-    rows = by_deadline(snapshot, np.flatnonzero(snapshot.is_promised))
+    rows = by_deadline(snapshot, snapshot.is_promised.nonzero()[0])
     takers, everything = takers_of(snapshot, levels), all_free(snapshot)
     num_reserved = sum(snapshot.owned_widths[:survive_nodes])
     reserve = Reserve(snapshot, levels, takers, num_reserved, is_whole=True)
@@ -72,7 +72,7 @@ def keep_promises(
         free = everything.raised(-num_devices)
         while True:
             charged = with_own_deadlines(takers)
-            _charge(snapshot, levels, charged, np.flatnonzero(is_charged))
+            _charge(snapshot, levels, charged, is_charged.nonzero()[0])
             planner = PromisePlanner(snapshot, charged, free)
             promises = planner.keep(standing, rows)
             broken = rows[promises.grade[rows] == BROKEN]

@@ -73,10 +73,10 @@ def share(
     floor = promises.plans.now.copy()  # Algorithm 2, lines 2-4
     # What a gang that is being started or changed has goes to no other job before it is up; plans know that.
     least = np.where(planner.takers.is_bound & (promises.grade < 0), levels.held, floor)
-    left = _stay(levels, planner, promises, least)
     while True:
+        left = _stay(levels, planner, promises, least)
         level = _wished(snapshot, levels, queue, least, num_levels, ranking)
-        shares = Shares(floor, level, no_plans(snapshot.num_jobs), left.copy())
+        shares = Shares(floor, level, no_plans(snapshot.num_jobs), left)
         unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
             unpaid = _in_the_way(snapshot, levels, queue, shares)

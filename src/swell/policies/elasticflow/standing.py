@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class WrittenPlans:
         if self.index is not None and self.index is snapshot.index:
             return self.rows
         row_of = snapshot.row_of
-        return np.array([row_of.get(job, -1) for job in self.jobs], dtype=np.int64)
+        return np.fromiter(map(row_of.get, self.jobs, repeat(-1)), np.int64, len(self.rows))
 
 
 def remembered(snapshot: Snapshot, levels: Levels) -> StandingPlans:
