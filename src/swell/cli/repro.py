@@ -171,6 +171,15 @@ def default(
     data: Data = Path("data"),
     out: Out = Path("out/repro/default"),
     seed: Seed = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Run at most so many seeds of each part. Default: 20 of mixed, 5 of saxena and hu.",
+            show_default=False,
+        ),
+    ] = None,
     docs: Docs = None,
     html: Html = None,
 ) -> None:
@@ -181,7 +190,7 @@ def default(
     """
     from swell.repro.default import PAPER
 
-    _play(PAPER, parts, Evaluation(invoked, out, docs, html), data=data, seed=seed)
+    _play(PAPER, parts, Evaluation(invoked, out, docs, html), data=data, seed=seed, most_seeds=seeds)
 
 
 @app.command()

@@ -17,16 +17,20 @@ class DefaultExperiment:
     """Implements `experiment.Experiment`.
 
     Args:
-        truth: the conditions, with `{seed}` for the first seed.
+        truth: the conditions.
+        num_seeds: of which means are taken, unless the context says fewer; 0: nothing is drawn.
     """
 
     name: str
     title: str
     truth: str
     parts: Parts
+    num_seeds: int = 0
     needs: tuple[str, ...] = ()
 
     def run(self, context: Context) -> Findings:
         """Simulate; see `experiment.Experiment`."""
-        truth = f"{self.truth.format(seed=context.seed)}; {program_version()}"
+        seeds = context.seeds(self.num_seeds)
+        drawn = f"seeds {seeds[0]} to {seeds[-1]}" if seeds else "nothing is drawn"
+        truth = f"{self.truth}; {drawn}; {program_version()}"
         return findings(self.name, self.title, (truth,), self.parts(context))

@@ -44,7 +44,7 @@ Found = Mapping[tuple[float, str], Sequence[QueueCounts]]
 
 
 def _parts(context: Context) -> Iterator[Part]:
-    seeds = range(context.seed, context.seed + NUM_SEEDS)
+    seeds = context.seeds(NUM_SEEDS)
     runs = [(load, policy, seed) for load in LOADS for policy in MIXED_POLICIES for seed in seeds]
     counts = iter(
         context.run_all(
@@ -58,7 +58,7 @@ def _parts(context: Context) -> Iterator[Part]:
     yield _chart(found)
     yield table(
         "mixed",
-        f"means of {NUM_SEEDS} seeds; strict and soft jobs are counted, of {NUM_JOBS} jobs",
+        f"means over seeds; strict and soft jobs are counted, of {NUM_JOBS} jobs",
         ("load", "policy", *((name, 1) for name in (*(told for told, _ in COLUMNS.values()), "late"))),
         (
             (f"{load:g}", policy, *(_mean(some, field) for field in (*COLUMNS, "late")))
@@ -141,7 +141,8 @@ MIXED = DefaultExperiment(
     f"measurements as the truth; {OWNED[0]}x{OWNED[1]} owned devices; {BORROWED_NODES} borrowed nodes of "
     f"{BORROWED_DEVICES} that stay {STAY_S / 60.0:.0f} min on average; {BEST_EFFORT_SHARE:.0%} of the jobs "
     f"best effort, {SOFT_SHARE:.0%} of the deadlines soft, {OPEN_SHARE:.0%} of the batches open; deadlines "
-    f"after U[0.5, 1.5] times the duration; resize cost changed, noise 0; {NUM_SEEDS} seeds from {{seed}}",
+    f"after U[0.5, 1.5] times the duration; resize cost changed, noise 0",
     parts=_parts,
+    num_seeds=NUM_SEEDS,
     needs=(PROFILES, *(WORKLOADS.format(number) for number in DRAWN_FROM)),
 )

@@ -57,7 +57,7 @@ def _saxena(context: Context) -> Iterator[Part]:
             bars += beside_paper(measure, values, SAXENA, named=BY_THROUGHPUT)
     yield from told_bars("saxena", bars)
     heading = ("load", "policy", ("jobs", 0), ("completed", 0), *SAXENA_COLUMNS)
-    title = f"means of {NUM_SEEDS} seeds in minutes; +-: half of the 95 % interval of the mean completion"
+    title = "means over seeds in minutes; +-: half of the 95 % interval of the mean completion"
     yield table("saxena", title, heading, map(_saxena_row, results))
 
 
@@ -79,8 +79,9 @@ SAXENA_QUEUE = DefaultExperiment(
     name="saxena",
     title="Saxena et al.: a queue on 40 devices",
     truth="the scaling model of Saxena et al. is the truth; all four categories; 240 min of arrivals; jobs "
-    f"queue; changes are free, noise 0; {NUM_SEEDS} seeds from {{seed}}",
+    "queue; changes are free, noise 0",
     parts=_saxena,
+    num_seeds=NUM_SEEDS,
 )
 
 # BFTrainer
@@ -144,7 +145,7 @@ BORROWED = DefaultExperiment(
     truth=f"{SPAN_S / HOUR_S:.0f} h of Summit's idle nodes from {FROM_S:,.0f} s of the log on, its first 150 "
     "nodes; the first trainers of the list of diverse ones; changes cost what the list says; a checkpoint "
     f"takes {SAVE_S:g} s where intervals are chosen, else no time; bftrainer takes all trainers at one time, "
-    f"t_fwd_s={USUAL_FORWARD_S:g}; nothing is drawn",
+    f"t_fwd_s={USUAL_FORWARD_S:g}",
     parts=_borrowed,
     needs=ALL_INPUTS,
 )
@@ -157,7 +158,7 @@ HU_CASE = HuCase(nodes=110)
 
 
 def _hu(context: Context) -> Iterator[Part]:
-    seeds = range(context.seed, context.seed + NUM_SEEDS)
+    seeds = context.seeds(NUM_SEEDS)
     runs = [(policy, seed) for policy in HU_POLICIES for seed in seeds]
     done = context.run_all(
         "jobs of Hu et al.",
@@ -179,7 +180,7 @@ def _hu(context: Context) -> Iterator[Part]:
     yield from told_bars("hu", bars)
     heading = ("policy", ("queueing", 2), ("queueing +-", 2), ("total", 2), ("total +-", 2), ("resizes", 0))
     rows = ((policy, *queues[policy], *totals[policy], _mean_resizes(some)) for policy, some in of.items())
-    title = f"means of {NUM_SEEDS} seeds in minutes; +-: half of the 95 % interval"
+    title = "means over seeds in minutes; +-: half of the 95 % interval"
     yield table("hu", title, heading, rows)
 
 
@@ -191,6 +192,7 @@ HU_JOBS = DefaultExperiment(
     name="hu",
     title=f"Hu et al.: {HU_CASE.nodes} nodes",
     truth="the 447 generated jobs of 5 min or more; resizes are free, noise 0; hu decides every 5 min, the "
-    f"others at each arrival and end; {NUM_SEEDS} seeds from {{seed}}",
+    "others at each arrival and end",
     parts=_hu,
+    num_seeds=NUM_SEEDS,
 )

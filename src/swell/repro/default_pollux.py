@@ -13,7 +13,7 @@ from swell.model.errors import InvalidInput
 from swell.repro.default_bars import UNIFIED, DefaultBar, beside_paper, told_bars
 from swell.repro.default_experiment import DefaultExperiment
 from swell.repro.experiment import Context
-from swell.repro.findings import Missed, Part, chart, panel, table
+from swell.repro.findings import Cell, Missed, Part, chart, panel, table
 from swell.repro.log_cases import head_settings
 from swell.scheduler import new_core
 from swell.sim.conditions import Conditions, set_up
@@ -94,7 +94,7 @@ def _means_s(
 def _table(found: Mapping[Run, Completion]) -> Part:
     """A row for each workload on each cluster."""
     heading = [("mean, " + policy, 0) for policy in POLICIES] + [("p99, " + policy, 0) for policy in POLICIES]
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for number, cluster in dict.fromkeys(run[:2] for run in found):
         some = [found[number, cluster, policy] for policy in POLICIES]
         first = (f"{cluster[0]}x{cluster[1]}", number, "looked at" if number in LOOKED_AT else "judged only")
@@ -130,8 +130,7 @@ def _workload(data: Path, number: int, seed: int) -> Workload:
 POLLUX = DefaultExperiment(
     name="pollux",
     title="Pollux's workloads without deadlines",
-    truth="Pollux's measurements are the truth; 160 jobs a workload; resize cost changed, noise 0; seed "
-    "seed {seed}",
+    truth="Pollux's measurements are the truth; 160 jobs a workload; resize cost changed, noise 0",
     parts=_parts,
     needs=(PROFILES, *(WORKLOADS.format(number) for number in sorted((*LOOKED_AT, *JUDGED)))),
 )

@@ -104,7 +104,7 @@ class SaxenaResult:
 def results_of(name: str, cases: Sequence[SaxenaCase], context: Context) -> list[SaxenaResult]:
     """Run every line whose policy is to be run, and return the results."""
     wanted = [(case, line) for case in cases for line in case.lines if context.is_run(line.policy)]
-    seeds = {case.name: range(context.seed, context.seed + case.num_seeds) for case in cases}
+    seeds = {case.name: context.seeds(case.num_seeds) for case in cases}
     runs = iter(
         context.run_all(
             name, (partial(run_once, case, line, seed) for case, line in wanted for seed in seeds[case.name])
