@@ -285,6 +285,13 @@ def test_a_mixed_queue_runs_with_all_promises_kept(tmp_path: Path) -> None:
     assert counts.strict_kept >= counts.strict_promised
 
 
+def test_fewer_seeds_are_the_first_ones() -> None:
+    context = Context(data=Path(), seed=7, most_seeds=2)
+    assert list(context.seeds(5)) == [7, 8] and list(context.seeds(1)) == [7]
+    assert list(Context(data=Path(), seed=7).seeds(3)) == [7, 8, 9]
+    assert not context.seeds(0)
+
+
 def test_a_policy_that_drops_nothing_takes_no_such_parameter() -> None:
     case = _short(default_papers.SAXENA_CASES[0])
     run = run_once(case, SaxenaLine(label="srtf", policy="srtf", drops=None), 0)
