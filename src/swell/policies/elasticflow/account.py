@@ -32,6 +32,7 @@ class ElasticFlowAccount:
     refusals: Mapping[int, Refusal]
     queue: Queue
     shares: Shares
+    come_first: str  #: which jobs without a deadline do, as a part of a sentence
 
     @cached_property
     def codes(self) -> Sequence[str]:
@@ -58,9 +59,8 @@ class ElasticFlowAccount:
             return wording.fits_nowhere(self.snapshot)
         if self.shares.level[row] == 0:
             start_s = float(self._outlook.start_s[row])
-            return wording.waits(
-                "promises and jobs that end sooner come first", start_s, self._num_higher(row)
-            )
+            why = f"promises and {self.come_first} come first"
+            return wording.waits(why, start_s, self._num_higher(row))
         has, smallest = self._workers(row, self.shares.level), int(self.levels.workers[row, 0])
         return wording.shares(has, smallest, self._saved_s(row), float(self._outlook.end_s[row]))
 

@@ -132,7 +132,7 @@ class ElasticFlow(Policy):
             refusals=refusals,
             wake_s=_wake_s(snapshot, levels, promises, queue, shares),
             is_sated=not refusals and bool((shares.level == levels.num).all()),
-            account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares),
+            account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares, ranking.told),
             memory={
                 **to_remember(
                     snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level

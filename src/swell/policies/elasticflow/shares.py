@@ -40,6 +40,8 @@ class Ranking(NamedTuple):
 
     price: FloatArray  #: (J,) device-seconds that a step done now is worth
     first: IntArray  #: rows that get their smallest size before any job grows, in this order
+    #: which jobs without a deadline come before others, as a part of a sentence
+    told: str = "jobs that end sooner"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,12 @@ LEAST_EXPONENT, MOST_EXPONENT = 0.05, 0.95
 
 #: (n,) >= 0 for rows (n,) in order of service, which can run: factors of the device-seconds that a step at
 #: the smallest size takes. The largest is 1, so no job comes before one that has a promise by its factor.
-Gain = Callable[[Snapshot, Levels, IntArray], FloatArray]
+Factors = Callable[[Snapshot, Levels, IntArray], FloatArray]
+
+
+class Gain(NamedTuple):
+    factors: Factors
+    told: str  #: which jobs come first, as a part of a sentence
 
 
 def completion(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray:
@@ -27,13 +33,12 @@ def completion(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray
     power 1 - p of that lead to these shares. Here p is the mean of the exponents of the jobs' own curves.
 
     References: Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel Scheduling to Minimize Mean Slowdown",
-        Performance Evaluation 144, 2020, Theorem 1 (of mean completion time).
+        Performance Evaluation 144, 2020 (of mean completion time).
     """
     flatness = 1.0 - _exponent(levels, rows)
-    ends = np.arange(len(rows) + 1) / len(rows)
-    share = np.diff(ends ** (1.0 / flatness))[::-1]
-    factor: FloatArray = (share / share[0]) ** flatness
-    return factor
+    ends = each(lambda end: math.pow(end, 1.0 / flatness), np.arange(len(rows) + 1) / len(rows))
+    share = np.diff(ends)[::-1]
+    return each(lambda part: math.pow(part, flatness), share / share[0])
 
 
 def throughput(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray:
@@ -48,7 +53,11 @@ def samples(snapshot: Snapshot, levels: Levels, rows: IntArray) -> FloatArray:
     return factor
 
 
-GAINS: Mapping[str, Gain] = {"completion": completion, "throughput": throughput, "samples": samples}
+GAINS: Mapping[str, Gain] = {
+    "completion": Gain(completion, "jobs that end sooner"),
+    "throughput": Gain(throughput, "jobs that gain more speed for each device"),
+    "samples": Gain(samples, "jobs with more samples a second for each device"),
+}
 
 
 def _exponent(levels: Levels, rows: IntArray) -> float:

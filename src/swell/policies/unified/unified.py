@@ -51,10 +51,11 @@ class Unified(ElasticFlow):
             raise ValueError(f"gains_by={self.gains_by}: write one of {', '.join(sorted(GAINS))}")
 
     def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
-        price, rows = by_savings(levels, promises, queue)
+        price, rows, _ = ranking = by_savings(levels, promises, queue)
         rows = rows[levels.num[rows] > 0]
         if not len(rows):
-            return Ranking(price, rows)
-        price[rows] *= GAINS[self.gains_by](snapshot, levels, rows)
+            return ranking
+        gain = GAINS[self.gains_by]
+        price[rows] *= gain.factors(snapshot, levels, rows)
         priority = snapshot.priority[rows]
-        return Ranking(price, rows[priority > priority.min()])
+        return Ranking(price, rows[priority > priority.min()], gain.told)
