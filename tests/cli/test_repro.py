@@ -60,6 +60,11 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
         (("bftrainer", "fig9"), "data lacks bftrainer/summit-idle-intervals-8d.csv.gz, bftrainer/first-"),
         (("elasticflow", "8a", "--data", "nowhere"), "nowhere lacks elasticflow/traces/elasticVpollux_e.csv"),
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
+        (
+            ("default", "fifth"),
+            "default has no experiment 'fifth'; choose of pollux, mixed, saxena, borrowed, hu",
+        ),
+        (("default", "mixed"), "data lacks pollux/profiles, pollux/workloads/workload-3.csv"),
         (("flowcon", "alpha"), "flowcon has no experiment 'alpha'; choose of fixed, cpu, fig3"),
         (
             ("flowcon", "--live", "out", "--image", "py:1"),
@@ -100,6 +105,12 @@ def test_a_number_out_of_range_is_refused(
     assert main.run(["repro", "flowcon", "fixed", *words]) == 2
     err = capsys.readouterr().err
     assert f"invalid value for '{words[0]}'" in err and rule in err
+
+
+def test_seeds_are_one_at_least(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["repro", "default", "mixed", "--seeds", "0"]) == 2
+    err = capsys.readouterr().err
+    assert "invalid value for '--seeds'" in err and "greater than or equal to 1" in err
 
 
 def test_alone_it_shows_its_papers(capsys: pytest.CaptureFixture[str]) -> None:

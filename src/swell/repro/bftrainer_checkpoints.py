@@ -97,13 +97,15 @@ def _some_nodes(context: Context) -> Pool:
     return read_log(context.data).of_nodes(read_some_names(context.data))
 
 
-def drawn_pool(stay_s: float, seed: int) -> Pool:
-    """Nodes that stay and are away for exponentially distributed times."""
+def drawn_pool(
+    stay_s: float, seed: int, num_nodes: int = DRAWN_NODES, num_devices: int = 1, span_s: float = SPAN_S
+) -> Pool:
+    """Nodes of so many devices that stay and are away for exponentially distributed times."""
     random, intervals = np.random.default_rng(seed), list[IdleInterval]()
-    for number in range(DRAWN_NODES):
+    for number in range(num_nodes):
         at_s = float(random.exponential(DRAWN_AWAY_S))
-        while at_s < SPAN_S:
+        while at_s < span_s:
             end_s = at_s + float(random.exponential(stay_s))
-            intervals.append(IdleInterval(f"d{number}", at_s, end_s))
+            intervals.append(IdleInterval(f"d{number}", at_s, end_s, num_devices))
             at_s = end_s + float(random.exponential(DRAWN_AWAY_S))
     return Pool(intervals=tuple(intervals), source=f"drawn with seed {seed}")

@@ -44,7 +44,7 @@ def simulated(
     pool: Pool,
     trainers: Iterable[Trainer],
     policy: str,
-    parameters: Mapping[str, float],
+    parameters: Mapping[str, float | str],
     checkpoint_interval_s: float | None,
     from_s: float,
     until_s: float,

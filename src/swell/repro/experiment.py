@@ -72,6 +72,7 @@ class Context:
         runs: folder in which the records of what was played are kept.
         played: folder of such records, which are told of again instead.
         shorter: what is played is so many times shorter than its experiment says.
+        most_seeds: of experiments that take means over many, at most so many; None: as they say.
         image: of containers, in which it is played once more.
     """
 
@@ -86,9 +87,14 @@ class Context:
     played: Path | None = None
     shorter: float = 1.0
     image: str = ""
+    most_seeds: int | None = None
 
     def is_run(self, policy: str) -> bool:
         return self.policies is None or policy in self.policies
+
+    def seeds(self, number: int) -> range:
+        """Return so many seeds, or as many as may be."""
+        return range(self.seed, self.seed + min(number, self.most_seeds or number))
 
     def run_all(self, label: str, runs: Iterable[Callable[[], T]]) -> list[T]:
         """Run them one after the other, which takes a while, and return what came of each."""

@@ -35,16 +35,17 @@ class SaxenaLine:
 
     Args:
         label: the paper's word for it.
+        drops: jobs that cannot start at once; None: the policy has no such parameter.
         paper: measure -> figure.
         parameters: of the policy, besides `drops`.
     """
 
     label: str
     policy: str
-    drops: bool = True
+    drops: bool | None = True
     resize_cost: str = FREE
     paper: Mapping[str, float] = field(default_factory=dict)
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ class SaxenaResult:
 def results_of(name: str, cases: Sequence[SaxenaCase], context: Context) -> list[SaxenaResult]:
     """Run every line whose policy is to be run, and return the results."""
     wanted = [(case, line) for case in cases for line in case.lines if context.is_run(line.policy)]
-    seeds = {case.name: range(context.seed, context.seed + case.num_seeds) for case in cases}
+    seeds = {case.name: context.seeds(case.num_seeds) for case in cases}
     runs = iter(
         context.run_all(
             name, (partial(run_once, case, line, seed) for case, line in wanted for seed in seeds[case.name])
@@ -117,7 +118,8 @@ def results_of(name: str, cases: Sequence[SaxenaCase], context: Context) -> list
 
 def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel | None = None) -> SaxenaRun:
     """One simulation; the same arguments lead to the same run, and several figures ask for it."""
-    told = {"drops": float(line.drops), **line.parameters}
+    drops = {} if line.drops is None else {"drops": float(line.drops)}
+    told = {**drops, **line.parameters}
     parameters = tuple(sorted((f"{line.policy}.{name}", value) for name, value in told.items()))
     arrivals = (case.pattern, case.num_devices, case.categories, seed, case.minutes)
     return _simulated(arrivals, line.policy, parameters, line.resize_cost, model)
@@ -127,7 +129,7 @@ def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel 
 def _simulated(
     arrivals: tuple[Pattern, int, tuple[int, ...], int, float | None],  #: arguments of `workload`
     policy: str,
-    parameters: tuple[tuple[str, float], ...],
+    parameters: tuple[tuple[str, float | str], ...],
     resize_cost: str,
     model: ScalingModel | None,
 ) -> SaxenaRun:
