@@ -282,6 +282,7 @@ class FakeAgent:
         for process in self.processes.values():
             process.kill()
             process.join()
+            process.close()  # its two pipes: a few hundred tests would keep a thousand of them open
         self._listener.close()
 
     # ---------------------------------------------------------------- sockets
