@@ -12,7 +12,9 @@ from tests.examples import pick, share_of_examples
 from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots
 from tests.policies.test_laws import same
 
+from swell.arrays import FloatArray
 from swell.model.snapshot import BEST_EFFORT, SOFT, Snapshot
+from swell.policies.bftrainer import BFTrainer
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.registry import InvalidParameter, new_policy
 from swell.policies.saxena import scaling_factors
@@ -48,28 +50,48 @@ def test_promises_are_those_of_elasticflow(view: Snapshot, gains_by: str) -> Non
 def test_by_throughput_no_more_than_one_step_is_missing_of_saxenas_optimum(
     curves: list[dict[int, float]], num_devices: int
 ) -> None:
-    """Where each further device brings less than the one before, as equation (1) has it on concave curves."""
-    jobs = [best_effort(f"j{row}", _concave(rates), 100) for row, rates in enumerate(curves)]
+    """Equation (1) of the paper."""
+    jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(curves)]
     view = snapshot(jobs, num_devices)
-    value, options = scaling_factors(view), view.options
-    best = best_options(
-        options.starts, options.devices, value, np.zeros(len(jobs)), num_devices, view.arrival_order
-    )
-    option = Unified(gains_by="throughput").decide(view).option
-    ours = float(np.where(option >= 0, value[option], 0.0).sum())
-    largest = max(float(value[row:].max()) for row in options.starts[:-1]) if len(value) else 0.0
-    assert best.value - largest <= ours <= best.value + 1e-9
+    value = scaling_factors(view)
+    assert _missing_steps(view, Unified(gains_by="throughput"), value, np.zeros(len(jobs))) <= 1.0
 
 
-def _concave(rates: dict[int, float]) -> dict[int, float]:
-    """The part of the curve before its marginal speed rises or is lost."""
-    kept, last, slope = dict[int, float](), (0, 0.0), np.inf
-    for workers, rate in sorted(rates.items()):
-        per_worker = (rate - last[1]) / (workers - last[0])
-        if not 0.0 < per_worker <= slope:
-            break
-        kept[workers], last, slope = rate, (workers, rate), per_worker
-    return kept or {1: 1.0}
+@fewer
+@given(
+    jobs=st.lists(
+        st.tuples(st.sampled_from(CURVES), pick(1, 8, 64), pick(0, 1, 2), pick(0.0, 1.0, 20.0)),
+        min_size=1,
+        max_size=6,
+    ),
+    num_devices=st.integers(1, 24),
+    hold_s=pick(10.0, 120.0, 1e6),
+)
+def test_by_samples_no_more_than_one_step_is_missing_of_bftrainers_optimum(
+    jobs: list[tuple[dict[int, float], int, int, float]], num_devices: int, hold_s: float
+) -> None:
+    """Equation 16 of the paper over the time for which workers stay, where some of the jobs run."""
+    made = [
+        best_effort(f"j{row}", rates, 1e9, batch=batch, held=held if held in rates else 0, resize_cost=cost)
+        for row, (rates, batch, held, cost) in enumerate(jobs)
+    ]
+    view = snapshot(made, max(num_devices, sum(job.held for job in made)))
+    view = replace(view, expected_hold_s=np.full(len(made), hold_s))
+    everyone = np.ones(len(made), dtype=bool)
+    value, nothing = BFTrainer().values(view, everyone, hold_s)
+    assert _missing_steps(view, Unified(gains_by="samples"), value, nothing) <= 1.0
+
+
+def _missing_steps(view: Snapshot, policy: Unified, value: FloatArray, nothing: FloatArray) -> float:
+    """By how much the sum of (O,) values is below the optimum, over the most that one step brings."""
+    options = view.options
+    best = best_options(options.starts, options.devices, value, nothing, view.num_devices, view.arrival_order)
+    option = policy.decide(view).option
+    ours = float(np.where(option >= 0, np.append(value, 0.0)[option], nothing).sum())
+    of_job = np.split(value, options.starts[1:-1])
+    most = max(float(np.ptp(np.append(one, none))) for one, none in zip(of_job, nothing, strict=True))
+    assert ours <= best.value + 1e-6
+    return (best.value - ours - 1e-6) / max(most, 1e-6)
 
 
 @fewer
@@ -94,6 +116,20 @@ def test_a_short_job_takes_more_than_a_long_one_and_leaves_it_some() -> None:
     assert equal == [4, 4]
 
 
+def test_by_queueing_all_jobs_start_before_one_grows() -> None:
+    jobs = [best_effort("long", CONCAVE, 1e6), *(best_effort(f"{row}", CONCAVE, 1.0) for row in range(3))]
+    assert Unified(gains_by="queueing").decide(snapshot(jobs, 4)).workers.tolist() == [1, 1, 1, 1]
+    assert Unified().decide(snapshot(jobs, 4)).workers.tolist()[0] == 0
+
+
+def test_a_job_grows_where_that_pays_while_its_workers_stay() -> None:
+    jobs = [best_effort("running", CONCAVE, 1e6, held=1, resize_cost=10.0)]
+    view = snapshot(jobs, 8)
+    briefly = replace(view, expected_hold_s=np.full(1, 2.0))
+    assert Unified().decide(briefly).workers.tolist() == [1], "in 2 s nothing brings 10 s of training back"
+    assert Unified().decide(replace(view, expected_hold_s=np.full(1, 1e3))).workers.tolist() == [8]
+
+
 def test_by_samples_the_model_with_the_most_images_a_second_has_the_devices() -> None:
     jobs = [best_effort(f"slow-{row}", CONCAVE, 100, batch=1) for row in range(4)]
     jobs.append(best_effort("fast", CONCAVE, 10_000, batch=1_000))
@@ -115,7 +151,7 @@ def test_a_job_without_a_deadline_runs_at_its_best_batch() -> None:
 
 
 def test_a_gain_that_there_is_not_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidParameter, match="completion, samples, throughput"):
+    with pytest.raises(InvalidParameter, match="completion, queueing, samples, throughput"):
         new_policy("unified", {"gains_by": "speed"})
 
 

@@ -38,9 +38,8 @@ def boosted(
     return boost(
         level=np.zeros(num_takers, dtype=np.int64) if level is None else level,
         devices=np.tile(np.arange(1, num_levels + 1), (num_takers, 1)) if devices is None else devices,
-        rates=rates,
+        worth=np.insert(rates * price[:, None], 0, 0.0, axis=1),
         num_levels=np.full(num_takers, num_levels),
-        price=price,
         held=np.zeros(num_takers, dtype=np.int64) if held is None else held,
         rank=np.arange(num_takers) if rank is None else rank,
         left=left,

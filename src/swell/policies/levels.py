@@ -85,6 +85,12 @@ class Levels:
         suited(_list_prices, len(level))(self.devices, self.rates, level, price)
         return price
 
+    def worth(self, price: FloatArray) -> FloatArray:
+        """(J, L + 1) what a second at levels 0, 1, 2, ... is worth, if a step is worth (J,) `price`."""
+        worth = np.zeros((len(price), self.highest + 1))
+        np.multiply(self.rates, price[:, None], out=worth[:, 1:])
+        return worth
+
     def _gathered(self, of_option: FloatArray) -> FloatArray:
         """(J, L) what holds of each level's option."""
         return of_option[self.option] if len(of_option) else np.zeros(self.option.shape)

@@ -40,21 +40,23 @@ SAME_RETURN = 1e-9
 def boost(
     level: IntArray,
     devices: IntArray,
-    rates: FloatArray,
+    worth: FloatArray,
     num_levels: IntArray,
-    price: FloatArray,
     held: IntArray,
     rank: IntArray,
     left: int,
     own: SeparatePart | None = None,
     groups: TakerGroups | None = None,
 ) -> tuple[IntArray, int]:
-    """Raise takers one level at a time, the largest return per device first, while `left` lasts.
+    """Raise takers to a higher level, the largest return per device first, while `left` lasts.
+
+    A taker goes to the level with the largest return of those that fit, and on from there. Where its curve
+    bends upwards this passes over levels; none is taken that is worth less than the one before.
 
     Args:
         level: (J,) to start from; 0 is nothing.
-        devices, rates: (J, L) of levels 1, 2, ...; the first `num_levels` of a row count.
-        price: (J,) device-seconds that one unit of work costs later, at the taker's filling level.
+        devices: (J, L) of levels 1, 2, ..., ascending; the first `num_levels` of a row count.
+        worth: (J, L + 1) of levels 0, 1, 2, ..., in device-seconds: what a second at it saves later.
         held: (J,) the level a taker has now: among equals those come first that only return to it.
         rank: (J,) breaks the remaining ties, lowest first.
         own: which of what is left some takers may not have; None: all may have all.
@@ -63,25 +65,26 @@ def boost(
     Returns: the levels, and the devices that no row could use.
 
     A return depends on the taker's own level only, so none goes stale in the heap; and `left` only
-    falls, so a step that does not fit never will.
+    falls, so a step that does not fit never will. With curves that bend downwards alone, and steps of one
+    device, the answer is the best.
 
-    References: ElasticFlow, section 4.2, Algorithm 2.
-    Deviates: one size a step, not one device; the saving in later slots (lines 7-9 and 20-22, which
-        fill again) in closed form: the extra work done now times its price.
+    References: ElasticFlow, section 4.2, Algorithm 2; Kellerer, Pferschy, Pisinger, "Knapsack Problems",
+        2004, section 11.2 (steps along the upper hull).
+    Deviates: one size a step, or several, not one device; the saving in later slots (lines 7-9 and 20-22,
+        which fill again) in closed form: the extra work done now times its price.
     """
     level = level.copy()
     run = suited(_boost, len(level))
     own = own or SeparatePart(left, np.zeros(len(level), dtype=bool))
     groups = groups or one_group(len(level))
-    return level, int(run(level, devices, rates, num_levels, price, held, rank, left, *own, *groups))
+    return level, int(run(level, devices, worth, num_levels, held, rank, left, *own, *groups))
 
 
 def _boost(
     level: IntArray,
     devices: IntArray,
-    rates: FloatArray,
+    worth: FloatArray,
     num_levels: IntArray,
-    price: FloatArray,
     held: IntArray,
     rank: IntArray,
     left: int,
@@ -90,41 +93,50 @@ def _boost(
     group_left: IntArray,
     group: IntArray,
 ) -> int:
-    queue = [
-        (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
-        for row in range(len(level))
-        if level[row] < num_levels[row] and _step(row, level, devices) <= left
-    ]
+    queue = []
+    for row in range(len(level)):
+        if level[row] < num_levels[row]:
+            less, to = _next_step(row, level[row], num_levels[row], devices, worth, left)
+            if to > level[row]:
+                queue.append((less, level[row] >= held[row], rank[row], row, to))
     heapq.heapify(queue)
     while left > 0 and len(queue) > 0:  # line 12
-        row = heapq.heappop(queue)[3]  # line 14
+        _, _, _, row, to = heapq.heappop(queue)  # line 14
         most = min(own_left if is_bound[row] else left, group_left[group[row]])
-        if _step(row, level, devices) > most:
-            continue
-        left -= _step(row, level, devices)  # line 18
-        group_left[group[row]] -= _step(row, level, devices)
-        own_left = min(own_left - _step(row, level, devices), left) if is_bound[row] else min(own_left, left)
-        level[row] += 1  # lines 16-17
+        step = devices[row, to - 1] - (devices[row, level[row] - 1] if level[row] > 0 else 0)
+        if step <= most:
+            left -= step  # line 18
+            group_left[group[row]] -= step
+            own_left = min(own_left - step, left) if is_bound[row] else min(own_left, left)
+            level[row] = to  # lines 16-17
+            most -= step
         if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
-            again = (_return(row, level, devices, rates, price), level[row] >= held[row], rank[row], row)
-            heapq.heappush(queue, again)  # lines 19-24
+            less, to = _next_step(row, level[row], num_levels[row], devices, worth, most)
+            if to > level[row]:
+                heapq.heappush(queue, (less, level[row] >= held[row], rank[row], row, to))  # lines 19-24
     return left
 
 
 @part
-def _step(row: int, level: IntArray, devices: IntArray) -> int:
-    """Devices that the next level takes in addition."""
-    below = devices[row, level[row] - 1] if level[row] > 0 else 0
-    return devices[row, level[row]] - below  # type: ignore[no-any-return]
+def _next_step(
+    row: int, level: int, num_levels: int, devices: IntArray, worth: FloatArray, most: int
+) -> tuple[float, int]:
+    """Line 9: the largest sum a_i - sum x_i per device, and the level that has it; the lowest such level.
 
-
-@part
-def _return(row: int, level: IntArray, devices: IntArray, rates: FloatArray, price: FloatArray) -> float:
-    """Line 9: sum a_i - sum x_i, per device; rounded, and negative so that the largest comes first."""
-    faster = rates[row, level[row]] - (rates[row, level[row] - 1] if level[row] > 0 else 0.0)
-    step = _step(row, level, devices)
-    gain = (faster * price[row] - step) / step
-    return -float(np.floor(gain / SAME_RETURN + 0.5))
+    `level` itself: no higher one takes up to `most` devices more and is worth no less. Returns are rounded,
+    and negative so that the largest comes first.
+    """
+    below = devices[row, level - 1] if level > 0 else 0
+    least, best = 0.0, level
+    for to in range(level + 1, num_levels + 1):
+        step = devices[row, to - 1] - below
+        if step > most:
+            break
+        saved = worth[row, to] - worth[row, level]
+        less = -float(np.floor((saved - step) / step / SAME_RETURN + 0.5))
+        if saved >= 0.0 and (best == level or less < least):
+            least, best = less, to
+    return least, best
 
 
 def raise_in_order(

@@ -152,4 +152,4 @@ def _allocate(snapshot: Snapshot, levels: Levels, plans: Plans, is_refused: Bool
     own = SeparatePart(snapshot.num_owned - int(taken[needs_owned].sum()), needs_owned)
     left = snapshot.num_devices - int(taken.sum())
     rank, held = snapshot.arrival_rank, levels.held
-    return boost(level, levels.devices, levels.rates, num_levels, prices, held, rank, left, own)[0]
+    return boost(level, levels.devices, levels.worth(prices), num_levels, held, rank, left, own)[0]

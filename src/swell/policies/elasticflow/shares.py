@@ -38,7 +38,7 @@ class Queue:
 class Ranking(NamedTuple):
     """How jobs compete for what promises leave."""
 
-    price: FloatArray  #: (J,) device-seconds that a step done now is worth
+    worth: FloatArray  #: (J, L + 1) of levels 0, 1, 2, ...: device-seconds that a second at each saves later
     first: IntArray  #: rows that get their smallest size before any job grows, in this order
     #: which jobs without a deadline come before others, as a part of a sentence
     told: str = "jobs that end sooner"
@@ -131,7 +131,7 @@ def _wished(
         give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
     running = np.concatenate([queue.promised[is_running[queue.promised]], soft[is_running[soft]]])
     give(np.concatenate([running, ranking.first]), 1)
-    limits = num_levels.copy()
+    limits, worth = num_levels.copy(), ranking.worth * snapshot.relative_weight[:, None]
     limits[queue.late] = 0
     for late in (NONE, queue.late):  # a job that will be late anyway takes nothing that others can use
         give(late, 1)
@@ -139,9 +139,8 @@ def _wished(
         level, left = boost(
             level,
             levels.devices,
-            levels.rates,
+            worth,
             limits,
-            ranking.price * snapshot.relative_weight,
             levels.held,
             snapshot.arrival_rank,
             left,
@@ -188,11 +187,14 @@ def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares
 
 
 def by_savings(levels: Levels, promises: Promises, queue: Queue) -> Ranking:
-    """A step is worth the device-seconds that it costs at the level to which a job's plan is filled.
+    """Jobs without a deadline get their smallest size first; then all compete by `savings`."""
+    price = savings(levels, np.maximum(promises.plans.top, queue.plans.top))
+    return Ranking(levels.worth(price), queue.best_effort)
 
-    One less step to do then frees that many. A job without a plan is filled to its smallest size, which it
-    gets first.
+
+def savings(levels: Levels, planned: IntArray) -> FloatArray:
+    """(J,) what a step is worth: the device-seconds that it costs at the level to which a plan is filled.
+
+    One less step to do then frees that many. A job without a plan is filled to its smallest size.
     """
-    planned = np.maximum(promises.plans.top, queue.plans.top)
-    price = levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))
-    return Ranking(price, queue.best_effort)
+    return levels.prices(np.maximum(planned, np.minimum(levels.num, 1)))

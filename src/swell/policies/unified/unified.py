@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
+import numpy as np
 from msgspec import Meta
 
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.promises import Promises
-from swell.policies.elasticflow.shares import Queue, Ranking, by_savings
+from swell.policies.elasticflow.shares import Queue, Ranking, by_savings, savings
 from swell.policies.levels import Levels
+from swell.policies.unified.changes import charge_changes
 from swell.policies.unified.gains import GAINS
 
 GainName = Annotated[
@@ -28,16 +30,17 @@ class Unified(ElasticFlow):
        of a sample changes as training goes on, a job with a deadline keeps its own batch: its plan counts on
        rates that last.
     3. What is left goes one size at a time to the largest gain for each device (step 5). What a job without a
-       deadline gains is said by `gains_by`, times its weight. Such a job may wait while another one grows,
-       unless its priority is above the lowest.
+       deadline gains is said by `gains_by`, times its weight, less what the change costs it. Such a job may
+       wait while another one grows, unless its priority is above the lowest or `gains_by` is `queueing`.
 
     References: Gu et al., ElasticFlow, ASPLOS 2023, sections 4.1 and 4.2 (promises, Algorithm 2); Saxena et
         al., MASCOTS 2020, equation (1) (`throughput`, and the best batch of each size); Liu et al.,
-        BFTrainer, 2021, section 5.2.1 (`samples`); Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel
-        Scheduling to Minimize Mean Slowdown", Performance Evaluation 144, 2020 (`completion`).
+        BFTrainer, 2021, sections 3.4 (costs of changes) and 5.2.1 (`samples`); Hu et al., 2021, section 4
+        (`queueing`); Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel Scheduling to Minimize Mean
+        Slowdown", Performance Evaluation 144, 2020 (`completion`).
     Deviates: as `elasticflow` does, and a job without a deadline gains by `gains_by`. From Saxena et al. and
-        BFTrainer: greedy, where they solve exactly; a change takes place where the head finds that it pays,
-        without a period or a T_fwd. From heSRPT: each job has its own curve, and a size that there is.
+        BFTrainer: greedy along the upper hulls of the curves, where they solve exactly; no period, and T_fwd
+        is each job's own. From heSRPT: each job has its own curve, and a size that there is.
     """
 
     name = "unified"
@@ -51,11 +54,13 @@ class Unified(ElasticFlow):
             raise ValueError(f"gains_by={self.gains_by}: write one of {', '.join(sorted(GAINS))}")
 
     def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
-        price, rows, _ = ranking = by_savings(levels, promises, queue)
-        rows = rows[levels.num[rows] > 0]
+        rows = queue.best_effort[levels.num[queue.best_effort] > 0]
         if not len(rows):
-            return ranking
-        gain = GAINS[self.gains_by]
+            return by_savings(levels, promises, queue)
+        gain, priority = GAINS[self.gains_by], snapshot.priority[rows]
+        price = savings(levels, np.maximum(promises.plans.top, queue.plans.top))
         price[rows] *= gain.factors(snapshot, levels, rows)
-        priority = snapshot.priority[rows]
-        return Ranking(price, rows[priority > priority.min()], gain.told)
+        worth = levels.worth(price)
+        charge_changes(worth, price, snapshot, levels, rows)
+        first = rows if gain.starts_first else rows[priority > priority.min()]
+        return Ranking(worth, first, gain.told)
