@@ -109,11 +109,12 @@ def test_powers_of_two_cost_linear_jobs_a_little_of_theorem_1() -> None:
     assert refused(snapshot([wide, strict("second", linear, 25, 4)], 8)) == set()
 
 
-def test_another_order_serves_the_known_set_that_filling_by_deadline_does_not() -> None:
-    """Filling A, then B leaves B 44 of its 45 steps; B first, both fit (A 2, 2, 2, 0 and B 2, 2, 2, 4)."""
+def test_the_known_feasible_set_that_filling_in_order_of_deadline_refuses() -> None:
+    """Filling is sound and not complete: another order fits both (A 2, 2, 2, 0 and B 2, 2, 2, 4)."""
     first, second = {1: 5.0, 2: 8.0, 4: 12.0}, {1: 6.0, 2: 11.0, 4: 16.0}
     jobs = [promised("A", first, 23, 4), strict("B", second, 45, 4)]
-    assert refused(snapshot(jobs, 4)) == set()
+    assert refused(snapshot(jobs, 4)) == {"B"}
+    assert refused(snapshot([promised("A", first, 23, 4), strict("B", second, 44, 4)], 4)) == set()
     in_the_gaps = [promised("B", second, 45, 4), strict("A", first, 23, 4)]
     assert refused(snapshot(in_the_gaps, 4)) == set(), "B's plan stands, and A comes behind it"
 

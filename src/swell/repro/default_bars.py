@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from swell.repro.findings import Cell, Findings, Missed, Part, Table, table
 
-#: The policy that is judged, and today's default.
+#: The policy that is judged, and the default before it.
 UNIFIED, DEFAULT = "unified", "elasticflow"
 #: With its default objective `unified` may be so much behind a paper's policy on the measure of that paper.
 LEEWAY_SHARE = 0.03
@@ -105,7 +105,7 @@ def summary(all_findings: Sequence[Findings]) -> Findings:
     rows = [row for found in all_findings for row in _rows(found.tables)]
     num_reached = sum(row[-1] == "yes" for row in rows)
     told = f"{num_reached} of {len(rows)} bars are reached."
-    title = f"measures of the papers and of a mixed queue under {UNIFIED}, the default and the paper's policy"
+    title = f"measures of the papers and of a mixed queue under {UNIFIED}, {DEFAULT} and the paper's policy"
     return Findings(
         name="summary",
         title="What is measured",

@@ -37,7 +37,7 @@ class Allocator(msgspec.Struct, frozen=True, kw_only=True):
     """A policy with parameters, and how a table calls it."""
 
     policy: str
-    parameters: tuple[tuple[str, float], ...] = ()
+    parameters: tuple[tuple[str, float | str], ...] = ()
     label: str = ""
 
     @property

@@ -47,11 +47,12 @@ def boost(
     left: int,
     own: SeparatePart | None = None,
     groups: TakerGroups | None = None,
+    reach: int = 1,
 ) -> tuple[IntArray, int]:
     """Raise takers to a higher level, the largest return per device first, while `left` lasts.
 
-    A taker goes to the level with the largest return of those that fit, and on from there. Where its curve
-    bends upwards this passes over levels; none is taken that is worth less than the one before.
+    A taker goes to the level with the largest return of those that fit, and on from there. None is taken
+    that is worth less than the one before.
 
     Args:
         level: (J,) to start from; 0 is nothing.
@@ -61,6 +62,7 @@ def boost(
         rank: (J,) breaks the remaining ties, lowest first.
         own: which of what is left some takers may not have; None: all may have all.
         groups: who may have how much together, changed by what they take; None: all may have all.
+        reach: levels that a step may go up at once; more than 1 helps where a curve bends upwards.
 
     Returns: the levels, and the devices that no row could use.
 
@@ -69,15 +71,15 @@ def boost(
     device, the answer is the best.
 
     References: ElasticFlow, section 4.2, Algorithm 2; Kellerer, Pferschy, Pisinger, "Knapsack Problems",
-        2004, section 11.2 (steps along the upper hull).
-    Deviates: one size a step, or several, not one device; the saving in later slots (lines 7-9 and 20-22,
+        2004, section 11.2 (steps along the upper hull, if a step may reach any level).
+    Deviates: one size a step, not one device; the saving in later slots (lines 7-9 and 20-22,
         which fill again) in closed form: the extra work done now times its price.
     """
     level = level.copy()
     run = suited(_boost, len(level))
     own = own or SeparatePart(left, np.zeros(len(level), dtype=bool))
     groups = groups or one_group(len(level))
-    return level, int(run(level, devices, worth, num_levels, held, rank, left, *own, *groups))
+    return level, int(run(level, devices, worth, num_levels, held, rank, left, *own, *groups, reach))
 
 
 def _boost(
@@ -92,11 +94,13 @@ def _boost(
     is_bound: BoolArray,
     group_left: IntArray,
     group: IntArray,
+    reach: int,
 ) -> int:
     queue = []
     for row in range(len(level)):
         if level[row] < num_levels[row]:
-            less, to = _next_step(row, level[row], num_levels[row], devices, worth, left)
+            highest = min(level[row] + reach, num_levels[row])
+            less, to = _next_step(row, level[row], highest, devices, worth, left)
             if to > level[row]:
                 queue.append((less, level[row] >= held[row], rank[row], row, to))
     heapq.heapify(queue)
@@ -111,7 +115,8 @@ def _boost(
             level[row] = to  # lines 16-17
             most -= step
         if level[row] < num_levels[row]:  # line 23: a higher level always ends sooner
-            less, to = _next_step(row, level[row], num_levels[row], devices, worth, most)
+            highest = min(level[row] + reach, num_levels[row])
+            less, to = _next_step(row, level[row], highest, devices, worth, most)
             if to > level[row]:
                 heapq.heappush(queue, (less, level[row] >= held[row], rank[row], row, to))  # lines 19-24
     return left
@@ -119,7 +124,7 @@ def _boost(
 
 @part
 def _next_step(
-    row: int, level: int, num_levels: int, devices: IntArray, worth: FloatArray, most: int
+    row: int, level: int, highest: int, devices: IntArray, worth: FloatArray, most: int
 ) -> tuple[float, int]:
     """Line 9: the largest sum a_i - sum x_i per device, and the level that has it; the lowest such level.
 
@@ -128,7 +133,7 @@ def _next_step(
     """
     below = devices[row, level - 1] if level > 0 else 0
     least, best = 0.0, level
-    for to in range(level + 1, num_levels + 1):
+    for to in range(level + 1, highest + 1):
         step = devices[row, to - 1] - below
         if step > most:
             break

@@ -34,8 +34,6 @@ from swell.solvers.profile.plans import (
 NO_LEVEL = -1
 #: An end that is later by less is not later: sums are not exact.
 NO_LATER_S = 1e-6
-#: Among so many promises, other orders than by deadline are tried for a newcomer, each so many times.
-FEW_PROMISES, MOST_ORDERS = 64, 8
 
 
 class EarliestPlans(NamedTuple):
@@ -252,8 +250,8 @@ class PromisePlanner:
         """The promises with the newcomer's among them; None if there is no way that keeps each as firmly.
 
         In the gaps that the others leave; in its turn, where those of later deadlines make way; with all
-        plans made anew, as late or as early as can be; in other orders. What a gate that serves by deadline
-        would admit at this moment, one of these admits too. One that is broken already cannot forbid new ones
+        plans made anew, as late or as early as can be. What a gate that serves by deadline would admit at
+        this moment, one of these admits too. One that is broken already cannot forbid new ones
         for ever, but none may make it later still.
 
         Args:
@@ -277,25 +275,6 @@ class PromisePlanner:
             trial = Promises(rows, plans, profile, kept.exempt)
             if not self._is_any_later(trial, kept):
                 return trial
-        return self._in_other_orders(kept, rows, worst) if len(rows) <= FEW_PROMISES else None
-
-    def _in_other_orders(self, kept: Promises, rows: IntArray, worst: IntArray) -> Promises | None:
-        """All plans made anew in their order; then, as long as one fails, with that one before the others.
-
-        References: squeaky wheel optimization, Joslin and Clements 1999.
-        """
-        for how in (LATE, EARLY):
-            order = rows
-            for _ in range(MOST_ORDERS):
-                plans, profile = copy_of(kept.plans), self.free.copy()
-                num_served = profile.fill(self.takers, plans, order, how, True, worst, kept.exempt)
-                trial = Promises(rows, plans, profile, kept.exempt)
-                if num_served == len(order) and not self._is_any_later(trial, kept):
-                    return trial
-                if num_served in (0, len(order)):
-                    break
-                at = num_served
-                order = np.concatenate([order[at : at + 1], order[:at], order[at + 1 :]])
         return None
 
     def in_gaps(self, kept: Promises, newcomer: int, place: int) -> Promises | None:

@@ -42,6 +42,7 @@ class Ranking(NamedTuple):
     first: IntArray  #: rows that get their smallest size before any job grows, in this order
     #: which jobs without a deadline come before others, as a part of a sentence
     told: str = "jobs that end sooner"
+    reach: int = 1  #: levels that a job may go up at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ def _wished(
             left,
             SeparatePart(own_left, needs_owned),
             groups,
+            ranking.reach,
         )
         own_left = min(left, snapshot.num_owned - int(levels.devices_at(level)[needs_owned].sum()))
         if not len(queue.late):

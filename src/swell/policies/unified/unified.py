@@ -29,9 +29,10 @@ class Unified(ElasticFlow):
     2. A job that leaves its batch open has the best one of each size, as Saxena's jobs have. Where the worth
        of a sample changes as training goes on, a job with a deadline keeps its own batch: its plan counts on
        rates that last.
-    3. What is left goes one size at a time to the largest gain for each device (step 5). What a job without a
-       deadline gains is said by `gains_by`, times its weight, less what the change costs it. Such a job may
-       wait while another one grows, unless its priority is above the lowest or `gains_by` is `queueing`.
+    3. What is left goes to the largest gain for each device, one or several sizes at a time (step 5). What a
+       job without a deadline gains is said by `gains_by`, times its weight, less what the change costs it.
+       Such a job may wait while another one grows, unless its priority is above the lowest or `gains_by` is
+       `queueing`.
 
     References: Gu et al., ElasticFlow, ASPLOS 2023, sections 4.1 and 4.2 (promises, Algorithm 2); Saxena et
         al., MASCOTS 2020, equation (1) (`throughput`, and the best batch of each size); Liu et al.,
@@ -63,4 +64,4 @@ class Unified(ElasticFlow):
         worth = levels.worth(price)
         charge_changes(worth, price, snapshot, levels, rows)
         first = rows if gain.starts_first else rows[priority > priority.min()]
-        return Ranking(worth, first, gain.told)
+        return Ranking(worth, first, gain.told, reach=levels.highest)
