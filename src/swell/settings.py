@@ -25,7 +25,7 @@ _RETENTION, _CODE, _LEASES = Retention(), CodeLimits(), LeaseTimes()
 _TIMEOUTS, _WORKER_SETTINGS, _LOGS = _CONDUCT.timeouts, _CONDUCT.worker_settings, _CONDUCT.logs
 
 #: Decides unless another one is asked for.
-DEFAULT_POLICY = "elasticflow"
+DEFAULT_POLICY = "unified"
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S

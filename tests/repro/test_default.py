@@ -177,8 +177,9 @@ def test_images_are_judged_near_the_papers_policy_and_above_it_where_named() -> 
 
 @pytest.mark.usefixtures("made_up")
 def test_means_of_hu_are_over_seeds() -> None:
-    queueing, total = rows_of(HU_JOBS.run(CONTEXT))
+    queueing, by_queueing, total, _ = rows_of(HU_JOBS.run(CONTEXT))
     assert (queueing["its value"], queueing["unified"]) == (12.0, 7.0)
+    assert str(by_queueing["measure"]).endswith("gains_by=queueing")
     assert (total["to reach"], total["reached"]) == ("<= 103.000", "yes")
 
 

@@ -19,6 +19,7 @@ from swell.cli.simulate_conditions import ConditionOptions
 from swell.cli.simulate_files import SimulationFiles
 from swell.cli.simulate_table import print_results
 from swell.model.errors import InvalidInput
+from swell.settings import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,7 @@ def simulate(
     context: typer.Context,
     trace: Trace,
     *,
-    policy: Policy = "elasticflow",
+    policy: Policy = DEFAULT_POLICY,
     profiles: Profiles = "law",
     truth: ConditionOptions,
     borrowed: PoolOptions,
