@@ -57,7 +57,7 @@ def test_refused_jobs_may_be_tried_without_a_promise(swell: Run) -> None:
     lines = done.stdout.splitlines()
     assert ", refused jobs tried without a promise" in lines[0]
     assert lines[-2].split() == ["POLICY", "UNPROMISED", "MET", "UNPROMISED"]
-    assert lines[-1].split() == ["elasticflow", "1", "0"]
+    assert lines[-1].split() == ["unified", "1", "0"]
     (result,) = json.loads(Path("out.json").read_text())
     metrics = result["metrics"]
     assert (metrics["admitted"], metrics["rejected"], metrics["completed"]) == (2, 0, 3)
@@ -174,7 +174,7 @@ def test_what_became_of_each_job_and_pictures(swell: Run) -> None:
         "admissions.png",
         "completion.png",
         "slack.png",
-        "timeline-elasticflow.png",
+        "timeline-unified.png",
     }
 
 
@@ -417,7 +417,7 @@ def test_what_cannot_be_written_is_said_before_anything_runs(
 
 def test_what_fails_while_it_is_written_comes_after_the_table(swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, "--json", "/dev/full")
-    assert done.returncode == 1 and "elasticflow" in done.stdout
+    assert done.returncode == 1 and "unified" in done.stdout
     assert done.stderr == "swell: --json: cannot write /dev/full: No space left on device\n"
 
 

@@ -158,9 +158,10 @@ class PromisePlanner:
         if not len(late):
             return kept
         self.takers.num_levels[late] = 1
-        exempt = kept.exempt.copy()
+        plans, profile, exempt = copy_of(kept.plans), kept.profile.copy(), kept.exempt.copy()
         exempt[late] = True
-        return self.fill(kept.plans, np.concatenate([rows[~np.isin(rows, late)], late]), AS_PLANNED, exempt)
+        profile.fill(self.takers, plans, late, AS_PLANNED, True, exempt=exempt)  # of what others leave
+        return Promises(kept.rows, plans, profile, exempt)
 
     def _keep(self, standing: StandingPlans, rows: IntArray) -> Promises:
         exempt, tried = np.zeros(self.snapshot.num_jobs, dtype=bool), list[Promises]()
