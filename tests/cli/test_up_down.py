@@ -114,7 +114,7 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
     up = start_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")
     assert re.search(
-        rf"8 devices \(paced@200\), policy unified\nstate {state}, pid {pid_of(state)}\n", up.stdout
+        rf"8 devices \(paced@200\), policy elasticflow\nstate {state}, pid {pid_of(state)}\n", up.stdout
     )
     assert run_swell("nodes", "--state", state).returncode == 0
     assert oct(state.stat().st_mode & 0o777) == "0o700"
@@ -338,7 +338,7 @@ def test_options_that_cannot_be_read_are_the_defaults(state: Path, up: Run) -> N
     folder.log.touch()
     folder.options.write_text('{"policy": "fifo", "colour": "red"}')
     done = up(*PACED)
-    assert (done.returncode, done.stdout.count("policy unified")) == (0, 1)
+    assert (done.returncode, done.stdout.count("policy elasticflow")) == (0, 1)
     assert re.fullmatch(r"swell: \S+options.json cannot be read \(.+\); .+ the defaults\n", done.stderr)
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="unified", preload=())
 

@@ -35,7 +35,7 @@ class UpOptions:
     ] = None
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else elasticflow."),
+        typer.Option(metavar="NAME", help="Scheduling policy. Default: previous value, else unified."),
     ] = None
     port: Annotated[
         int | None,
