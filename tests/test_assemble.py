@@ -59,7 +59,14 @@ def two_jobs(core: PlatformCore, journal: SqlJournal, **changes: int) -> None:
     """`a` (pid 7) and `b` (pid 8) have a device each from second 3 on."""
     arrivals = [JobSubmitted(at_s=1.0, job_id=name, spec=spec(name, **changes)) for name in "ab"]
     trials = [JobProfiled(at_s=2.0, job_id=name, profile=PROFILE) for name in "ab"]
-    commands = take(core, journal, [Opened(at_s=1.0, policy="elasticflow")], [NodeJoined(at_s=1.0, node=NODE)], arrivals, trials)
+    commands = take(
+        core,
+        journal,
+        [Opened(at_s=1.0, policy="elasticflow")],
+        [NodeJoined(at_s=1.0, node=NODE)],
+        arrivals,
+        trials,
+    )
     assert {command.job_id for command in commands if isinstance(command, LaunchGang)} == {"a", "b"}
     pids = {"a": 7, "b": 8}
     started = [GangStarted(at_s=3.0, job_id=name, generation=1, steps=0, pids=(pids[name],)) for name in pids]
