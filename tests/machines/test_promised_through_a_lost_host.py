@@ -21,7 +21,7 @@ import swell as package
 VISITS = str(Path(package.__file__).parent / "demo" / "visits.py")
 WITHIN_S = 150.0
 #: Short leases, so that jobs of tens of seconds can pay for the time until a loss is heard of.
-OPTIONS = ["lease_s=5", "lease_margin_s=2", "checkpoint_interval_s=2", "elasticflow.survive_nodes=1"]
+OPTIONS = ["lease_s=5", "lease_margin_s=2", "checkpoint_interval_s=2", "unified.survive_nodes=1"]
 #: Of each promised job: workers, and steps. A worker alone does two steps a second. All jobs of a test
 #: together have as many devices as two hosts.
 APART, ACROSS = (("1", 72), ("1", 80), ("2", 120)), (("1:4", 240),)
