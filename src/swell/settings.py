@@ -288,6 +288,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def _of(self, kind: Any) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(kind)}
 
+    def without_effect(self, *policies: str) -> str:
+        """Which parameters are of other policies than these, as a sentence; empty: none is."""
+        idle = [
+            f"{name}={spell(value)}"
+            for name, value in sorted(self.parameters.items())
+            if name.partition(".")[0] not in policies
+        ]
+        return f"without effect, because {', '.join(policies)} decides: {', '.join(idle)}" if idle else ""
+
     def parameters_of(self, policy: str) -> dict[str, float | str]:
         """Return the parameters of a policy, by name."""
         prefix = f"{policy}."

@@ -526,3 +526,11 @@ def test_a_job_of_a_kind_that_the_cluster_has_not(swell: Run) -> None:
         "1 job: kind of device ignored, for --cluster names no kinds"
         in swell("kinds.csv", "--cluster", "1x8").stdout
     )
+
+
+def test_a_parameter_of_a_policy_that_does_not_decide_is_told(swell: Run) -> None:
+    words = ("--set", "elasticflow.survive_nodes=1", "--set", "unified.gains_by=samples")
+    done = swell(*TWO_ON_ONE_NODE, *words)
+    assert done.returncode == 0
+    assert done.stderr == "swell: without effect, because unified decides: elasticflow.survive_nodes=1\n"
+    assert swell(*TWO_ON_ONE_NODE, *words, "--policy", "elasticflow,unified").stderr == ""

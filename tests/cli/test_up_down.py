@@ -668,3 +668,8 @@ def test_who_chooses_ray_is_told_who_can_join(
     out, err = capsys.readouterr()
     assert "platform is up" in out
     assert ("every user of that Ray cluster can read the join token" in err) is (engine == "ray")
+
+
+def test_a_parameter_of_a_policy_that_does_not_decide_is_told(state: Path, up: Run) -> None:
+    done = up(*PACED, "--set", "elasticflow.survive_nodes=1")
+    assert done.stderr == "note: without effect, because unified decides: elasticflow.survive_nodes=1\n"

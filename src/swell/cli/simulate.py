@@ -114,6 +114,8 @@ def _note_undivided(names: Sequence[str], conditions: Conditions, settings: Sett
     from swell.model.resource import Resource
     from swell.policies.registry import POLICIES, new_policy
 
+    if told := settings.without_effect(*names):
+        warn(told)
     for name in names:
         resource = new_policy(name, settings.parameters_of(name)).shared_resource
         if resource is not Resource.CPU:

@@ -91,6 +91,8 @@ def _start(folder: StateFolder, choice: ChosenOptions, ports: Mapping[str, int |
         print(f"state {folder.path}, pid {client.endpoint.pid}{where}")
         if metrics_url := client.endpoint.metrics_url:
             print(f"metrics {metrics_url}, token in {folder.metrics_token}")
+        if told := choice.settings().without_effect(choice.options.policy):
+            print(f"note: {told}", file=sys.stderr)
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
