@@ -17,7 +17,7 @@ from tests.core.records import steady
 from tests.policies.snapshots import Job, best_effort
 from tests.policies.snapshots import snapshot as snapshot_of
 
-from swell.arrays import FloatArray, IntArray
+from swell.arrays import IntArray
 from swell.core.apply import apply
 from swell.core.costs import ChangeCosts
 from swell.core.job_progress import JobProgress
@@ -42,7 +42,7 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.options import Domain, Sizes
-from swell.model.plan import Allocation, Placement
+from swell.model.plan import Allocation, Moves, Placement
 from swell.model.snapshot import Snapshot
 from swell.model.target import Target
 from swell.policies.policy import Policy
@@ -318,11 +318,12 @@ def test_a_gang_whose_plan_cannot_pay_is_not_moved(may_move: list[bool] | None) 
     view = snapshot_of(jobs, 4)
     allocation = Keeps().decide(view)
 
-    def answer(rows: IntArray) -> FloatArray:
-        return np.where(np.array(may_move)[rows], 9.0 - rows, -math.inf)
+    def answer(rows: IntArray) -> Moves:
+        until_s = np.where(np.array(may_move)[rows], 9.0 - rows, -math.inf)
+        return Moves(until_s, {"moved": [view.job_ids[row] for row in rows.tolist()]})
 
     if may_move is not None:
-        allocation = replace(allocation, move_until_s=answer)
+        allocation = replace(allocation, moves=answer)
     planner = Planner(Keeps(), Mover())
     held = {"a": ("n0.0",), "b": ("n0.1",)}
     cluster = Cluster(nodes=(node("n0"),))
@@ -332,3 +333,4 @@ def test_a_gang_whose_plan_cannot_pay_is_not_moved(may_move: list[bool] | None) 
     assert math.isinf(allocation.wake_s)
     due_s = {"a": 9.0, "b": 8.0}
     assert plan.wake_s == min((due_s[job] for job in moved if may_move), default=math.inf)
+    assert plan.memory == ({"moved": sorted(moved)} if moved and may_move else {})

@@ -305,9 +305,9 @@ def test_a_running_gang_may_move_only_if_its_plan_can_pay_for_the_pause() -> Non
         for name, deadline in (("tight", 8.5), ("easy", 9.5))
     ]
     jobs += [best_effort("any", {1: 1.0}, 9.0, held=1), in_fine_steps(promised("new", {1: 1.0}, 8.0, 8.0))]
-    move_until_s = ElasticFlow().decide(snapshot(jobs, 4)).move_until_s
-    assert move_until_s is not None
-    assert move_until_s(np.arange(4)).tolist() == [-np.inf, np.inf, np.inf, np.inf]
+    moves = ElasticFlow().decide(snapshot(jobs, 4)).moves
+    assert moves is not None
+    assert moves(np.arange(4)).until_s.tolist() == [-np.inf, np.inf, np.inf, np.inf]
 
 
 def test_what_moves_are_paid_with_is_due_then_and_there_only_once() -> None:
@@ -316,9 +316,9 @@ def test_what_moves_are_paid_with_is_due_then_and_there_only_once() -> None:
         in_fine_steps(promised(name, {1: 1.0, 2: 1.9}, 8.0, 8.5, held=1, resize_cost=1.0)) for name in "ab"
     ]
     view = snapshot([*jobs, best_effort("has the spare one now", {1: 1.0}, 9.0, held=1)], 3)
-    move_until_s = ElasticFlow().decide(view).move_until_s
-    assert move_until_s is not None
-    both, first, second = (move_until_s(np.array(rows)) for rows in ([0, 1], [0], [1]))
+    moves = ElasticFlow().decide(view).moves
+    assert moves is not None
+    both, first, second = (moves(np.array(rows)).until_s for rows in ([0, 1], [0], [1]))
     assert both[0] == first[0] == second[0] and both[1] < both[0]
     assert first[0] - view.now_s == pytest.approx(1.0 + (1.9 * 6.5 - 8.0) / 0.9, abs=0.05)
 

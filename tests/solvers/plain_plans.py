@@ -73,6 +73,15 @@ def as_believed(task: Taker) -> Taker:
     return replace(task, curve=(task.curve[0], task.believed_rates[1:].tolist()))
 
 
+def check_starts(task: Taker, steps: Sequence[Step], plan_end_s: float) -> None:
+    """What is being started stays as it is before it is up, unless the work is done by then."""
+    before = task.held
+    for start_s, end_s, level in steps:
+        if before == 0 and level > 0 and end_s < plan_end_s:
+            assert end_s >= start_s + task.cost_s(0, level) - 1e-6
+        before = level
+
+
 def check_sound(
     free: FreeProfile, tasks: Sequence[Taker], plans: Plans, num_devices: int, is_late_served: bool
 ) -> None:
@@ -92,6 +101,7 @@ def check_sound(
         assert plans.change_s[row] == (changes_s[0] if changes_s else end_s)
         if task.is_bound:
             assert all(level == task.held for start_s, _, level in steps[row] if start_s < task.idle_s)
+        check_starts(task, steps[row], end_s)
     edges = [[edge for step in plan for edge in step[:2]] for plan in steps]
     idles = [task.idle_s for task in tasks if task.is_bound]
     for at_s in moments(steps_of(free)[0].tolist(), *edges, idles):

@@ -18,7 +18,7 @@ from swell.core.ports import Decides, Placer
 from swell.core.reasons import PlanAccount
 from swell.core.within_quotas import is_beyond_quota
 from swell.model.cluster import Cluster
-from swell.model.plan import Allocation, JobPlan, Placement, Plan
+from swell.model.plan import Allocation, JobPlan, Moves, Placement, Plan
 from swell.model.resource import Resource
 from swell.model.snapshot import Snapshot
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
@@ -72,7 +72,7 @@ class Planner:
         place = partial(
             self._place, cluster, wanted, held, owned_only=owned_only, barred=barred, staying=staying
         )
-        placement, move_until_s = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
+        placement, moves = _place_what_may_move(snapshot, allocation, wanted, pinned, place)
         account = PlanAccount(snapshot, allocation, steadied, placement, backing_off, nowhere)
         chosen = _configurations(snapshot, steadied.workers, allocation, configured)
         is_postponed = is_pinned & (allocation.workers != snapshot.held_workers)
@@ -86,12 +86,12 @@ class Planner:
             refusals=allocation.refusals,
             undecided=snapshot.is_undecided.nonzero()[0],
             account=account,
-            wake_s=min(allocation.wake_s, steadied.wake_s, move_until_s),
+            wake_s=min(allocation.wake_s, steadied.wake_s, float(moves.until_s.min(initial=math.inf))),
             makes_promises=self.policy.makes_promises,
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
             is_sated=allocation.is_sated and is_as_wished,
             has_options=len(snapshot.options.workers) > 0,
-            memory=allocation.memory,
+            memory=moves.memory,
             revisit=_named(snapshot, is_postponed),
         )
 
@@ -136,17 +136,17 @@ def _place_what_may_move(
     wanted: Mapping[str, int],
     pinned: frozenset[str],
     place: Callable[[frozenset[str]], Placement],
-) -> tuple[Placement, float]:
-    """Place until all that move only to make room may do so; and by when to ask again for their sake."""
+) -> tuple[Placement, Moves]:
+    """Place until all that move only to make room may do so; and what follows from that."""
     while True:
         placement = place(pinned)
         moved = sorted(snapshot.row_of[job] for job in placement.moved.difference(wanted))
-        if not moved or allocation.move_until_s is None:
-            return placement, math.inf
-        until_s = allocation.move_until_s(np.array(moved, dtype=np.int64))
-        if not (until_s == -math.inf).any():
-            return placement, float(until_s.min())
-        pinned |= {snapshot.job_ids[row] for row in np.array(moved)[until_s == -math.inf].tolist()}
+        if not moved or allocation.moves is None:
+            return placement, Moves(np.zeros(0), allocation.memory)
+        moves = allocation.moves(np.array(moved, dtype=np.int64))
+        if not (moves.until_s == -math.inf).any():
+            return placement, moves
+        pinned |= {snapshot.job_ids[row] for row in np.array(moved)[moves.until_s == -math.inf].tolist()}
 
 
 def _wanted_devices(

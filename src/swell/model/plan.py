@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.options import Options
@@ -76,6 +76,13 @@ class WrittenAccount:
         return self.reasons[row]
 
 
+class Moves(NamedTuple):
+    """What follows if some jobs go to other devices of the same number, all of them, and pause for that."""
+
+    until_s: FloatArray  #: (n,) by when to ask again; -inf: one may not move
+    memory: Memory  #: in place of the allocation's own
+
+
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
     """A policy's answer: rows are those of the snapshot."""
@@ -95,9 +102,8 @@ class Allocation:
     resource: Resource = Resource.CPU  #: what the shares are of, where it is not the cores
     is_sated: bool = False  #: no job could make use of more devices than it gets
     memory: Memory = field(default_factory=dict)  #: given back with the next snapshot, after a restart too
-    #: Works out for rows (n,) that are to go to other devices of the same number, all of them, and pause for
-    #: that, by when (n,) to ask again if they do; -inf: one may not. None: all may, and there is no need.
-    move_until_s: Callable[[IntArray], FloatArray] | None = None
+    #: Works out what follows if these rows (n,) move. None: all may, and nothing follows.
+    moves: Callable[[IntArray], Moves] | None = None
 
     @cached_property
     def workers(self) -> IntArray:

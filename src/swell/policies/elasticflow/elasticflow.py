@@ -11,8 +11,8 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import suited
-from swell.model.plan import Allocation, Refusal
-from swell.model.snapshot import BEST_EFFORT, Snapshot
+from swell.model.plan import Allocation, Moves, Refusal
+from swell.model.snapshot import BEST_EFFORT, Memory, Snapshot
 from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import ManyJobs, Objective
@@ -22,7 +22,7 @@ from swell.policies.elasticflow.standing import NONE, remembered_soft, to_rememb
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.order import by_key
 from swell.policies.policy import Policy
-from swell.solvers.filling import no_plans
+from swell.solvers.filling import copy_of
 from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
 
 CrowdedShare = Annotated[
@@ -125,6 +125,11 @@ class ElasticFlow(Policy):
         queue = _queue(snapshot, levels, planner, promises, refusals)
         ranking = self._ranking(snapshot, levels, promises, queue)
         shares = share(snapshot, levels, planner, promises, queue, refusals, ranking)
+        memory = {
+            **to_remember(snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level),
+            "soft": written(snapshot, levels, queue.plans, queue.soft),
+            "demand": demand.memory,
+        }
         return Allocation(
             options=snapshot.options,
             option=levels.options_at(shares.level),
@@ -133,14 +138,8 @@ class ElasticFlow(Policy):
             wake_s=_wake_s(snapshot, levels, promises, queue, shares),
             is_sated=not refusals and bool((shares.level == levels.num).all()),
             account=ElasticFlowAccount(snapshot, levels, promises, refusals, queue, shares, ranking.told),
-            memory={
-                **to_remember(
-                    snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level
-                ),
-                "soft": written(snapshot, levels, queue.plans, queue.soft),
-                "demand": demand.memory,
-            },
-            move_until_s=partial(_move_until_s, planner, promises, shares),
+            memory=memory,
+            moves=partial(_moves, planner, levels, promises, shares, memory),
         )
 
 
@@ -193,17 +192,25 @@ def _weighted_time_s(snapshot: Snapshot, levels: Levels) -> FloatArray:
     return np.where(time_s < 0.0, time_s * weight, time_s / weight)
 
 
-def _move_until_s(planner: PromisePlanner, promises: Promises, shares: Shares, rows: IntArray) -> FloatArray:
-    """(n,) when the plan of each changes, if all of these go to other devices; -inf: it cannot pay."""
-    takers, plans = planner.takers, promises.plans
+def _moves(
+    planner: PromisePlanner,
+    levels: Levels,
+    promises: Promises,
+    shares: Shares,
+    memory: Memory,
+    rows: IntArray,
+) -> Moves:
+    """When the plan of each changes, if all of these go to other devices; -inf: it cannot pay."""
+    snapshot, takers, plans = planner.snapshot, planner.takers, promises.plans
     until_s = np.full(len(rows), np.inf)
     is_held = (plans.grade[rows] >= 0) & (takers.held[rows] > 0)
-    held, after_move = rows[is_held], no_plans(len(plans.num))
+    held, after_move = rows[is_held], copy_of(shares.after_change)
     is_paid = shares.left.copy().pay(takers, plans, after_move, held, takers.held[held])
     change_s, end_s = after_move.change_s[held], after_move.end_s[held]
     change_s = np.where(change_s < end_s, change_s, np.inf)
-    until_s[is_held] = np.where(is_paid, planner.snapshot.now_s + np.maximum(change_s, MOMENT_S), -np.inf)
-    return until_s
+    until_s[is_held] = np.where(is_paid, snapshot.now_s + np.maximum(change_s, MOMENT_S), -np.inf)
+    plans_then = to_remember(snapshot, levels, plans, promises.rows, after_move, shares.level)
+    return Moves(until_s, {**memory, **plans_then})
 
 
 def _wake_s(snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, shares: Shares) -> float:

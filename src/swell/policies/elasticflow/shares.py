@@ -81,7 +81,7 @@ def share(
         shares = Shares(floor, level, no_plans(snapshot.num_jobs), left)
         unpaid = _unpaid(snapshot, levels, planner, promises, shares)
         if not len(unpaid):
-            unpaid = _in_the_way(snapshot, levels, queue, shares)
+            unpaid = _in_the_way(snapshot, levels, queue, promises, shares)
         if not len(unpaid):
             return shares
         held, now = levels.held[unpaid], promises.plans.now[unpaid]
@@ -176,9 +176,16 @@ def _groups(snapshot: Snapshot, levels: Levels, level: IntArray) -> TakerGroups 
     return TakerGroups(snapshot.quota_devices - taken, snapshot.tenant)
 
 
-def _in_the_way(snapshot: Snapshot, levels: Levels, queue: Queue, shares: Shares) -> IntArray:
-    """Jobs without a promise that would still start, or change, when a promise needs their devices."""
-    rows, level = queue.in_order[len(queue.promised) :], shares.level
+def _in_the_way(
+    snapshot: Snapshot, levels: Levels, queue: Queue, promises: Promises, shares: Shares
+) -> IntArray:
+    """Jobs that would still start, or change, when a promise needs their devices.
+
+    Those without a promise, and those whose promise is broken, beyond their plan.
+    """
+    level, plans = shares.level, promises.plans
+    is_beyond = (plans.grade == BROKEN) & (level > plans.now)
+    rows = np.concatenate([queue.promised[is_beyond[queue.promised]], queue.in_order[len(queue.promised) :]])
     rows = rows[(level[rows] > 0) & (level[rows] != levels.held[rows]) & ~snapshot.is_pinned[rows]]
     to = level[rows] - 1
     costs_s = np.where(levels.held[rows] > 0, levels.resize_s[rows, to], levels.start_s[rows, to])

@@ -134,7 +134,10 @@ def to_remember(
     after_change: Plans,
     level: IntArray,
 ) -> Memory:
-    """The plans of these rows, and those for after a change to the (J,) levels that jobs are to have."""
+    """The plans of these rows, and those for after a change to the (J,) levels that jobs are to have.
+
+    One that goes to other devices at the level that it has needs a plan for after that, too.
+    """
     if not len(rows):
         return {}
     changed = rows[after_change.num[rows] > 0]

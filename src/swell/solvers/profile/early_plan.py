@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from swell.arrays import FloatArray, IntArray
 from swell.compiled import part
 from swell.solvers.profile.plans import (
     MOST_SEGMENTS,
+    SAME_TIME_S,
     TOLERANCE_SHARE,
     Plans,
     Takers,
@@ -35,15 +37,19 @@ def plan_early(
     num = coarsen(takers.rates[row], until_s, starts_s, fits, num, MOST_SEGMENTS)
     plans.num[row], plans.end_s[row] = 0, until_s
     level, done, pause_s = takers.held[row], 0.0, takers.idle_s[row]
+    bound_s = pause_s if takers.is_bound[row] else 0.0
     for run in range(num):
         length_s = (starts_s[run + 1] if run + 1 < num else np.inf) - starts_s[run]
-        if run == 0 and takers.is_bound[row]:
-            if fits[0] < level:
+        if starts_s[run] < bound_s - SAME_TIME_S:
+            if fits[run] < level:
                 return False
             level_then = level
         else:
-            level_then = _worth_most(takers, row, level, fits[run], length_s, pause_s, work - done)
+            fit = fits[run] if level > 0 else _fit_of_start(takers, row, starts_s[:num], fits, run)
+            level_then = _worth_most(takers, row, level, fit, length_s, pause_s, work - done)
         append(plans, row, starts_s[run], level_then)
+        if level == 0 and level_then > 0:
+            bound_s = starts_s[run] + takers.start_s[row, level_then - 1]
         pause_s += cost_s(takers, row, level, level_then)
         done -= lost(level, level_then)
         level = level_then
@@ -63,6 +69,17 @@ def plan_early(
             plans.num[row] = 0
         return end_s < np.inf
     return holds(takers, plans, row, work, 0.0)
+
+
+@part
+def _fit_of_start(takers: Takers, row: int, starts_s: FloatArray, fits: IntArray, run: int) -> int:
+    """The highest level that is free from this run on for as long as a start takes."""
+    fit, later = fits[run], run + 1
+    until_s = starts_s[run] + (takers.start_s[row, fit - 1] if fit > 0 else 0.0) - SAME_TIME_S
+    while later < len(starts_s) and starts_s[later] < until_s:
+        fit = min(fit, fits[later])
+        later += 1
+    return fit  # type: ignore[no-any-return]
 
 
 @part

@@ -66,7 +66,8 @@ def _could_pay(
     held, idle_s, is_bound = takers.held[row], takers.idle_s[row], takers.is_bound[row]
     take(profile, takers, plans, row, -1)
     takers.held[row], takers.idle_s[row] = level, idle_s + pause_s
-    takers.is_bound[row] = held == 0  # what is being started cannot be stopped before it is up
+    # What is being started cannot be changed before it is up; what moves may have to be started.
+    takers.is_bound[row] = held in (0, level)
     grade = plans.grade[row]
     others.grade[row] = plan_one(profile, takers, others, row, AS_PLANNED, grade)
     takers.held[row], takers.idle_s[row], takers.is_bound[row] = held, idle_s, is_bound

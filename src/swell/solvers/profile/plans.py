@@ -16,6 +16,8 @@ TOLERANCE_SHARE = 1e-9
 #: Else the rounding of a sum of times could put its end a moment behind the start of another plan, which
 #: would have to be made anew for that, and so on.
 SPARE_S = 0.0001
+#: Times that differ by less are the same: they are sums of others.
+SAME_TIME_S = 1e-6
 MOST_SEGMENTS = 16  #: a plan has at most so many
 TAKE_ROOM = MOST_SEGMENTS + 2  #: blocks that are needed at most to take what a plan takes
 
@@ -92,10 +94,18 @@ def lost(before: int, level: int) -> float:
 
 @part
 def done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float) -> float:
-    """When the plan has done so much; inf if it does not by then. All pauses are waited out one by one."""
+    """When the plan has done so much; inf if it does not by then. All pauses are waited out one by one.
+
+    No plan does anything that changes what is being started before that is up.
+    """
     level, pause_s, done = takers.held[row], takers.idle_s[row], 0.0
+    bound_s = pause_s if takers.is_bound[row] else 0.0
     for segment in range(plans.num[row]):
         start_s, after = plans.starts_s[row, segment], plans.levels[row, segment]
+        if after != level and start_s < bound_s - SAME_TIME_S:
+            return np.inf
+        if level == 0 and after > 0:
+            bound_s = start_s + takers.start_s[row, after - 1]
         done -= lost(level, after)
         end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else until_s
         pause_s += cost_s(takers, row, level, after)
