@@ -24,6 +24,16 @@ def steps_of_plan(plans: Plans, row: int) -> list[Step]:
     return list(zip(starts_s, ends_s, levels, strict=True))
 
 
+def pause_s(task: Taker, has_run: bool, before: int, level: int) -> float:
+    """What a change takes. What has run may be kept where its plan stops it: then its start is a resize."""
+    cost_s = task.cost_s(before, level)
+    return max(cost_s, task.cost_s(-1, level)) if has_run and before == 0 else cost_s
+
+
+def has_run(task: Taker, steps: Sequence[Step], at_s: float) -> bool:
+    return task.held != 0 or any(level > 0 for start_s, _, level in steps if start_s < at_s)
+
+
 def work_by(task: Taker, steps: Sequence[Step], at_s: float) -> float:
     """Pauses queue up: each begins when it is due or when the one before is over, whatever the level is."""
     done, before, busy_until_s = 0.0, task.held, task.idle_s
@@ -32,7 +42,8 @@ def work_by(task: Taker, steps: Sequence[Step], at_s: float) -> float:
             break
         if level != before:
             done -= 1.0 if before > 0 else 0.0
-            busy_until_s = max(busy_until_s, start_s) + task.cost_s(before, level)
+            takes_s = pause_s(task, has_run(task, steps, start_s), before, level)
+            busy_until_s = max(busy_until_s, start_s) + takes_s
         done += task.rates[level] * max(min(end_s, at_s) - max(start_s, busy_until_s), 0.0)
         before = level
     return done
@@ -44,7 +55,8 @@ def idle_at(task: Taker, steps: Sequence[Step], at_s: float) -> float:
     for start_s, _, level in steps:
         if start_s > at_s:
             break
-        busy_until_s = max(busy_until_s, start_s) + task.cost_s(before, level)
+        takes_s = pause_s(task, has_run(task, steps, start_s), before, level)
+        busy_until_s = max(busy_until_s, start_s) + takes_s
         before = level
     return max(busy_until_s - at_s, 0.0)
 

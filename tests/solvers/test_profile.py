@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.solvers.plain_plans import (
     NEARLY,
     check_sound,
+    has_run,
     idle_at,
     level_at,
     moments,
@@ -113,6 +114,8 @@ def test_plans_that_were_made_are_kept_when_time_has_passed(
         just = work_for(task, JUST) - done
         idle_s = idle_at(task, steps[row], at_s)
         need = task.need - done
+        if has_run(task, steps[row], at_s):
+            task = replace(task, start_s=max(task.start_s, task.resize_s))
         later.append(replace(task, need=need, just=just, end_s=task.end_s - at_s, held=held, idle_s=idle_s))
         shifted = [(max(start_s - at_s, 0.0), level) for start_s, end_s, level in steps[row] if end_s > at_s]
         standing.grade[position], standing.num[position] = plans.grade[row], len(shifted)

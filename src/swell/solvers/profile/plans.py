@@ -99,16 +99,19 @@ def done_s(takers: Takers, plans: Plans, row: int, work: float, until_s: float) 
     No plan does anything that changes what is being started before that is up.
     """
     level, pause_s, done = takers.held[row], takers.idle_s[row], 0.0
-    bound_s = pause_s if takers.is_bound[row] else 0.0
+    bound_s, has_run = pause_s if takers.is_bound[row] else 0.0, level != 0
     for segment in range(plans.num[row]):
         start_s, after = plans.starts_s[row, segment], plans.levels[row, segment]
         if after != level and start_s < bound_s - SAME_TIME_S:
             return np.inf
+        takes_s = cost_s(takers, row, level, after)
         if level == 0 and after > 0:
-            bound_s = start_s + takers.start_s[row, after - 1]
+            if has_run:  # when its stop is due it may be kept as it is: then this is a resize
+                takes_s = max(takes_s, takers.resize_s[row, after - 1])
+            bound_s, has_run = start_s + takes_s, True
         done -= lost(level, after)
         end_s = plans.starts_s[row, segment + 1] if segment + 1 < plans.num[row] else until_s
-        pause_s += cost_s(takers, row, level, after)
+        pause_s += takes_s
         level = after
         if level == 0:  # to be stopped, it may run on all the same: the pause under way is waited out
             pause_s = max(pause_s - (end_s - start_s), 0.0)
