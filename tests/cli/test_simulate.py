@@ -78,7 +78,16 @@ def test_where_a_log_tells_whose_jobs_are_it_is_said_how_tenants_fared(swell: Ru
     whose = ["lab,ann", ",ann"] * 10 + [","] * 2
     jobs = [f"{600 * number},1,3600,{names}" for number, names in enumerate(whose)]
     Path("shared.csv").write_text("\n".join(["submit_s,num_devices,duration_s,tenant,user", *jobs]))
-    done = swell("shared.csv", *TWO_ON_ONE_NODE[1:], "--policy", "elasticflow_tenant", "--json", "out.json")
+    done = swell(
+        "shared.csv",
+        *TWO_ON_ONE_NODE[1:],
+        "--policy",
+        "elasticflow",
+        "--set",
+        "elasticflow.promises_by=tenants",
+        "--json",
+        "out.json",
+    )
     (result,) = json.loads(Path("out.json").read_text())
     groups = {group["name"]: group for group in result["metrics"]["by_tenant"]}
     assert {name: group["jobs"] for name, group in groups.items()} == {"ann": 10, "lab": 10, "": 2}
@@ -86,7 +95,7 @@ def test_where_a_log_tells_whose_jobs_are_it_is_said_how_tenants_fared(swell: Ru
     *_, headings, row = done.stdout.splitlines()
     assert headings.split() == ["POLICY", "FAIRNESS", "WORST-SERVED", "TENANT", "MET"]
     policy, index, name, met = row.split()
-    assert (policy, name) == ("elasticflow_tenant", worst)
+    assert (policy, name) == ("elasticflow", worst)
     assert float(met) == pytest.approx(groups[worst]["deadline_satisfaction"], abs=5e-4)
     assert float(index) == pytest.approx(result["metrics"]["fairness"]["jain_index"], abs=5e-4)
     assert sum(group["jobs"] for group in result["metrics"]["by_size"]) == 22

@@ -24,8 +24,6 @@ from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.demand import RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
-from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairShares, ManyJobs, Objective
 from swell.policies.levels import useful_levels
 
@@ -121,18 +119,18 @@ def test_nobody_is_too_large_where_all_fit_or_too_few_are_known() -> None:
 def test_a_refusal_says_why() -> None:
     large = in_fine_steps(strict("large", LINEAR, 3600.0, 500.0))
     view = after(snapshot([large], 8), [36.0] * 30, every_s=0.1)
-    refusal = ElasticFlowCount().decide(view).refusals[0]
+    refusal = ElasticFlow().decide(view).refusals[0]
     assert refusal.text == (
         "its deadline in 500 s is not promised: it needs 1 device-hours, and the cluster is so crowded that "
         "only jobs of up to 0.01 are promised theirs"
     )
     assert refusal.earliest_deadline_s is not None
-    assert np.isclose(refusal.earliest_deadline_s, view.now_s + 9000)
+    assert np.isclose(refusal.earliest_deadline_s, view.now_s + 3600 / (0.4 * 8))
 
 
 # ---------------------------------------------------------------- tenants
 def same_answer(view: Snapshot) -> bool:
-    fair, plain = ElasticFlowTenant().decide(view), ElasticFlow().decide(view)
+    fair, plain = ElasticFlow(promises_by="tenants").decide(view), ElasticFlow().decide(view)
     return fair.workers.tolist() == plain.workers.tolist() and fair.refusals == plain.refusals
 
 
@@ -194,7 +192,7 @@ def flood(tenants: list[int], num_tenants: int | None = None) -> list[str]:
         for number, tenant in enumerate(tenants)
     ]
     view = snapshot([in_fine_steps(job) for job in jobs], 8, num_tenants=num_tenants)
-    refusals = ElasticFlowTenant().decide(view).refusals
+    refusals = ElasticFlow(promises_by="tenants").decide(view).refusals
     return [job.id for row, job in enumerate(jobs) if row not in refusals]
 
 
@@ -222,7 +220,7 @@ def test_a_job_in_a_hurry_is_judged_by_what_is_due_later_too() -> None:
         promised("others", {1: 1.0}, 10.0, 1000.0, tenant=1),
         strict("quick", {8: 8.0}, 40.0, 6.0),
     ]
-    assert ElasticFlowTenant().decide(snapshot(jobs, 8)).refusals.keys() == {2}
+    assert ElasticFlow(promises_by="tenants").decide(snapshot(jobs, 8)).refusals.keys() == {2}
     assert ElasticFlow().decide(snapshot(jobs, 8)).refusals == {}
 
 
@@ -233,7 +231,7 @@ def test_a_refusal_names_the_share_and_a_deadline() -> None:
         strict("large", LINEAR, 4000.0, 1000.0),
     ]
     (refusal,) = (
-        ElasticFlowTenant()
+        ElasticFlow(promises_by="tenants")
         .decide(snapshot([in_fine_steps(job) for job in jobs], 8, num_tenants=3))
         .refusals.values()
     )

@@ -99,7 +99,7 @@ def test_the_order_of_rows_does_not_matter(view: Snapshot, window_s: float) -> N
             assert str(turned) == str(found(view, row, window_s))
 
 
-@given(snapshots(), st.sampled_from(["elasticflow", "elasticflow_count"]))
+@given(snapshots(), st.sampled_from(["elasticflow", "unified"]))
 def test_of_a_job_that_is_too_long_by_itself_nothing_is_said_of_promises(view: Snapshot, policy: str) -> None:
     """Only then is nothing said of promises."""
     refusals = new_policy(policy).decide(view).refusals

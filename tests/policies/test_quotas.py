@@ -18,7 +18,6 @@ from swell.model.plan import Allocation
 from swell.model.quota import NO_QUOTA, Quota
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
 from swell.policies.policy import Policy
 from swell.policies.registry import POLICIES
 
@@ -133,7 +132,7 @@ def offers(answer: Allocation) -> dict[int, float | None]:
     return {row: refusal.earliest_deadline_s for row, refusal in answer.refusals.items()}
 
 
-@pytest.mark.parametrize("policy", [ElasticFlowCount()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", [ElasticFlow(promises_by="work")], ids=lambda policy: policy.name)
 @given(jobs=some_jobs(), quota=st.integers(1, 8), more=st.integers(0, 8))
 def test_a_tenant_alone_is_answered_as_on_a_cluster_of_that_size(
     policy: Policy, jobs: list[Job], quota: int, more: int

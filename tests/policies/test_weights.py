@@ -65,7 +65,7 @@ def test_of_two_jobs_that_are_alike_the_heavier_is_no_slower(
         assert {0: 0.0, **rates}[num[heavier]] >= {0: 0.0, **rates}[num[lighter]]
 
 
-@pytest.mark.parametrize("name", ["bftrainer", "bftrainer_corrected", "elasticflow", "elasticflow_count"])
+@pytest.mark.parametrize("name", ["bftrainer", "bftrainer_corrected", "elasticflow"])
 def test_a_heavy_job_takes_devices_of_light_ones(name: str) -> None:
     rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.0}
     jobs = [best_effort("light", rates, 1e5, held=2), best_effort("heavy", rates, 1e5, held=2, weight=30.0)]

@@ -107,7 +107,7 @@ def _found(**met: float | None) -> Compared:
 
 
 def test_wins_and_losses_are_told_by_name() -> None:
-    compared = _found(elasticflow=0.5, soft=0.6, elasticflow_count=0.9, chronus=0.7, edf=0.604, gandiva=None)
+    compared = _found(elasticflow=0.5, soft=0.6, chronus=0.7, edf=0.604, gandiva=None)
     (score,) = scores_of(compared)
     assert (score.best_gate, score.best) == (("chronus", 0.7), ("chronus", 0.7))
     findings = findings_of(compared, 0)

@@ -32,7 +32,7 @@ def crowd(seed: int, num_jobs: int = 60) -> list[SimJob]:
     return jobs
 
 
-@pytest.mark.parametrize("policy", ["elasticflow", "elasticflow_count", "equal_share"])
+@pytest.mark.parametrize("policy", ["elasticflow", "unified", "equal_share"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_compiled_or_not_a_run_is_the_same(policy: str, seed: int) -> None:
     def outcome(least_rows: float) -> tuple[JobOutcome, ...]:

@@ -146,7 +146,8 @@ def test_a_run_tells_of_tenants_and_who_comes_later_is_served_too() -> None:
 
     early = _of("b", job("early", steps=10, deadline_s=100.0, rates={1: 1.0}))
     jobs = [early, *many("a", 20.0, 16, 1000), *many("b", 30.0, 15, 1000)]
-    plain, fair = (metrics_of(run(jobs, policy)) for policy in ("elasticflow", "elasticflow_tenant"))
+    rules = ({"elasticflow.promises_by": rule} for rule in ("number", "tenants"))
+    plain, fair = (metrics_of(run(jobs, parameters=rule)) for rule in rules)
     assert [group.name for group in plain.by_tenant] == ["a", "b"]
     assert [group.deadline_satisfaction for group in plain.by_tenant] == [8 / 16, 1 / 16]
     assert [group.deadline_satisfaction for group in fair.by_tenant] == [4 / 16, 5 / 16]

@@ -30,7 +30,7 @@ def run(jobs: list[SimJob], others: list[tuple[float, Occurrence]], survive_node
         checkpoint_interval_s=20.0,
         lease_s=5.0,
         lease_margin_s=2.0,
-        parameters={"elasticflow.survive_nodes": float(survive_nodes), "elasticflow.crowded_share": 100.0},
+        parameters={"elasticflow.survive_nodes": float(survive_nodes), "elasticflow.promises_by": "work"},
     )
     scenario = Scenario(
         nodes=cluster(NODES, DEVICES, "gpu"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,13 @@ def job(
     return SimJob(id=name, submit_s=submit_s, spec=spec, profile=profile, speed=speed, **{**plain, **fields})
 
 
-def head(policy: str = "elasticflow", min_hold_s: float = 10.0) -> PlatformCore:
-    return new_core(policy, Settings(min_hold_s=min_hold_s, report_plan_s=60.0))
+def head(
+    policy: str = "elasticflow",
+    min_hold_s: float = 10.0,
+    parameters: Mapping[str, float | str] = MappingProxyType({}),
+) -> PlatformCore:
+    settings = Settings(min_hold_s=min_hold_s, report_plan_s=60.0, parameters=dict(parameters))
+    return new_core(policy, settings)
 
 
 def run(
@@ -74,6 +80,7 @@ def run(
     timings: GangTimings | None = None,
     faults: InjectedFaults = NOTHING_FAILS,
     listen: Callable[[PlatformCore], None] = lambda core: None,
+    parameters: Mapping[str, float | str] = MappingProxyType({}),
 ) -> SimOutcome:
     """On nodes of 8 devices."""
     scenario = Scenario(
@@ -84,4 +91,4 @@ def run(
         others=others,
         faults=faults,
     )
-    return simulate(head(policy), scenario, listen=listen)
+    return simulate(head(policy, parameters=parameters), scenario, listen=listen)

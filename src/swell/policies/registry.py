@@ -17,9 +17,7 @@ from swell.policies.edf import Edf, EdfLargest
 from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
 from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.elasticflow_count import ElasticFlowCount
 from swell.policies.elasticflow.elasticflow_paper import ElasticFlowPaper
-from swell.policies.elasticflow.elasticflow_tenant import ElasticFlowTenant
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.flowcon import FlowCon
@@ -118,8 +116,6 @@ def parameters_of(name: str) -> dict[str, Meta]:
 _CLASSES: tuple[type[Policy], ...] = (
     ElasticFlow,
     ElasticFlowPaper,
-    ElasticFlowCount,
-    ElasticFlowTenant,
     EqualShare,
     Fifo,
     Edf,

@@ -48,6 +48,7 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it; `met` is None for a run that took too long and was cut off."""
 
     met: float | None  #: deadline satisfaction
+    met_device_h: float = 0.0  #: device-hours that the jobs take on one device each that met their deadlines
     num_jobs: int
     admitted: int = 0
     admitted_late: int = 0
@@ -119,6 +120,7 @@ def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:
     metrics = metrics_of(run)
     return CellOutcome(
         met=metrics.deadline_satisfaction,
+        met_device_h=metrics.met_device_h,
         num_jobs=len(scenario.jobs),
         admitted=metrics.admitted,
         admitted_late=metrics.admitted_late,

@@ -157,10 +157,11 @@ def _lead(outcome: CellOutcome, score: Score) -> float:
 
 
 def _cell_table(compared: Compared) -> Table:
-    names = ("input", "policy", "met", "admitted", "late", "met unpromised", "jobs", "cpu_s")
+    names = ("input", "policy", "met", "met h", "admitted", "late", "met unpromised", "jobs", "cpu_s")
     rows = (
         (
-            *(cell.input, cell.label, outcome.met, outcome.admitted, outcome.admitted_late),
+            *(cell.input, cell.label, outcome.met, outcome.met_device_h),
+            *(outcome.admitted, outcome.admitted_late),
             *(outcome.met_unpromised, outcome.num_jobs, outcome.cpu_s),
         )
         for cell, outcome in compared.outcomes.items()

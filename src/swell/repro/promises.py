@@ -17,7 +17,7 @@ OURS = "elasticflow"
 #: Policies that promise deadlines by a simpler rule.
 GATES = ("edf_admission", "edf_admission_largest", "chronus")
 #: Policies that refuse jobs; those that they refuse are also tried without a promise.
-REFUSING = (OURS, "elasticflow_count", *GATES)
+REFUSING = (OURS, *GATES)
 #: A run that takes so many times the CPU time of ours, and so many seconds at least, is cut off.
 MOST_TIMES, LEAST_LIMIT_S = 5.0, 20.0
 #: What ours may take; how long that is is not known before.

@@ -13,6 +13,7 @@ Figure = Callable[[Metrics], float | None]
 #: admits more may keep less, and a resize is a means.
 BETTER: Mapping[str, tuple[int, Figure]] = {
     "MET": (+1, lambda metrics: metrics.deadline_satisfaction),
+    "MET H": (+1, lambda metrics: metrics.met_device_h),
     "LATE": (-1, lambda metrics: metrics.admitted_late),
     "DONE": (+1, lambda metrics: metrics.completed),
     "AVG JCT": (-1, lambda metrics: metrics.avg_jct_s),

@@ -21,6 +21,7 @@ from swell.web.self_contained import self_contained
 #: Of the columns of all tables, in words.
 MEANINGS = (
     ("MET", "share of jobs with a deadline that ended at or before it; refused jobs count as missed"),
+    ("MET H", "hours that the jobs take on one device each that met their deadlines"),
     ("ADM, REJ", "jobs with a deadline that were admitted; jobs that ended because they were refused"),
     ("LATE", "admitted jobs that missed their deadline: broken promises, if the policy makes promises"),
     ("DONE", "jobs that met their end condition"),

@@ -22,6 +22,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs: int
     deadline_satisfaction: float | None  #: ended at or before it / submitted with one (ElasticFlow 6.1)
+    met_device_h: float  #: device-hours that the jobs take on one device each that met their deadlines
     admitted: int  #: jobs with a deadline that were not refused a promise
     rejected: int  #: refused, and ended by that
     #: Admitted, and not done by the deadline, also for want of nodes that were lost: for strict jobs a broken
@@ -79,6 +80,7 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
     return Metrics(
         jobs=num_jobs,
         deadline_satisfaction=_ratio(sums.num_kept, sums.num_with_deadline),
+        met_device_h=sums.met_device_s / HOUR_S,
         admitted=sums.num_admitted,
         rejected=num_rejected,
         admitted_late=sums.num_late,
@@ -116,7 +118,7 @@ class MetricSums:
         self.phases: Counter[Phase] = Counter()
         self.num_with_deadline = self.num_kept = self.num_admitted = self.num_late = self.num_resizes = 0
         self.num_unpromised = self.num_met_unpromised = 0
-        self.device_s = self.single_device_s = 0.0
+        self.device_s = self.single_device_s = self.met_device_s = 0.0
         self.first_s, self.last_s = math.inf, -math.inf
         self.jcts_s, self.queues_s, self.learnt_s = array("d"), array("d"), array("d")
         self.tells_loss = False
@@ -143,7 +145,9 @@ class MetricSums:
 
     def _add_deadline(self, job: JobOutcome) -> None:
         self.num_with_deadline += 1
-        self.num_kept += bool(job.is_kept)
+        if job.is_kept:
+            self.num_kept += 1
+            self.met_device_s += job.single_device_s
         if job.is_unpromised:
             self.num_unpromised += 1
             self.num_met_unpromised += bool(job.is_kept)

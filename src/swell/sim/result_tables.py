@@ -14,11 +14,12 @@ from swell.sim.metrics import Timing
 from swell.sim.report import PolicyResult, Truth
 from swell.sim.traces.record import plural
 
-#: MET: share of deadlines that were met. LATE: admitted, and not met. QUEUE: mean time to the first step.
+#: MET: share of deadlines that were met. MET H: hours that these jobs take on one device each. LATE: admitted, and not met. QUEUE: mean time to the first step.
 #: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
 HEADINGS = (
     "POLICY",
     "MET",
+    "MET H",
     "ADM",
     "REJ",
     "LATE",
@@ -124,6 +125,7 @@ def _row(result: PolicyResult) -> tuple[str, ...]:
     return (
         result.policy,
         _share(metrics.deadline_satisfaction),
+        "-" if metrics.deadline_satisfaction is None else f"{metrics.met_device_h:,.1f}",
         f"{metrics.admitted:,}",
         f"{metrics.rejected:,}",
         f"{metrics.admitted_late:,}",

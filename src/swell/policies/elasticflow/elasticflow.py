@@ -15,7 +15,7 @@ from swell.model.plan import Allocation, Moves, Refusal
 from swell.model.snapshot import BEST_EFFORT, Memory, Snapshot
 from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.objective import ManyJobs, Objective
+from swell.policies.elasticflow.objective import OBJECTIVES
 from swell.policies.elasticflow.promises import PromisePlanner, Promises
 from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
@@ -25,22 +25,12 @@ from swell.policies.policy import Policy
 from swell.solvers.filling import copy_of
 from swell.solvers.profile.plans import AS_PLANNED, BROKEN, MOMENT_S
 
-CrowdedShare = Annotated[
-    float,
+PromisesBy = Annotated[
+    str,
     msgspec.Meta(
-        ge=0.01,
-        le=100.0,
-        description="Share of the cluster that the latest newcomers may fill: jobs are refused that are "
-        "larger than those that would fit. 100: as printed, none is refused for its size.",
-    ),
-]
-SmallShare = Annotated[
-    float,
-    msgspec.Meta(
-        ge=0.01,
-        le=1.0,
-        description="A job that needs no more than this share of what is free until its deadline is not "
-        "refused for its size.",
+        description="What is promised where not all deadlines can be: as many as possible (number), those of "
+        "large jobs too (balanced), each that can be kept, first come, first served (work), or fair shares "
+        "(tenants)."
     ),
 ]
 SurviveNodes = Annotated[
@@ -83,7 +73,7 @@ class ElasticFlow(Policy):
         Learning", ASPLOS 2023, sections 4.1, 4.2 and 4.4.
     Deviates:
         large jobs that fit are refused where the cluster is crowded (`objective.ManyJobs`); the paper admits
-        each job that fits, as `crowded_share` = 100 and `elasticflow_paper` do;
+        each job that fits, as `promises_by` = work and `elasticflow_paper` do;
         a refusal names a deadline that would be accepted;
         continuous time, no slots; a plan's steps are events (`wake_s`);
         Algorithm 1, line 15, sums over jobs of earlier deadline, not over slots; sizes are powers of two;
@@ -105,13 +95,13 @@ class ElasticFlow(Policy):
     makes_promises = True
     weighs_jobs = True
     counts_quotas = True
-    crowded_share: CrowdedShare = 0.6
-    small_share: SmallShare = 0.4
+    promises_by: PromisesBy = "number"
     survive_nodes: SurviveNodes = 0.0
 
-    def _objective(self) -> Objective | None:
-        """Which of the deadlines that could be kept are promised; None: all."""
-        return ManyJobs(self.crowded_share, self.small_share)
+    def __post_init__(self) -> None:
+        """Raises ValueError: nothing is promised by this."""
+        if self.promises_by not in OBJECTIVES:
+            raise ValueError(f"promises_by={self.promises_by}: write one of {', '.join(OBJECTIVES)}")
 
     def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
         """How jobs compete in steps 4 and 5."""
@@ -120,7 +110,7 @@ class ElasticFlow(Policy):
     def decide(self, snapshot: Snapshot) -> Allocation:
         levels = useful_levels(snapshot)
         planner, promises, refusals, demand = admit(
-            snapshot, levels, self._objective(), int(self.survive_nodes)
+            snapshot, levels, OBJECTIVES[self.promises_by], int(self.survive_nodes)
         )
         queue = _queue(snapshot, levels, planner, promises, refusals)
         ranking = self._ranking(snapshot, levels, promises, queue)

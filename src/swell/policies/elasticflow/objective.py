@@ -115,9 +115,7 @@ class ManyJobs:
     never refused.
     """
 
-    crowded_share: (
-        float  #: of the cluster that the latest newcomers may fill; 100: all are let in, as printed
-    )
+    crowded_share: float  #: of the cluster that the latest newcomers may fill
     small_share: float  #: of what is free until its deadline: a job that needs no more is let in
 
     def objection(self, bid: DeadlineOffer) -> str:
@@ -136,9 +134,19 @@ class ManyJobs:
 class FairShares:
     """No tenant is promised more than stays free for the others, unless that is within its equal share.
 
-    This holds of what is due by each deadline: the demand until then, as tests for deadlines in real-time
-    scheduling count it. A tenant that is alone may have all. One that is not leaves room for others to come:
-    half of everything if no other asks for much, less the more of them ask.
+    This holds of what is due by each deadline: the demand until then. A tenant that is alone may have all.
+    One that is not leaves room for others to come: half of everything if no other asks for much, less the
+    more of them ask.
+
+    References: max-min fairness as in Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of
+        Multiple Resource Types", NSDI 2011, with device time as the one resource: an equal share is
+        not taken away by others. What may be had beyond it is the rule of Choudhury and Hahne, "Dynamic Queue
+        Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2),
+        1998, with alpha = 1: as much as stays free. Demand until each deadline is counted as by Baruah,
+        Rosier and Howell, Real-Time Systems 2(4), 1990.
+    Deviates: from max-min fairness: a promise is never taken back, so shares become equal only as promises
+        end; who asks is compared with what is promised now, for what the others will ask for is unknown; and
+        what is shared are promises: devices that these leave go to whom they serve best.
     """
 
     def objection(self, bid: DeadlineOffer) -> str:
@@ -159,3 +167,12 @@ class FairShares:
             f"tenants ({1 / bid.num_tenants:.0%}) and more than would stay free for the "
             f"others ({rest:.0%})"
         )
+
+
+#: What a crowded cluster promises by; None: each deadline that can be kept, first come, first served.
+OBJECTIVES: dict[str, Objective | None] = {
+    "number": ManyJobs(crowded_share=0.6, small_share=0.4),
+    "balanced": ManyJobs(crowded_share=0.4, small_share=0.6),
+    "work": None,
+    "tenants": FairShares(),
+}

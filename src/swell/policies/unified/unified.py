@@ -50,7 +50,8 @@ class Unified(ElasticFlow):
     gains_by: GainName = "completion"
 
     def __post_init__(self) -> None:
-        """Raises ValueError: there is no gain of this name."""
+        """Raises ValueError: there is no gain of this name, or nothing is promised by that."""
+        super().__post_init__()
         if self.gains_by not in GAINS:
             raise ValueError(f"gains_by={self.gains_by}: write one of {', '.join(sorted(GAINS))}")
 
