@@ -46,7 +46,7 @@ def test_policies_stand_side_by_side(swell: Run) -> None:
     assert done.returncode == 0, done.stderr
     title, _, headings, *rows = [line for line in done.stdout.splitlines() if not line.startswith("  ")]
     assert title.startswith("log.csv: 3 jobs on 1x8 devices (law")
-    assert headings.split()[:5] == ["POLICY", "MET", "ADM", "REJ", "LATE"]
+    assert headings.split()[:7] == ["POLICY", "MET", "MET", "H", "ADM", "REJ", "LATE"]
     assert rows[0].split()[:5] == ["elasticflow", "0.667", "2", "1", "0"]
     assert rows[1].split()[:5] == ["fifo", "0.667", "3", "0", "1"]
 
@@ -156,7 +156,7 @@ def test_figures_are_in_one_piece_however_narrow_the_terminal_is(
         line.split() for line in done.stdout.splitlines() if line.startswith(("POLICY", "elas", "fifo"))
     ]
     assert headings[-1] == "RESIZES" and len(rows) == 5
-    assert all(len(row) == 13 and row[-1].isdecimal() for row in rows[:2])
+    assert all(len(row) == 14 and row[-1].isdecimal() for row in rows[:2])
 
 
 def test_json_has_an_object_a_policy_and_comes_out_again_to_the_byte(swell: Run) -> None:

@@ -28,7 +28,7 @@ from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairS
 from swell.policies.levels import useful_levels
 
 LINEAR = CURVES[1]
-RULES = [ManyJobs(0.6, 0.3), ManyJobs(0.1, 0.05), FairShares()]
+RULES = [ManyJobs(0.6), ManyJobs(0.1), FairShares()]
 
 
 def after(view: Snapshot, sizes: Sequence[float], every_s: float) -> Snapshot:
@@ -103,29 +103,69 @@ def test_large_jobs_do_not_keep_many_small_ones_out() -> None:
     jobs = newcomers(small=50, large=2)
     small = {job.id for job in jobs if job.id.startswith("small")}
     assert refused(jobs, None) == small
-    assert refused(jobs, ManyJobs(100.0, 0.3)) == small
-    assert refused(jobs, ManyJobs(1.0, 0.3)) == {"large-0", "large-1"}
+    assert refused(jobs, ManyJobs(100.0)) == small
+    few = refused(jobs, ManyJobs(0.4))
+    assert "large-1" in few and "large-0" not in few and len(few) <= 11, (
+        "400 of the 800 are for 40 small ones"
+    )
 
 
-def test_nobody_is_too_large_where_all_fit_or_too_few_are_known() -> None:
-    """19 * 10 and 400 are asked for, of 480."""
-    jobs = newcomers(small=19, large=1)
-    assert refused(jobs, ManyJobs(0.39, 0.05)) == {"large-0"}
-    assert refused(jobs, ManyJobs(1.25, 0.05)) == set()
-    assert refused(jobs, ManyJobs(0.39, 0.5)) == set(), "half of the 800 until its deadline is not much"
-    assert refused(newcomers(small=18, large=1), ManyJobs(0.39, 0.05)) == set()
+def offer_of(
+    need: float, used_share: float, sizes: Sequence[float], free_in_time: float = 0.0
+) -> DeadlineOffer:
+    """After newcomers of these sizes within the last 60 s, on eight devices."""
+    submitted_s = [-60.0 + 60.0 * number / len(sizes) for number in range(len(sizes))]
+    return DeadlineOffer(
+        until_s=100.0,
+        free_in_time=free_in_time,
+        used_share=used_share,
+        need=need,
+        demand=RecentDemand(submitted_s, list(sizes), [100.0] * len(sizes), 0.0, 8),
+        due=lambda: DueDemand(np.ones(1), np.ones(1), np.ones(1)),
+        num_devices=8,
+        num_tenants=1,
+    )
+
+
+def test_nobody_is_too_large_where_all_fit_or_too_few_are_known_or_little_is_needed() -> None:
+    """19 * 10 and 400 are asked for, of 480; .39 of these is a little less than the small ones need."""
+    sizes = [10.0] * 19 + [400.0]
+    rule = ManyJobs(0.39)
+    assert rule.objection(offer_of(400.0, 1.0, sizes))
+    assert rule.objection(offer_of(400.0, 0.3, sizes)) == "", ".39 / .3 of 480 is more than all"
+    assert rule.objection(offer_of(400.0, 0.0, sizes)) == "", "nothing is promised"
+    assert rule.objection(offer_of(10.0, 1.0, sizes)) == ""
+    assert rule.objection(offer_of(400.0, 1.0, sizes[1:])) == "", "19 are known"
+    assert rule.objection(offer_of(400.0, 1.0, sizes, free_in_time=8000.0)) == ""
+
+
+@given(
+    need=st.floats(1.0, 100.0),
+    used=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)).map(sorted),
+    full=st.tuples(st.floats(0.1, 2.0), st.floats(0.1, 2.0)).map(sorted),
+    sizes=st.lists(st.floats(1.0, 100.0), min_size=20, max_size=40),
+)
+def test_the_more_is_promised_the_smaller_a_job_has_to_be(
+    need: float, used: list[float], full: list[float], sizes: list[float]
+) -> None:
+    less, more = (offer_of(need, share, sizes) for share in used)
+    tight, wide = map(ManyJobs, full)
+    assert tight.objection(more) or not tight.objection(less)
+    assert tight.objection(less) or not wide.objection(less)
+    assert tight.objection(less) or not tight.objection(replace(less, need=need / 2.0))
 
 
 def test_a_refusal_says_why() -> None:
-    large = in_fine_steps(strict("large", LINEAR, 3600.0, 500.0))
-    view = after(snapshot([large], 8), [36.0] * 30, every_s=0.1)
-    refusal = ElasticFlow().decide(view).refusals[0]
+    kept = in_fine_steps(promised("kept", LINEAR, 400.0, 100.0))
+    large = in_fine_steps(strict("large", LINEAR, 1800.0, 500.0))
+    view = after(snapshot([kept, large], 8), [36.0] * 30, every_s=0.1)
+    refusal = ElasticFlow().decide(view).refusals[view.job_ids.index("large")]
     assert refusal.text == (
-        "its deadline in 500 s is not promised: it needs 1 device-hours, and the cluster is so crowded that "
-        "only jobs of up to 0.01 are promised theirs"
+        "its deadline in 500 s is not promised: it needs 0.5 device-hours, and the cluster is so crowded "
+        "that only jobs of up to 0.01 are promised theirs"
     )
     assert refusal.earliest_deadline_s is not None
-    assert np.isclose(refusal.earliest_deadline_s, view.now_s + 3600 / (0.4 * 8))
+    assert np.isclose(refusal.earliest_deadline_s, view.now_s + 4550), "1800 are a twentieth of what is free"
 
 
 # ---------------------------------------------------------------- tenants
@@ -150,7 +190,7 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
     return DeadlineOffer(
         until_s=float(until_s[0]),
         free_in_time=1.0,
-        num_free=1.0,
+        used_share=0.5,
         need=0.0,
         demand=RecentDemand([], [], [], 0.0, num_devices),
         due=lambda: due,

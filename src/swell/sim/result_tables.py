@@ -14,7 +14,8 @@ from swell.sim.metrics import Timing
 from swell.sim.report import PolicyResult, Truth
 from swell.sim.traces.record import plural
 
-#: MET: share of deadlines that were met. MET H: hours that these jobs take on one device each. LATE: admitted, and not met. QUEUE: mean time to the first step.
+#: MET: share of deadlines that were met. MET H: hours that these jobs take on one device each.
+#: LATE: admitted, and not met. QUEUE: mean time to the first step.
 #: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
 HEADINGS = (
     "POLICY",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +41,7 @@ class DeadlineOffer:
 
     until_s: float  #: its deadline
     free_in_time: float  #: what the promises made before leave until then
-    num_free: float  #: devices that are free, on average, while the job competes with others
+    used_share: float  #: of the devices, on average, that they take while the job competes with others
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
     due: Callable[[], DueDemand]
@@ -73,10 +74,11 @@ def bid_of(
         kept, trial: the promises without it, and with it.
     """
     within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
+    all_s = max(snapshot.num_owned, 1) * within_s
     return DeadlineOffer(
         until_s=until_s,
         free_in_time=kept.profile.free_device_s(until_s),
-        num_free=kept.profile.free_device_s(within_s) / within_s,
+        used_share=max(1.0 - kept.profile.free_device_s(within_s) / all_s, 0.0),
         need=float(least_device_s(snapshot, levels, np.array([newcomer]), until_s)[0]),
         demand=demand,
         due=partial(_due, snapshot, levels, trial, newcomer, until_s),
@@ -109,20 +111,19 @@ def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> Fl
 class ManyJobs:
     """Promise as many deadlines as possible: while the cluster is crowded, large jobs are refused.
 
-    The largest size that is admitted is that up to which the latest newcomers would have filled the cluster.
-    It falls as the cluster gets more crowded, as thresholds of online knapsack algorithms do. If all of them
-    would have fitted, any size is admitted. A job that needs little of what is free until its deadline is
-    never refused.
+    The largest size that is admitted is that up to which the latest newcomers would have filled a share of
+    the cluster, which falls as promises take more of it, as thresholds of online knapsack algorithms do. If
+    all of them would have fitted, any size is admitted. A job that needs little of what is free until its
+    deadline is never refused.
     """
 
-    crowded_share: float  #: of the cluster that the latest newcomers may fill
-    small_share: float  #: of what is free until its deadline: a job that needs no more is let in
+    full_share: float  #: of a cluster of which promises take all; twice as much where they take half
 
     def objection(self, bid: DeadlineOffer) -> str:
         """Reason to refuse a job that is larger than those that would fit; else empty."""
-        most = bid.demand.largest_that_fit(self.crowded_share)
-        small = max(self.small_share * bid.num_free * bid.until_s, LATER_SHARE * bid.free_in_time)
-        if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), small):
+        share = self.full_share / bid.used_share if bid.used_share > 0.0 else math.inf
+        most = bid.demand.largest_that_fit(share)
+        if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), LATER_SHARE * bid.free_in_time):
             return ""
         return (
             f"it needs {bid.need / 3600:.3g} device-hours, and the cluster is so crowded that only jobs "
@@ -171,8 +172,8 @@ class FairShares:
 
 #: What a crowded cluster promises by; None: each deadline that can be kept, first come, first served.
 OBJECTIVES: dict[str, Objective | None] = {
-    "number": ManyJobs(crowded_share=0.6, small_share=0.4),
-    "balanced": ManyJobs(crowded_share=0.4, small_share=0.6),
+    "number": ManyJobs(full_share=0.4),
+    "balanced": ManyJobs(full_share=0.6),
     "work": None,
     "tenants": FairShares(),
 }
