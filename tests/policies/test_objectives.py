@@ -28,7 +28,7 @@ from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairS
 from swell.policies.levels import useful_levels
 
 LINEAR = CURVES[1]
-RULES = [ManyJobs(0.6), ManyJobs(0.1), FairShares()]
+RULES = [ManyJobs(0.6), ManyJobs(0.1), ManyJobs(0.3, is_patient=True), FairShares()]
 
 
 def after(view: Snapshot, sizes: Sequence[float], every_s: float) -> Snapshot:
@@ -111,7 +111,11 @@ def test_large_jobs_do_not_keep_many_small_ones_out() -> None:
 
 
 def offer_of(
-    need: float, used_share: float, sizes: Sequence[float], free_in_time: float = 0.0
+    need: float,
+    used_share: float,
+    sizes: Sequence[float],
+    free_in_time: float = 0.0,
+    used_in_time: float = 1.0,
 ) -> DeadlineOffer:
     """After newcomers of these sizes within the last 60 s, on eight devices."""
     submitted_s = [-60.0 + 60.0 * number / len(sizes) for number in range(len(sizes))]
@@ -119,6 +123,7 @@ def offer_of(
         until_s=100.0,
         free_in_time=free_in_time,
         used_share=used_share,
+        used_in_time=used_in_time,
         need=need,
         demand=RecentDemand(submitted_s, list(sizes), [100.0] * len(sizes), 0.0, 8),
         due=lambda: DueDemand(np.ones(1), np.ones(1), np.ones(1)),
@@ -134,6 +139,8 @@ def test_nobody_is_too_large_where_all_fit_or_too_few_are_known_or_little_is_nee
     assert rule.objection(offer_of(400.0, 1.0, sizes))
     assert rule.objection(offer_of(400.0, 0.3, sizes)) == "", ".39 / .3 of 480 is more than all"
     assert rule.objection(offer_of(400.0, 0.0, sizes)) == "", "nothing is promised"
+    later = offer_of(400.0, 1.0, sizes, used_in_time=0.3)
+    assert rule.objection(later) and ManyJobs(0.39, is_patient=True).objection(later) == ""
     assert rule.objection(offer_of(10.0, 1.0, sizes)) == ""
     assert rule.objection(offer_of(400.0, 1.0, sizes[1:])) == "", "19 are known"
     assert rule.objection(offer_of(400.0, 1.0, sizes, free_in_time=8000.0)) == ""
@@ -191,6 +198,7 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
         until_s=float(until_s[0]),
         free_in_time=1.0,
         used_share=0.5,
+        used_in_time=0.5,
         need=0.0,
         demand=RecentDemand([], [], [], 0.0, num_devices),
         due=lambda: due,

@@ -42,6 +42,7 @@ class DeadlineOffer:
     until_s: float  #: its deadline
     free_in_time: float  #: what the promises made before leave until then
     used_share: float  #: of the devices, on average, that they take while the job competes with others
+    used_in_time: float  #: the same until its deadline
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
     due: Callable[[], DueDemand]
@@ -73,12 +74,17 @@ def bid_of(
     Args:
         kept, trial: the promises without it, and with it.
     """
+    free_in_time = kept.profile.free_device_s(until_s)
     within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
-    all_s = max(snapshot.num_owned, 1) * within_s
+
+    def used_share(free_device_s: float, time_s: float) -> float:
+        return max(1.0 - free_device_s / (max(snapshot.num_owned, 1) * max(time_s, TOLERANCE_SHARE)), 0.0)
+
     return DeadlineOffer(
         until_s=until_s,
-        free_in_time=kept.profile.free_device_s(until_s),
-        used_share=max(1.0 - kept.profile.free_device_s(within_s) / all_s, 0.0),
+        free_in_time=free_in_time,
+        used_share=used_share(kept.profile.free_device_s(within_s), within_s),
+        used_in_time=used_share(free_in_time, until_s),
         need=float(least_device_s(snapshot, levels, np.array([newcomer]), until_s)[0]),
         demand=demand,
         due=partial(_due, snapshot, levels, trial, newcomer, until_s),
@@ -118,11 +124,14 @@ class ManyJobs:
     """
 
     full_share: float  #: of a cluster of which promises take all; twice as much where they take half
+    #: Whether what they take until its deadline counts, where that is less than what they take while it
+    #: competes with others: then more large jobs are let in.
+    is_patient: bool = False
 
     def objection(self, bid: DeadlineOffer) -> str:
         """Reason to refuse a job that is larger than those that would fit; else empty."""
-        share = self.full_share / bid.used_share if bid.used_share > 0.0 else math.inf
-        most = bid.demand.largest_that_fit(share)
+        used = min(bid.used_share, bid.used_in_time) if self.is_patient else bid.used_share
+        most = bid.demand.largest_that_fit(self.full_share / used if used > 0.0 else math.inf)
         if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), LATER_SHARE * bid.free_in_time):
             return ""
         return (
@@ -172,8 +181,8 @@ class FairShares:
 
 #: What a crowded cluster promises by; None: each deadline that can be kept, first come, first served.
 OBJECTIVES: dict[str, Objective | None] = {
-    "number": ManyJobs(full_share=0.4),
-    "balanced": ManyJobs(full_share=0.6),
+    "number": ManyJobs(full_share=0.5),
+    "balanced": ManyJobs(full_share=0.4, is_patient=True),
     "work": None,
     "tenants": FairShares(),
 }
