@@ -47,8 +47,8 @@ def test_policies_stand_side_by_side(swell: Run) -> None:
     title, _, headings, *rows = [line for line in done.stdout.splitlines() if not line.startswith("  ")]
     assert title.startswith("log.csv: 3 jobs on 1x8 devices (law")
     assert headings.split()[:7] == ["POLICY", "MET", "MET", "H", "ADM", "REJ", "LATE"]
-    assert rows[0].split()[:5] == ["elasticflow", "0.667", "2", "1", "0"]
-    assert rows[1].split()[:5] == ["fifo", "0.667", "3", "0", "1"]
+    assert rows[0].split()[:6] == ["elasticflow", "0.667", "13.6", "2", "1", "0"]
+    assert rows[1].split()[:6] == ["fifo", "0.667", "13.6", "3", "0", "1"]
 
 
 def test_refused_jobs_may_be_tried_without_a_promise(swell: Run) -> None:

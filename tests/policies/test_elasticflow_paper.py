@@ -124,9 +124,9 @@ def test_it_promises_what_leaves_no_time_for_the_start() -> None:
 def test_no_job_is_refused_for_its_size() -> None:
     """Of 40 small newcomers too many came to fit: `elasticflow` then refuses a large one that does."""
     num = 40
-    demand = {"submitted_s": [990.0] * num, "device_s": [20.0] * num, "window_s": [100.0] * num}
+    came = {"submitted_s": [990.0] * num, "device_s": [20.0] * num, "window_s": [100.0] * num}
     jobs = [promised("a", LINEAR, 300.0, 100.0), strict("large", LINEAR, 400.0, 100.0)]
-    view = replace(snapshot(jobs, 8), memory={"demand": demand})
+    view = replace(snapshot(jobs, 8), memory={"newcomers": came | {"tenant": [0] * num}})
     assert set(ElasticFlow().decide(view).refusals) == {1}
     assert not PAPER.decide(view).refusals
 

@@ -35,8 +35,8 @@ def after(view: Snapshot, sizes: Sequence[float], every_s: float) -> Snapshot:
     """After newcomers of so many device-seconds, one in so many seconds."""
     submitted_s = [view.now_s - every_s * number for number in range(len(sizes), 0, -1)]
     windows_s = [100.0] * len(sizes)
-    demand = {"submitted_s": submitted_s, "device_s": list(sizes), "window_s": windows_s}
-    return replace(view, memory={"demand": demand})
+    columns = {"submitted_s": submitted_s, "device_s": list(sizes), "window_s": windows_s}
+    return replace(view, memory={"newcomers": columns | {"tenant": [0] * len(sizes)}})
 
 
 @st.composite
@@ -116,16 +116,20 @@ def offer_of(
     sizes: Sequence[float],
     free_in_time: float = 0.0,
     used_in_time: float = 1.0,
+    quotas: dict[int, int] | None = None,
+    num_of_one: int = 0,
 ) -> DeadlineOffer:
-    """After newcomers of these sizes within the last 60 s, on eight devices."""
+    """After newcomers of these sizes within the last 60 s, the first so many of tenant 1, on eight devices."""
+    tenants = [1] * num_of_one + [0] * (len(sizes) - num_of_one)
     submitted_s = [-60.0 + 60.0 * number / len(sizes) for number in range(len(sizes))]
     return DeadlineOffer(
         until_s=100.0,
+        tenant=0,
         free_in_time=free_in_time,
         used_share=used_share,
         used_in_time=used_in_time,
         need=need,
-        demand=RecentDemand(submitted_s, list(sizes), [100.0] * len(sizes), 0.0, 8),
+        demand=RecentDemand(submitted_s, list(sizes), [100.0] * len(sizes), tenants, 0.0, 8, quotas or {}),
         due=lambda: DueDemand(np.ones(1), np.ones(1), np.ones(1)),
         num_devices=8,
         num_tenants=1,
@@ -144,6 +148,17 @@ def test_nobody_is_too_large_where_all_fit_or_too_few_are_known_or_little_is_nee
     assert rule.objection(offer_of(10.0, 1.0, sizes)) == ""
     assert rule.objection(offer_of(400.0, 1.0, sizes[1:])) == "", "19 are known"
     assert rule.objection(offer_of(400.0, 1.0, sizes, free_in_time=8000.0)) == ""
+
+
+def test_jobs_of_a_tenant_with_a_quota_leave_what_that_keeps_from_them_to_others() -> None:
+    """Tenant 1 asks for 30 * 16 of 480 device-seconds; with a quota of two devices for 120 at most."""
+    sizes = [16.0] * 30 + [40.0] * 10
+    rule = ManyJobs(1.0)
+    assert rule.objection(offer_of(41.0, 1.0, sizes, num_of_one=30))
+    limited = offer_of(41.0, 1.0, sizes, num_of_one=30, quotas={1: 2})
+    assert rule.objection(limited), "ten of 40 and 112 are more than 480"
+    assert rule.objection(offer_of(41.0, 1.0, sizes[:-2], num_of_one=30, quotas={1: 2})) == ""
+    assert rule.objection(replace(limited, tenant=1, need=17.0)), "30 do not fit in its quota"
 
 
 @given(
@@ -196,11 +211,12 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
     due = DueDemand(until_s, own, own + others)
     return DeadlineOffer(
         until_s=float(until_s[0]),
+        tenant=0,
         free_in_time=1.0,
         used_share=0.5,
         used_in_time=0.5,
         need=0.0,
-        demand=RecentDemand([], [], [], 0.0, num_devices),
+        demand=RecentDemand([], [], [], [], 0.0, num_devices, {}),
         due=lambda: due,
         num_devices=num_devices,
         num_tenants=num_tenants,

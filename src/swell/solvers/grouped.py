@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -49,6 +50,11 @@ class GroupedProfile:
     def free_device_s(self, until_s: float) -> float:
         """Device-seconds that are free from now until then."""
         return self.everything.free_device_s(until_s)
+
+    def free_device_s_of_group(self, taker: int, until_s: float) -> float:
+        """Device-seconds of the taker's group that are free from now until then; inf if it is in none."""
+        group = NO_GROUP if self._group is None else int(self._group[taker])
+        return math.inf if group == NO_GROUP else self._of_group[group].free_device_s(until_s)
 
     def in_groups(self, rows: IntArray) -> BoolArray:
         """(n,) who is in a group."""

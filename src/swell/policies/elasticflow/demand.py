@@ -25,52 +25,62 @@ class RecentDemand:
     submitted_s: list[float]
     device_s: list[float]  #: device-seconds that each needed when it came; see `least_device_s`
     window_s: list[float]  #: time from then to its deadline
+    tenant: list[int]  #: its number
     now_s: float
     num_devices: int
+    quotas: dict[int, int]  #: devices that jobs of a tenant hold together at most, where it has a quota
 
     @classmethod
     def of(cls, snapshot: Snapshot, levels: Levels, newcomers: IntArray) -> RecentDemand:
         """What is remembered, and these newcomers (n,)."""
-        known = snapshot.memory.get("demand", {"submitted_s": [], "device_s": [], "window_s": []})
-        now_s, num_devices = snapshot.now_s, snapshot.num_owned
-        if not len(newcomers):
-            return cls(**known, now_s=now_s, num_devices=num_devices)
         device_s = least_device_s(snapshot, levels, newcomers)
         is_possible = np.isfinite(device_s)
-
-        def latest(name: str, new: FloatArray) -> list[float]:
-            return [*known[name], *new[is_possible].tolist()][-NUM_REMEMBERED:]
-
-        return cls(
-            latest("submitted_s", snapshot.submitted_s[newcomers]),
-            latest("device_s", device_s),
-            latest("window_s", snapshot.deadline_s[newcomers] - now_s),
-            now_s,
-            num_devices,
-        )
+        new = {
+            "submitted_s": snapshot.submitted_s[newcomers],
+            "device_s": device_s,
+            "window_s": snapshot.deadline_s[newcomers] - snapshot.now_s,
+            "tenant": snapshot.tenant[newcomers],
+        }
+        known = snapshot.memory.get("newcomers", {name: [] for name in new})
+        latest = {
+            name: [*known[name], *column[is_possible].tolist()][-NUM_REMEMBERED:]
+            for name, column in new.items()
+        }
+        quotas = {} if snapshot.quota_devices is None else dict(enumerate(snapshot.quota_devices.tolist()))
+        return cls(**latest, now_s=snapshot.now_s, num_devices=snapshot.num_owned, quotas=quotas)
 
     @property
     def memory(self) -> Memory:
         """What the policy remembers of newcomers for the next snapshot."""
-        return {"submitted_s": self.submitted_s, "device_s": self.device_s, "window_s": self.window_s}
+        return {name: getattr(self, name) for name in ("submitted_s", "device_s", "window_s", "tenant")}
 
     def within_s(self, until_s: float) -> float:
         """Time in which a job competes with others: until its deadline, or a usual one if that is sooner."""
         return min(until_s, median(self.window_s)) if self.window_s else until_s
 
-    def largest_that_fit(self, share: float) -> float:
+    def largest_that_fit(self, share: float, tenant: int) -> float:
         """Device-seconds of the largest jobs, if newcomers go on like this and the smallest fill this share.
 
         inf if all fit, or if too few are known. Most jobs are met if the smallest are served; which those are
-        depends on what else is to come, and nothing is known of that but what came.
+        depends on what else is to come, and nothing is known of that but what came. Jobs of a tenant with a
+        quota fill no more than this share of it.
+
+        Args:
+            tenant: whose jobs are meant.
         """
         if len(self.device_s) < LEAST_NUM:
             return math.inf
-        room = share * self.num_devices * (self.now_s - min(self.submitted_s))
-        taken = 0.0
-        for size in sorted(self.device_s):
-            taken += size
-            if taken > room:
+        time_s = share * (self.now_s - min(self.submitted_s))
+        room = self.num_devices * time_s
+        room_of = {whose: most * time_s for whose, most in self.quotas.items()}
+        for size, whose in sorted(zip(self.device_s, self.tenant, strict=True)):
+            room_of[whose] = room_of.get(whose, math.inf) - size
+            if room_of[whose] < 0.0:
+                if whose == tenant:
+                    return size
+                continue
+            room -= size
+            if room < 0.0:
                 return size
         return math.inf
 

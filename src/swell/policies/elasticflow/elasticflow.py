@@ -118,7 +118,7 @@ class ElasticFlow(Policy):
         memory = {
             **to_remember(snapshot, levels, promises.plans, promises.rows, shares.after_change, shares.level),
             "soft": written(snapshot, levels, queue.plans, queue.soft),
-            "demand": demand.memory,
+            "newcomers": demand.memory,
         }
         return Allocation(
             options=snapshot.options,

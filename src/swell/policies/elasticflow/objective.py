@@ -40,8 +40,9 @@ class DeadlineOffer:
     """A deadline that could be kept, and what that would take, in device-seconds from now on."""
 
     until_s: float  #: its deadline
-    free_in_time: float  #: what the promises made before leave until then
-    used_share: float  #: of the devices, on average, that they take while the job competes with others
+    tenant: int  #: its number
+    free_in_time: float  #: what the promises made before leave it until then
+    used_share: float  #: of the devices that it may have, on average, taken while it competes with others
     used_in_time: float  #: the same until its deadline
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
@@ -74,17 +75,21 @@ def bid_of(
     Args:
         kept, trial: the promises without it, and with it.
     """
-    free_in_time = kept.profile.free_device_s(until_s)
-    within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
+    profile, tenant = kept.profile, int(snapshot.tenant[newcomer])
+    num_owned = max(snapshot.num_owned, 1)
+    quota = num_owned if snapshot.quota_devices is None else min(snapshot.quota_devices[tenant], num_owned)
 
-    def used_share(free_device_s: float, time_s: float) -> float:
-        return max(1.0 - free_device_s / (max(snapshot.num_owned, 1) * max(time_s, TOLERANCE_SHARE)), 0.0)
+    def used_share(time_s: float) -> float:
+        of_all = profile.free_device_s(time_s) / (num_owned * time_s)
+        of_quota = profile.free_device_s_of_group(newcomer, time_s) / (max(quota, 1) * time_s)
+        return max(1.0 - min(of_all, of_quota), 0.0)
 
     return DeadlineOffer(
         until_s=until_s,
-        free_in_time=free_in_time,
-        used_share=used_share(kept.profile.free_device_s(within_s), within_s),
-        used_in_time=used_share(free_in_time, until_s),
+        tenant=tenant,
+        free_in_time=min(profile.free_device_s(until_s), profile.free_device_s_of_group(newcomer, until_s)),
+        used_share=used_share(max(demand.within_s(until_s), TOLERANCE_SHARE)),
+        used_in_time=used_share(max(until_s, TOLERANCE_SHARE)),
         need=float(least_device_s(snapshot, levels, np.array([newcomer]), until_s)[0]),
         demand=demand,
         due=partial(_due, snapshot, levels, trial, newcomer, until_s),
@@ -131,7 +136,7 @@ class ManyJobs:
     def objection(self, bid: DeadlineOffer) -> str:
         """Reason to refuse a job that is larger than those that would fit; else empty."""
         used = min(bid.used_share, bid.used_in_time) if self.is_patient else bid.used_share
-        most = bid.demand.largest_that_fit(self.full_share / used if used > 0.0 else math.inf)
+        most = bid.demand.largest_that_fit(self.full_share / used if used > 0.0 else math.inf, bid.tenant)
         if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), LATER_SHARE * bid.free_in_time):
             return ""
         return (
