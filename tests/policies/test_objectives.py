@@ -119,7 +119,7 @@ def offer_of(
     quotas: dict[int, int] | None = None,
     num_of_one: int = 0,
 ) -> DeadlineOffer:
-    """After newcomers of these sizes within the last 60 s, the first so many of tenant 1, on eight devices."""
+    """After newcomers of these sizes within the last 60 s, the first so many of tenant 1, on 8 devices."""
     tenants = [1] * num_of_one + [0] * (len(sizes) - num_of_one)
     submitted_s = [-60.0 + 60.0 * number / len(sizes) for number in range(len(sizes))]
     return DeadlineOffer(
