@@ -14,6 +14,7 @@ from swell.core.whole_cores import WholeCores
 from swell.model.cluster import Cluster, Node
 from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import AfterRefusal, JobSpec, Phase
+from swell.policies.unified.unified import Unified
 
 SLOTS, CORES = 6, 2
 
@@ -83,6 +84,29 @@ def test_a_promised_job_has_a_core_for_each_worker_and_all_slots_are_used_after_
         head.turn()
     assert head.job("promised").kept
     head.run_until(lambda: used(head) == num_others)
+
+
+def test_cores_are_divided_until_a_deadline_is_promised_and_after_it() -> None:
+    """Then each worker has a core, and no gang has a share."""
+    world = DrivenWorld()
+    head = Head(lambda: core_of(Unified()), world)
+    world.join(crowded())
+    for number in range(SLOTS):
+        head.submit(f"other-{number}", spec(5000, max_workers=1))
+    head.run_until(lambda: len(shares(head)) == SLOTS)
+    head.submit("promised", strict(head.world.now_s + 200.0, 100))
+    head.run_until(
+        lambda: any(view.is_promised and view.phase is Phase.RUNNING for view in head.core.views())
+    )
+    head.run_until(lambda: used(head) <= CORES and not shares(head))
+    head.run_until(lambda: "promised" in head.ended)
+    assert head.job("promised").kept
+    head.run_until(lambda: len(shares(head)) == SLOTS)
+
+
+def shares(head: Head) -> list[float]:
+    """CPU shares of the gangs that have one."""
+    return [view.share for view in head.core.views() if view.share is not None]
 
 
 def test_a_refused_deadline_stops_nobody() -> None:

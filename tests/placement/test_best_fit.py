@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -196,6 +198,16 @@ def test_best_fit_takes_the_most_crowded_place() -> None:
     assert place(machines, wanted | {"c": 2}, held).devices["c"] == at(machines, 4, 5)
     assert place(machines, wanted | {"c": 6}, held).devices["c"] == at(machines, 10, 11, 12, 13, 14, 15)
     assert place(machines, wanted | {"c": 8}, held).devices["c"] == at(machines, *range(16, 24))
+
+
+def test_where_devices_share_cores_jobs_go_where_workers_have_most_of_them() -> None:
+    """Two nodes of eight devices and two cores, and one of four that have a core each."""
+    nodes = [msgspec.structs.replace(node, cores=2.0) for node in cluster(8, 8).nodes]
+    machines = Cluster((*nodes, msgspec.structs.replace(cluster(8, 8, 4).nodes[2], cores=None)))
+    wanted = dict.fromkeys("abcdefghij", 1)
+    devices = place(machines, wanted, {}).devices
+    places = [machines.node_of[device] for (device,) in devices.values()]
+    assert sorted(Counter(places).values()) == [3, 3, 4]
 
 
 def test_growing_takes_any_free_devices_of_its_node_and_survivors_come_first() -> None:

@@ -109,7 +109,7 @@ def share_cores(policy: Policy | None, jobs: Sequence[Learner], cores: float = 1
                 for row in rows.tolist()
             ]
             state.begin(policy.name, clock)
-            view = snapshot(seen, num, (1,), now_s=clock, cores=cores)
+            view = snapshot(seen, num, (1,), now_s=clock, cores=cores, num_whole=max(1, int(cores)))
             answer = policy.decide(replace(view, is_due=state.is_due, memory=state.memory))
             state.end(answer.memory, policy.period_s)
             assert answer.share is not None and (answer.workers == 1).all()

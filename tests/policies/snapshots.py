@@ -150,8 +150,12 @@ def snapshot(
     opens_batches: bool = False,
     num_borrowed: int = 0,
     cores: float = 2.0,
+    num_whole: int | None = None,
 ) -> Snapshot:
-    """`num_tenants` None: those that have jobs. `opens_batches`: for a policy whose domain does."""
+    """`num_tenants` None: those that have jobs. `opens_batches`: for a policy whose domain does.
+
+    `num_whole`: devices that can be in use while each worker has a core of its own; None: all.
+    """
 
     def column(values: Sequence[float], kind: type[float] | type[np.int64]) -> np.ndarray:
         array: np.ndarray = np.array(values, dtype=kind)
@@ -214,6 +218,7 @@ def snapshot(
             network_bytes=column([job.network for job in jobs], float),
             share=column([job.share for job in jobs], float),
             cores=column([cores if job.held and job.node >= 0 else np.nan for job in jobs], float),
+            num_whole=column([num_devices if num_whole is None else num_whole], np.int64),
         ),
     )
 

@@ -9,21 +9,68 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
-from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots
+from tests.policies.shared_cores import Learner, exponential, share_cores
+from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots, strict
 from tests.policies.test_laws import same
 
 from swell.arrays import FloatArray
 from swell.model.snapshot import BEST_EFFORT, SOFT, Snapshot
 from swell.policies.bftrainer import BFTrainer
 from swell.policies.elasticflow.elasticflow import ElasticFlow
+from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.registry import InvalidParameter, new_policy
 from swell.policies.saxena import scaling_factors
 from swell.policies.unified.gains import GAINS
 from swell.policies.unified.unified import Unified
 from swell.solvers.knapsack import best_options
 
+#: Two jobs that learn, a long one that does not, and one that tells nothing.
+LEARNERS = [
+    Learner("fast", 0.0, 100.0, exponential(0.1), noise=0.01),
+    Learner("slow", 5.0, 80.0, exponential(0.4), noise=0.01),
+    Learner("flat", 10.0, 200.0, lambda at: 1.0 + 0.0 * at, noise=0.01),
+    Learner("unseen", 20.0, 60.0, exponential(0.2), is_seen=False),
+]
 CONCAVE = {1: 1.0, 2: 1.8, 4: 3.0, 8: 4.4}
 fewer = settings(max_examples=share_of_examples(0.5))
+
+
+@pytest.mark.parametrize("cores", [1.0, 2.0])
+def test_jobs_that_share_too_few_cores_have_the_parts_that_flowcon_fit_gives(cores: float) -> None:
+    ours, others = share_cores(Unified(), LEARNERS, cores), share_cores(FlowConFit(), LEARNERS, cores)
+    assert ours.took_s.tolist() == others.took_s.tolist()
+    assert ours.num_changes == others.num_changes > 0
+
+
+@given(
+    sizes=st.lists(st.sampled_from(CURVES), min_size=1, max_size=6),
+    num_devices=st.integers(1, 16),
+    num_whole=st.integers(1, 16),
+    gains_by=st.sampled_from(sorted(GAINS)),
+)
+def test_all_jobs_start_before_any_grows_and_none_grows_beyond_the_cores(
+    sizes: list[dict[int, float]], num_devices: int, num_whole: int, gains_by: str
+) -> None:
+    jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(sizes)]
+    view = snapshot(jobs, num_devices, num_whole=num_whole)
+    answer = Unified(gains_by=gains_by).decide(view)
+    if num_whole >= num_devices:
+        assert answer.share is None
+        return
+    least = view.options.devices[view.options.starts[:-1]]
+    has = answer.workers * view.devices_per_worker
+    if (has > least).any():
+        assert (has > 0).all() and has.sum() <= num_whole
+    elif least.sum() <= num_devices:
+        assert (has > 0).all()
+    assert answer.share is not None
+    assert ((answer.share > 0.0) == (answer.workers > 0)).all()
+
+
+def test_a_refused_deadline_divides_no_cores() -> None:
+    jobs = [strict("hopeless", {1: 1.0}, 100.0, 1.0), best_effort("a", {1: 1.0}, 100)]
+    answer = Unified().decide(snapshot(jobs, 4, num_whole=1))
+    assert set(answer.refusals) == {0} and answer.share is None
 
 
 @given(view=snapshots(), gains_by=st.sampled_from(sorted(GAINS)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.repro.test_hu import run_of
 
 from swell.model.job import JobClass, Phase
-from swell.repro import default_mixed, default_papers, default_pollux, mixed_queue
+from swell.repro import default_cores, default_mixed, default_papers, default_pollux, mixed_queue
 from swell.repro.bftrainer_simulated import SimulatedImages
 from swell.repro.default import PAPER
 from swell.repro.default_bars import (
@@ -23,6 +23,7 @@ from swell.repro.default_bars import (
     best_label,
     summary,
 )
+from swell.repro.default_cores import SHARED_CORES
 from swell.repro.default_mixed import MIXED, MIXED_POLICIES
 from swell.repro.default_papers import BORROWED, BY_SAMPLES, HU_JOBS, SAXENA_QUEUE
 from swell.repro.default_pollux import POLLUX, Completion
@@ -143,6 +144,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(default_papers, "measured", hu_run)
     some = tuple(_short(case) for case in default_papers.SAXENA_CASES)
     monkeypatch.setattr(default_papers, "SAXENA_CASES", some)
+    monkeypatch.setattr(default_cores, "NUM_JOBS", 4)
+    monkeypatch.setattr(default_cores, "CLUSTERS", default_cores.CLUSTERS[:1])
 
 
 class _Nodes:
@@ -173,6 +176,18 @@ def test_images_are_judged_near_the_papers_policy_and_above_it_where_named() -> 
     assert [row["unified"] for row in rows[:2]] == [pytest.approx(0.98), pytest.approx(1.01)]
     assert {row["reached"] for row in rows} == {"yes"}
     assert str(rows[1]["measure"]).endswith(BY_SAMPLES.partition(", ")[2])
+
+
+@pytest.mark.usefixtures("made_up")
+def test_jobs_on_shared_cores_learn_as_under_flowcon_fit() -> None:
+    rows = rows_of(SHARED_CORES.run(CONTEXT))
+    assert [str(row["measure"]).rpartition(": ")[2] for row in rows] == [
+        "time to 95 % of the drop, s",
+        "mean completion, s",
+    ]
+    for row in rows:
+        assert row["the paper's policy"] == "flowcon_fit"
+        assert row["unified"] == pytest.approx(row["its value"], rel=0.03), "four jobs have a slot each"
 
 
 @pytest.mark.usefixtures("made_up")

@@ -32,6 +32,7 @@ def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
         network_bytes=_used(records, Resource.NETWORK),
         share=_column(shares),
         cores=_column([cores.get(node) for node in nodes]),
+        num_whole=read_only(np.array([node.num_whole for node in cluster.nodes], dtype=np.int64)),
     )
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields, replace
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.resource import Resource
 
+#: Columns by node, not by job.
+OF_NODES = frozenset({"node_names", "num_whole"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
@@ -25,6 +28,9 @@ class Learning:
     network_bytes: FloatArray  #: (J,) received and sent so far
     share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none
     cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
+    num_whole: (
+        IntArray  #: (N,) devices of each node that can be in use while each worker has a core of its own
+    )
 
     def used(self, resource: Resource) -> FloatArray:
         """(J,) so much of a resource that a rate of it is its use; NaN: not measured."""
@@ -37,5 +43,5 @@ class Learning:
 
     def of_rows(self, rows: IntArray) -> Learning:
         """Return the columns of these (n,) jobs alone, in this order."""
-        columns = (one.name for one in fields(self) if one.name != "node_names")
+        columns = (one.name for one in fields(self) if one.name not in OF_NODES)
         return replace(self, **{name: getattr(self, name)[rows] for name in columns})

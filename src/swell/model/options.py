@@ -75,6 +75,8 @@ class Domain:
     fixed_batch: FixedBatch | None = None  #: or, if `opens_batches`, this one at all sizes
     weighs_efficiency: bool = False  #: the best one is that of the highest goodput, not of the highest speed
     shares_cores: bool = False  #: it divides the cores of nodes, and is told what jobs have learnt with them
+    #: It is told so, and may divide cores, while devices share fewer cores and no promise is at stake.
+    shares_crowded_cores: bool = False
 
 
 #: A rate that is not faster by this share is no faster: beliefs are not exact.

@@ -22,6 +22,7 @@ class BestFitPlacer:
     * A job that fits on one node gets devices of one node, that in the most crowded surroundings (best fit);
       of a borrowed one before an owned one, if it may. A larger one gets whole nodes, then the rest on one
       node; in one rack, or whole racks, from which smaller jobs move if need be.
+    * Where devices share fewer cores, it gets those of a node with fewest workers for each core.
     * Of nodes with islands it gets one where an island has room, before one where others would have to move.
     * A job that keeps its size keeps its devices, unless it makes room for another. One that shrinks keeps
       some, of as few nodes as possible.

@@ -281,7 +281,7 @@ class PlacementState:
     def _ranked(self, job: str, size: int, home: BoolArray, free: IntArray, has: Share) -> IntArray:
         """Nodes at home with so many free, those with most of its own devices first, then borrowed ones,
         then those with fewest that others have yet to leave (two that wait for each other's would wait for
-        ever), then the most crowded.
+        ever), then those with fewest workers for each core, if that is more than one; then the most crowded.
 
         Args:
             free: (N,) devices.
@@ -295,9 +295,11 @@ class PlacementState:
         waits = size - np.minimum(free_there - self._leaving[nodes] + own, size)
         racks, is_owned = self._topology.racks, self._topology.is_owned[nodes]
         around = np.bincount(racks, free)[racks[nodes]]
-        keys = [around, free_there, waits, is_owned, -own]
+        cores = self._topology.cores[nodes]
+        of_a_core = np.maximum((self._topology.widths[nodes] - free_there + size) / cores, 1.0)
+        keys = [around, free_there, of_a_core, waits, is_owned, -own]
         if self._topology.has_islands:
-            keys[2:2] = [key[nodes] for key in reversed(self._reality.surroundings(size))]
+            keys[3:3] = [key[nodes] for key in reversed(self._reality.surroundings(size))]
         if self._topology.num_racks > 1 and (share := self.share(job)):  # what it has stays in one rack
             keys.append(~np.isin(self._topology.real_racks[nodes], self._topology.real_racks[list(share)]))
         ranked: IntArray = nodes[np.lexsort(keys)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swell.arrays import BoolArray, IntArray
+from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.model.cluster import GROUP, Cluster
 from swell.model.islands import Islands
 
@@ -63,6 +64,7 @@ class Topology:
     num_owned: int  #: nodes
     real_racks: IntArray  #: (N,) number of each node's rack, whoever owns the node
     islands: Sequence[Islands]  #: (N,) of each node
+    cores: FloatArray  #: (N,) that the workers on each node share; inf: each device has its own
 
     @cached_property
     def num_racks(self) -> int:
@@ -138,6 +140,7 @@ def topology_of(cluster: Cluster) -> Topology:
         num_owned=len(nodes) - len(cluster.borrowed),
         real_racks=np.array(real_racks, dtype=np.int64),
         islands=[node.islands for node in nodes],
+        cores=np.array([math.inf if node.cores is None else node.cores for node in nodes]),
     )
 
 

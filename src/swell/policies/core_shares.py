@@ -45,18 +45,31 @@ class Sharer(Protocol):
 
 @dataclass(frozen=True)
 class RunningSlots:
-    """Which jobs run: each at the size that it asked for, in order of arrival."""
+    """Which jobs run, and at which sizes. Slots stay exclusive; only cores are shared."""
 
     levels: Levels
     level: IntArray  #: (J,)
-    order: IntArray  #: (J,) rows by arrival
+    order: IntArray  #: (J,) rows in order of service
     nodes: Mapping[str, list[int]]  #: by name of a node, rows by id of the jobs that go on there
     launched: list[str]  #: ids of jobs that get slots now, in order
     learning: Learning  #: the snapshot's
+    why_waits: str  #: a job without slots, as a part of a sentence
 
 
 def first_come(snapshot: Snapshot) -> RunningSlots:
-    """Slots stay exclusive; only cores are shared.
+    """Each job at the size that it asked for, in order of arrival. Raises TypeError as `running_slots`."""
+    levels = requested_levels(snapshot)
+    level = np.zeros(snapshot.num_jobs, dtype=np.int64)
+    order = by_arrival(snapshot, range(snapshot.num_jobs))
+    serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
+    waits = "earlier jobs hold the devices, and no job may overtake"
+    return running_slots(snapshot, levels, level, order, waits)
+
+
+def running_slots(
+    snapshot: Snapshot, levels: Levels, level: IntArray, order: IntArray, why_waits: str
+) -> RunningSlots:
+    """Jobs at these levels (J,).
 
     A gang on several nodes, or on none yet, is no neighbour of any other.
 
@@ -68,17 +81,13 @@ def first_come(snapshot: Snapshot) -> RunningSlots:
         raise TypeError(
             "the snapshot has no learning: a policy that divides cores declares Domain(shares_cores=True)"
         )
-    levels = requested_levels(snapshot)
-    level = np.zeros(snapshot.num_jobs, dtype=np.int64)
-    order = by_arrival(snapshot, range(snapshot.num_jobs))
-    serve_in_order(level, levels.devices, levels.num, order, snapshot.num_devices)
     nodes: dict[str, list[int]] = {}
     on_node = (level > 0) & (snapshot.held_workers > 0) & (learning.node >= 0)
     for row in sorted(np.flatnonzero(on_node).tolist(), key=snapshot.job_ids.__getitem__):
         nodes.setdefault(learning.node_names[learning.node[row]], []).append(row)
     is_launched = (level > 0) & (snapshot.held_workers == 0)
     launched = sorted(snapshot.job_ids[row] for row in np.flatnonzero(is_launched).tolist())
-    return RunningSlots(levels, level, order, nodes, launched, learning)
+    return RunningSlots(levels, level, order, nodes, launched, learning, why_waits)
 
 
 def divided(
@@ -103,10 +112,8 @@ def divided(
     def why(row: int) -> str:
         return f"{resource.noun} share {100 * share[row]:.3g} %: {why_share(row)}"
 
-    waits = "earlier jobs hold the devices, and no job may overtake"
-    plain = without_promises(
-        snapshot, slots.levels, slots.level, slots.order, why, waits, equal_ends(snapshot, slots)
-    )
+    ends_s = equal_ends(snapshot, slots)
+    plain = without_promises(snapshot, slots.levels, slots.level, slots.order, why, slots.why_waits, ends_s)
     is_news = slots.launched and slots.launched != snapshot.memory.get("launched")
     return replace(
         plain,

@@ -13,7 +13,7 @@ from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.core_shares import divided, equal_part, first_come, why_blind, why_flat
+from swell.policies.core_shares import RunningSlots, divided, equal_part, first_come, why_blind, why_flat
 from swell.policies.learners import Learner, SharedNode, advance, arrive, is_first, leave, observe
 from swell.policies.policy import Policy
 from swell.solvers.fair_clock import urgent
@@ -72,7 +72,10 @@ class FlowConFit(Policy):
     most_slowdown: MostSlowdown = 1.05
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        slots = first_come(snapshot)
+        return self.divide(snapshot, first_come(snapshot))
+
+    def divide(self, snapshot: Snapshot, slots: RunningSlots) -> Allocation:
+        """Divide the cores of each node among the jobs that go on there."""
         before = msgspec.convert(snapshot.memory.get("nodes", {}), dict[str, SharedNode])
         nodes: dict[str, SharedNode] = {}
         learners: dict[int, Learner] = {}

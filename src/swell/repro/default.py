@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.repro.default_bars import summary
+from swell.repro.default_cores import SHARED_CORES
 from swell.repro.default_mixed import MIXED
 from swell.repro.default_papers import BORROWED, HU_JOBS, SAXENA_QUEUE
 from swell.repro.default_pollux import POLLUX
@@ -16,6 +17,6 @@ PAPER = Paper(
     "pollux/profiles, and BFTrainer's inputs, as bftrainer/summit-idle-intervals-8d.csv.gz, "
     "imagenet-throughput.csv and *-jobs-*.csv",
     introduction=page_texts("default").introduction,
-    experiments=(POLLUX, MIXED, SAXENA_QUEUE, BORROWED, HU_JOBS),
+    experiments=(POLLUX, MIXED, SAXENA_QUEUE, BORROWED, HU_JOBS, SHARED_CORES),
     summary=summary,
 )

@@ -43,6 +43,7 @@ class Ranking(NamedTuple):
     #: which jobs without a deadline come before others, as a part of a sentence
     told: str = "jobs that end sooner"
     reach: int = 1  #: levels that a job may go up at once
+    most: int | None = None  #: devices that all have together, beyond which no job grows; None: all there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,9 @@ def _wished(
     give(np.concatenate([running, ranking.first]), 1)
     limits, worth = num_levels.copy(), ranking.worth * snapshot.relative_weight[:, None]
     limits[queue.late] = 0
+    beyond = 0 if ranking.most is None else max(snapshot.num_devices - ranking.most, 0)
+    left = max(left - beyond, 0)
+    own_left = min(own_left, left)
     for late in (NONE, queue.late):  # a job that will be late anyway takes nothing that others can use
         give(late, 1)
         limits[late] = num_levels[late]
