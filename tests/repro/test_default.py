@@ -24,7 +24,7 @@ from swell.repro.default_bars import (
     summary,
 )
 from swell.repro.default_cores import SHARED_CORES
-from swell.repro.default_mixed import MIXED, MIXED_POLICIES
+from swell.repro.default_mixed import MIXED, MIXED_LABELS
 from swell.repro.default_papers import BORROWED, BY_SAMPLES, HU_JOBS, SAXENA_QUEUE
 from swell.repro.default_pollux import POLLUX, Completion
 from swell.repro.experiment import Context
@@ -122,7 +122,7 @@ def test_paired_differences_and_broken_promises_of_mixed_queues(monkeypatch: pyt
     assert any(
         "soft in time: unified is behind elasticflow by 2.00 +- 0.00" in one for one in findings.missed
     )
-    assert {row["policy"] for row in rows_of(findings, 1)} == set(MIXED_POLICIES)
+    assert {row["policy"] for row in rows_of(findings, 1)} == set(MIXED_LABELS)
 
 
 def images_of(

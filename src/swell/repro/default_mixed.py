@@ -20,6 +20,7 @@ from swell.repro.mixed_queue import (
     NUM_JOBS,
     OPEN_SHARE,
     OWNED,
+    REFUSED_SOFT,
     SOFT_SHARE,
     STAY_S,
     QueueCounts,
@@ -28,6 +29,8 @@ from swell.repro.mixed_queue import (
 
 NUM_SEEDS = 20
 MIXED_POLICIES = (UNIFIED, DEFAULT, "saxena", "pollux", "bftrainer", "edf_admission")
+#: Beside them, and no rivals: those that promise, where refused jobs go on without a promise.
+MIXED_LABELS = (*MIXED_POLICIES, f"{UNIFIED}{REFUSED_SOFT}", f"{DEFAULT}{REFUSED_SOFT}")
 #: Those that promise deadlines.
 PROMISING = (UNIFIED, DEFAULT, "edf_admission")
 #: Field of `QueueCounts` -> (how tables tell it, whether more of it is better).
@@ -45,14 +48,14 @@ Found = Mapping[tuple[float, str], Sequence[QueueCounts]]
 
 def _parts(context: Context) -> Iterator[Part]:
     seeds = context.seeds(NUM_SEEDS)
-    runs = [(load, policy, seed) for load in LOADS for policy in MIXED_POLICIES for seed in seeds]
+    runs = [(load, policy, seed) for load in LOADS for policy in MIXED_LABELS for seed in seeds]
     counts = iter(
         context.run_all(
             "mixed queues",
             (partial(run_queue, context.data, policy, load, seed) for load, policy, seed in runs),
         )
     )
-    found = {(load, policy): [next(counts) for _ in seeds] for load in LOADS for policy in MIXED_POLICIES}
+    found = {(load, policy): [next(counts) for _ in seeds] for load in LOADS for policy in MIXED_LABELS}
     yield from told_bars("mixed", [bar for load in LOADS for bar in _bars(found, load)])
     yield from _behind_default(found)
     yield _chart(found)

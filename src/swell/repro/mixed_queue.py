@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from swell.model.job import JobClass, Phase
+from swell.model.job import AfterRefusal, JobClass, Phase
 from swell.repro.bftrainer_checkpoints import DRAWN_AWAY_S, drawn_pool
 from swell.repro.default_pollux import JUDGED, WORKLOADS, pollux_profiles
 from swell.repro.log_cases import head_settings
@@ -39,6 +39,8 @@ BEST_EFFORT_SHARE, SOFT_SHARE, OPEN_SHARE = 0.5, 0.4, 0.5
 MEAN_DEVICES = OWNED[0] * OWNED[1] + BORROWED_NODES * BORROWED_DEVICES * STAY_S / (STAY_S + DRAWN_AWAY_S)
 #: Device-seconds that jobs ask for over those of these devices, while jobs arrive.
 LOADS = (1.0, 2.0, 5.0)
+#: Behind the name of a policy: strict jobs that it refuses are tried without a promise.
+REFUSED_SOFT = " --refused soft"
 
 
 class QueueCounts(NamedTuple):
@@ -53,12 +55,14 @@ class QueueCounts(NamedTuple):
     unfinished: float  #: best-effort jobs that did not end with success
 
 
-def run_queue(data: Path, policy: str, load: float, seed: int) -> QueueCounts:
-    """Run one policy on the queue of this seed."""
+def run_queue(data: Path, label: str, load: float, seed: int) -> QueueCounts:
+    """Run one policy on the queue of this seed; with REFUSED_SOFT behind its name refused jobs go on."""
+    policy = label.removesuffix(REFUSED_SOFT)
+    refused = AfterRefusal.END if policy == label else AfterRefusal.SOFT
     workload = mixed_workload(data, load, seed)
     nodes, devices = OWNED
     pool = drawn_pool(STAY_S, seed, BORROWED_NODES, BORROWED_DEVICES, LENT_S)
-    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool)
+    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool, refused=refused)
     scenario = set_up(workload, pollux_profiles(data), conditions)
     outcome = simulate(new_core(policy, head_settings()), scenario, with_offers=False)
     return counted(list(workload.jobs), list(outcome.jobs))
