@@ -50,7 +50,10 @@ def nodes_of(shown: dict[str, Any]) -> set[str]:
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_no_promise_is_broken_when_borrowed_machines_are_killed() -> None:
-    """It takes a minute: three machines import torch, and leases end."""
+    """The default policy has a promised job and one that leaves its batch open.
+
+    It takes a minute: three machines import torch, and leases end.
+    """
     pytest.importorskip("torch")
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
@@ -58,11 +61,12 @@ def test_no_promise_is_broken_when_borrowed_machines_are_killed() -> None:
         site = Site(network, "paced:2@128", OPTIONS, num_borrowed=2)
         assert {node["name"] for node in site.nodes() if node["is_borrowed"]} == {"n2", "n3"}
         jobs = Jobs(site)
-        other = jobs.submit("other", 160, "--workers", "1:4")
+        other = jobs.submit("other", 160, "--workers", "1:4", "--batch", "32:256")
         promised = jobs.submit("promised", 80, "--workers", "1:2", "--deadline", "now+2m")
         shown = jobs.await_that(promised, lambda job: job["phase"] == "running")
         assert shown["is_promised"] and nodes_of(shown) == {"n1"}, "no promise stands on a borrowed node"
-        jobs.await_that(other, lambda job: job["steps"] > 0 and nodes_of(job) & {"n2", "n3"})
+        shown = jobs.await_that(other, lambda job: job["steps"] > 0 and nodes_of(job) & {"n2", "n3"})
+        assert 32 <= shown["batch"] <= 256
         for host in site.hosts[1:]:
             host.kill()
         assert jobs.await_that(promised, lambda job: job["phase"] == "succeeded")["kept"]
