@@ -341,6 +341,11 @@ def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | Optimi
             "run.step(loss) sums one gradient of each batch; take another optimizer, such as Adam, or submit "
             "the script with `elasticity: restart` for one worker"
         )
+    if any(type(each).__name__ == "ZeroRedundancyOptimizer" for each in optimizers):
+        raise ValueError(
+            "elastic() got a ZeroRedundancyOptimizer, of which each worker holds a part for a fixed group of "
+            "workers; give elastic() the optimizer that it was made of, such as torch.optim.AdamW"
+        )
     own = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
     if not own:
         raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train")

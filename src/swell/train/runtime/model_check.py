@@ -11,6 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.norms import StatisticsError
+from swell.train.state.codec import is_shard
 
 
 def check_model(model: nn.Module) -> None:
@@ -47,6 +48,13 @@ def _check_tensors(named: str, module: nn.Module) -> None:
     for key, tensor in (*module._parameters.items(), *module._buffers.items()):
         if tensor is None or (key in module._buffers and key not in saved):
             continue
+        if is_shard(tensor):
+            raise TypeError(
+                f"{named} has {key!r} as a DTensor, of which each worker holds a part, as after "
+                "fully_shard() or parallelize_module(); elastic() needs the whole model on each worker: "
+                "leave that call out, or run the script without swell.train, with `elasticity: restart` "
+                "and its own checkpoint"
+            )
         if tensor.is_meta:
             raise TypeError(
                 f"{named} has {key!r} on the meta device, without values; give it values before elastic(), "

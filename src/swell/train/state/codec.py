@@ -77,7 +77,17 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
     )
 
 
+def is_shard(tensor: torch.Tensor) -> bool:
+    """Whether other workers have other parts of it: a DTensor, as `fully_shard` makes them."""
+    return type(tensor).__name__ == "DTensor"  # by name: to import the class takes a tenth of a second
+
+
 def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[str, int]:
+    if is_shard(value):
+        raise EncodeError(
+            f"{path} is a DTensor, of which this worker has a part only; only whole tensors can be sent or "
+            "saved: keep its full_tensor(), or leave it out of the state"
+        )
     if value.layout != torch.strided or value.is_quantized or value.is_meta:
         raise EncodeError(f"{path} is a {value.layout} tensor; only dense tensors can be sent or saved")
     tensors.append(value.detach())
