@@ -280,12 +280,15 @@ def _cores(
 
 # ---------------------------------------------------------------- sentences
 def _losses_note(runs: Sequence[ColocatedRun]) -> str:
+    """Containers are compared among themselves: an image may have another Python, and its text to learn."""
+    groups = sorted({(run.repetition, run.contender.image) for run in runs})
     equal = [
-        are_losses_equal([run for run in runs if run.repetition == repetition])
-        for repetition in sorted({run.repetition for run in runs})
+        are_losses_equal([run for run in runs if (run.repetition, run.contender.image) == group])
+        for group in groups
     ]
     num, same = sum(map(len, equal)), sum(sum(one.values()) for one in equal)
-    return f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy."
+    apart = "; containers are compared with containers" if any(run.contender.image for run in runs) else ""
+    return f"{same} of {num} jobs ended with the very same loss, to the last bit, under every policy{apart}."
 
 
 def _interference(share: float | None) -> Iterator[str]:
