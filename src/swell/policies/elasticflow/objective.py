@@ -186,7 +186,7 @@ class FairShares:
 
 #: What a crowded cluster promises by; None: each deadline that can be kept, first come, first served.
 OBJECTIVES: dict[str, Objective | None] = {
-    "number": ManyJobs(full_share=0.5),
+    "number": ManyJobs(full_share=0.45),
     "balanced": ManyJobs(full_share=0.4, is_patient=True),
     "work": None,
     "tenants": FairShares(),
