@@ -396,9 +396,8 @@ class Core:
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
-        offered = planner.policy.offered
         is_crowded = state.usable.is_crowded and not usable.num_left_idle
-        if not (offered.shares_cores or (offered.shares_crowded_cores and is_crowded)):
+        if not planner.policy.offered.is_told_learning(is_crowded):
             return snapshot
         records = [state.records[job_id] for job_id in snapshot.job_ids]
         return replace(snapshot, learning=learning_of(records, state.usable))

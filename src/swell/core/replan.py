@@ -96,8 +96,7 @@ class Replan:
         """
         if self._trial is not None:
             self._is_any_news |= bool(self._trial.trial.stopped)
-        domain = self._state.domain
-        is_told = domain.shares_cores or (domain.shares_crowded_cores and self._state.usable.is_crowded)
+        is_told = self._state.domain.is_told_learning(self._state.usable.is_crowded)
         if is_told and self._unmeasured is not None:
             self._is_any_news |= self._unmeasured.usage.value is not None
         if self._belief is not None and _is_surprise(*self._belief):

@@ -28,9 +28,8 @@ class Learning:
     network_bytes: FloatArray  #: (J,) received and sent so far
     share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none
     cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
-    num_whole: (
-        IntArray  #: (N,) devices of each node that can be in use while each worker has a core of its own
-    )
+    #: (N,) devices of each node that can be in use while each worker has a core of its own
+    num_whole: IntArray
 
     def used(self, resource: Resource) -> FloatArray:
         """(J,) so much of a resource that a rate of it is its use; NaN: not measured."""

@@ -78,6 +78,10 @@ class Domain:
     #: It is told so, and may divide cores, while devices share fewer cores and no promise is at stake.
     shares_crowded_cores: bool = False
 
+    def is_told_learning(self, is_crowded: bool) -> bool:
+        """Whether the policy is told what jobs learn, where devices share fewer cores or do not."""
+        return self.shares_cores or (self.shares_crowded_cores and is_crowded)
+
 
 #: A rate that is not faster by this share is no faster: beliefs are not exact.
 NO_FASTER_SHARE = 1e-9
