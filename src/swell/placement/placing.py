@@ -295,11 +295,12 @@ class PlacementState:
         waits = size - np.minimum(free_there - self._leaving[nodes] + own, size)
         racks, is_owned = self._topology.racks, self._topology.is_owned[nodes]
         around = np.bincount(racks, free)[racks[nodes]]
-        cores = self._topology.cores[nodes]
-        of_a_core = np.maximum((self._topology.widths[nodes] - free_there + size) / cores, 1.0)
-        keys = [around, free_there, of_a_core, waits, is_owned, -own]
+        keys = [around, free_there, waits, is_owned, -own]
         if self._topology.has_islands:
-            keys[3:3] = [key[nodes] for key in reversed(self._reality.surroundings(size))]
+            keys[2:2] = [key[nodes] for key in reversed(self._reality.surroundings(size))]
+        if self._topology.shares_cores:
+            workers = self._topology.widths[nodes] - free_there + size
+            keys.insert(2, np.maximum(workers / self._topology.cores[nodes], 1.0))
         if self._topology.num_racks > 1 and (share := self.share(job)):  # what it has stays in one rack
             keys.append(~np.isin(self._topology.real_racks[nodes], self._topology.real_racks[list(share)]))
         ranked: IntArray = nodes[np.lexsort(keys)]

@@ -77,6 +77,11 @@ class Topology:
         return any(self.islands)
 
     @cached_property
+    def shares_cores(self) -> bool:
+        """Whether the workers of a node share its cores."""
+        return bool(np.isfinite(self.cores).any())
+
+    @cached_property
     def trees(self) -> Sequence[DeviceGroup]:
         """(N,) groups of each node's devices."""
         return [
