@@ -14,6 +14,8 @@ from swell.policies.levels import Levels
 
 #: Newcomers that are remembered: enough for a share of them to mean something, few enough to follow the day.
 NUM_REMEMBERED = 80
+#: Columns of `RecentDemand` that are kept for the next snapshot.
+REMEMBERED = ("submitted_s", "device_s", "window_s", "tenant")
 #: From fewer nothing follows.
 LEAST_NUM = 20
 
@@ -33,26 +35,23 @@ class RecentDemand:
     @classmethod
     def of(cls, snapshot: Snapshot, levels: Levels, newcomers: IntArray) -> RecentDemand:
         """What is remembered, and these newcomers (n,)."""
-        device_s = least_device_s(snapshot, levels, newcomers)
-        is_possible = np.isfinite(device_s)
-        new = {
-            "submitted_s": snapshot.submitted_s[newcomers],
-            "device_s": device_s,
-            "window_s": snapshot.deadline_s[newcomers] - snapshot.now_s,
-            "tenant": snapshot.tenant[newcomers],
-        }
-        known = snapshot.memory.get("newcomers", {name: [] for name in new})
-        latest = {
-            name: [*known[name], *column[is_possible].tolist()][-NUM_REMEMBERED:]
-            for name, column in new.items()
-        }
+        known = snapshot.memory.get("newcomers", {name: [] for name in REMEMBERED})
+        if len(newcomers):
+            device_s = least_device_s(snapshot, levels, newcomers)
+            windows_s = snapshot.deadline_s[newcomers] - snapshot.now_s
+            columns = (snapshot.submitted_s[newcomers], device_s, windows_s, snapshot.tenant[newcomers])
+            is_possible = np.isfinite(device_s)
+            known = {
+                name: [*known[name], *column[is_possible].tolist()][-NUM_REMEMBERED:]
+                for name, column in zip(REMEMBERED, columns, strict=True)
+            }
         quotas = {} if snapshot.quota_devices is None else dict(enumerate(snapshot.quota_devices.tolist()))
-        return cls(**latest, now_s=snapshot.now_s, num_devices=snapshot.num_owned, quotas=quotas)
+        return cls(**known, now_s=snapshot.now_s, num_devices=snapshot.num_owned, quotas=quotas)
 
     @property
     def memory(self) -> Memory:
         """What the policy remembers of newcomers for the next snapshot."""
-        return {name: getattr(self, name) for name in ("submitted_s", "device_s", "window_s", "tenant")}
+        return {name: getattr(self, name) for name in REMEMBERED}
 
     def within_s(self, until_s: float) -> float:
         """Time in which a job competes with others: until its deadline, or a usual one if that is sooner."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -79,17 +78,22 @@ def bid_of(
     num_owned = max(snapshot.num_owned, 1)
     quota = num_owned if snapshot.quota_devices is None else min(snapshot.quota_devices[tenant], num_owned)
 
-    def used_share(time_s: float) -> float:
-        of_all = profile.free_device_s(time_s) / (num_owned * time_s)
-        of_quota = profile.free_device_s_of_group(newcomer, time_s) / (max(quota, 1) * time_s)
-        return max(1.0 - min(of_all, of_quota), 0.0)
+    def free_device_s(time_s: float) -> tuple[float, float]:
+        """Of all devices, and of its tenant's quota."""
+        return profile.free_device_s(time_s), profile.free_device_s_of_group(newcomer, time_s)
 
+    def used_share(free: tuple[float, float], time_s: float) -> float:
+        return max(1.0 - min(free[0] / num_owned, free[1] / max(quota, 1)) / time_s, 0.0)
+
+    until_s = max(until_s, TOLERANCE_SHARE)
+    within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
+    free_in_time = free_device_s(until_s)
     return DeadlineOffer(
         until_s=until_s,
         tenant=tenant,
-        free_in_time=min(profile.free_device_s(until_s), profile.free_device_s_of_group(newcomer, until_s)),
-        used_share=used_share(max(demand.within_s(until_s), TOLERANCE_SHARE)),
-        used_in_time=used_share(max(until_s, TOLERANCE_SHARE)),
+        free_in_time=min(free_in_time),
+        used_share=used_share(free_device_s(within_s), within_s),
+        used_in_time=used_share(free_in_time, until_s),
         need=float(least_device_s(snapshot, levels, np.array([newcomer]), until_s)[0]),
         demand=demand,
         due=partial(_due, snapshot, levels, trial, newcomer, until_s),
@@ -136,7 +140,9 @@ class ManyJobs:
     def objection(self, bid: DeadlineOffer) -> str:
         """Reason to refuse a job that is larger than those that would fit; else empty."""
         used = min(bid.used_share, bid.used_in_time) if self.is_patient else bid.used_share
-        most = bid.demand.largest_that_fit(self.full_share / used if used > 0.0 else math.inf, bid.tenant)
+        if used == 0.0:
+            return ""
+        most = bid.demand.largest_that_fit(self.full_share / used, bid.tenant)
         if bid.need <= max(most * (1.0 + TOLERANCE_SHARE), LATER_SHARE * bid.free_in_time):
             return ""
         return (
