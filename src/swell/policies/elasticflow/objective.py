@@ -79,7 +79,7 @@ def bid_of(
     quota = num_owned if snapshot.quota_devices is None else min(snapshot.quota_devices[tenant], num_owned)
 
     def free_device_s(time_s: float) -> tuple[float, float]:
-        """Of all devices, and of its tenant's quota."""
+        """What is free of all devices, and of its tenant's quota."""
         return profile.free_device_s(time_s), profile.free_device_s_of_group(newcomer, time_s)
 
     def used_share(free: tuple[float, float], time_s: float) -> float:
