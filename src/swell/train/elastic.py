@@ -34,6 +34,8 @@ from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import NOISE_INTERVAL, ScaledRate
+from swell.train.sharding.elementwise import check_elementwise
+from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
@@ -46,6 +48,8 @@ from swell.wire.reports import send_reports_to
 RateRule = Literal["none", "linear", "square_root", "adascale"]
 #: What the loss that `run.step` gets is of the samples of its pass.
 LossReduction = Literal["mean", "sum"]
+#: Of what state each worker has a part only.
+ShardedState = Literal["optimizer"]
 
 
 def elastic(
@@ -64,6 +68,8 @@ def elastic(
     seed: int = 0,
     deterministic: bool = False,
     shards: int | None = None,
+    shard: ShardedState | None = None,
+    mirrors: bool = False,
     max_local_batch: int | None = None,
     stop_on_nan: bool = False,
     on_drift: OnDrift = "heal",
@@ -109,6 +115,12 @@ def elastic(
             passes and summed in one order. Sets torch to deterministic algorithms and, on a CPU, one thread.
         shards: passes of a step with `deterministic`, shared out among the workers; 8 by default, fewer where
             the batch is smaller. Workers beyond that idle; each pass must fit on a device.
+        shard: `optimizer` divides what the optimizer keeps (the moments of Adam) among the workers of a Swell
+            job: each keeps a part, updates those elements, and hands them round. It takes less memory, and
+            more of a step's time on the network. Parameters stay whole. The optimizer must treat each element
+            by itself, as AdamW does.
+        mirrors: each such part lies at two workers, which both update it, on two machines where there are
+            several. Then no step is lost with a worker. Without mirrors the job goes on from its checkpoint.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
         stop_on_nan: raise LossNotFinite at the first loss that is NaN or infinite, before its update, with
@@ -133,6 +145,7 @@ def elastic(
     _check_choice("on_drift", on_drift, OnDrift)
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_passes(deterministic, shards, max_local_batch)
+    _check_shard(stepped, shard, mirrors, deterministic, rate_rule)
     _check_rate_rule(rate_rule, state or {}, loss_reduction)
     if isinstance(stepped, OptimizerSet):
         _check_several(deterministic, rate_rule, max_local_batch)
@@ -149,7 +162,8 @@ def elastic(
         course.needs_parts = rate.needs_parts
     is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if is_measured else None
-    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise)
+    part = None if shard is None or isinstance(stepped, OptimizerSet) else OptimizerShard(stepped)
+    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, part)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(
         train_state,
@@ -160,6 +174,7 @@ def elastic(
         epochs if total_steps == UNBOUNDED else None,
         on_drift,
         is_sum=loss_reduction == "sum",
+        is_mirrored=mirrors,
     )
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
     run = kind(host, task, _feed(loader, host, course), clip_grad_norm, host.stops_on_nan(stop_on_nan))
@@ -278,6 +293,41 @@ def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int 
     for name, value in (("shards", shards), ("max_local_batch", max_local_batch)):
         if value is not None and value < 1:
             raise ValueError(f"elastic() got {name}={value}; it must be 1 or more")
+
+
+def _check_shard(
+    optimizer: torch.optim.Optimizer | OptimizerSet,
+    shard: ShardedState | None,
+    mirrors: bool,
+    deterministic: bool,
+    rate_rule: RateRule,
+) -> None:
+    """Raises ValueError for what a divided state cannot be combined with."""
+    if shard is None:
+        if mirrors:
+            raise ValueError(
+                "elastic() got mirrors=True without shard='optimizer', where each worker has the whole state "
+                "anyway; give both, or neither"
+            )
+        return
+    _check_choice("shard", shard, ShardedState)
+    if isinstance(optimizer, OptimizerSet):
+        raise ValueError(
+            "elastic() got shard='optimizer' and several optimizers; give one, or take shard out"
+        )
+    if deterministic or rate_rule == "adascale":
+        what = "deterministic=True" if deterministic else "rate_rule='adascale'"
+        raise ValueError(
+            f"elastic() got shard='optimizer' and {what}, which do not go together; take one out"
+        )
+    check_elementwise(optimizer)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if not parameter.is_contiguous():
+                raise ValueError(
+                    f"elastic() got shard='optimizer' and a parameter of shape {tuple(parameter.shape)} that "
+                    "is not contiguous, as after to(memory_format=torch.channels_last); take one of them out"
+                )
 
 
 def _check_choice(name: str, value: str, choices: object) -> None:

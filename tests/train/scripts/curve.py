@@ -1,7 +1,7 @@
 """Fits a small model in float64, with an Adam state, a scheduler, a counter and uneven batches.
 
 Arguments: file for the result, epochs, further words `metric` (report the loss as a metric), `leave` (end
-the loop early) or `load` (load in two processes).
+the loop early), `load` (load in two processes), `shard` or `mirrors`.
 """
 
 import json
@@ -49,6 +49,8 @@ run = train.elastic(
     scheduler=scheduler,
     state={"counter": counter},
     clip_grad_norm=0.5,
+    shard="optimizer" if {"shard", "mirrors"} & {*words} else None,
+    mirrors="mirrors" in words,
 )
 losses = {}
 for epoch in run.epochs():

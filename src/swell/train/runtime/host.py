@@ -29,6 +29,7 @@ class Task:
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
     on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
+    is_mirrored: bool = False  #: each part of a divided state lies at two workers
 
 
 class Host(Protocol):

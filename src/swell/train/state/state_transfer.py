@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from swell.train.collective.group import Group
+from swell.train.sharding.shard_card import ShardCard
 from swell.train.state.broadcast import send_state
 from swell.train.state.peer_memory import MemorySpan, read
 from swell.train.state.routes import NOWHERE, lines, memory_routes, own_place, receivers
@@ -34,6 +35,7 @@ class MemberCard(msgspec.Struct, frozen=True):
     token: bytes = b""  #: lies at the beginning of `catalog`: who finds it there reads the right process
     catalog: MemorySpan | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
     place: str = NOWHERE  #: workers of one place can read each other's memory, see `routes`
+    shard: ShardCard | None = None  #: where the optimizer's state is divided among the workers
 
 
 class _Catalog(msgspec.Struct):
@@ -44,9 +46,9 @@ class _Catalog(msgspec.Struct):
 class StateLoan:
     """What a worker brings to a group: it lies where `card` says for as long as this object lives."""
 
-    def __init__(self, updates: int, state: TrainState | None) -> None:
+    def __init__(self, updates: int, state: TrainState | None, shard: ShardCard | None = None) -> None:
         """`state` is None where no other needs it. Raises `codec.EncodeError`."""
-        self.card = MemberCard(updates, place=own_place())
+        self.card = MemberCard(updates, place=own_place(), shard=shard)
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)
 
@@ -57,11 +59,17 @@ class StateLoan:
         token = secrets.token_bytes(TOKEN_BYTES)
         self._content = np.frombuffer(token + msgspec.json.encode(catalog), dtype=np.uint8)
         span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
-        self.card = MemberCard(self.card.updates, os.getpid(), token, span, self.card.place)
+        self.card = msgspec.structs.replace(self.card, pid=os.getpid(), token=token, catalog=span)
 
 
-def hand_state(group: Group, state: TrainState, cards: Sequence[MemberCard], holders: Sequence[int]) -> None:
-    """Give all members of a group the state of the ranks `holders`, which have the same.
+def hand_state(
+    group: Group,
+    state: TrainState,
+    cards: Sequence[MemberCard],
+    holders: Sequence[int],
+    others: Sequence[int] = (),
+) -> None:
+    """Give all members of a group, but `others`, the state of the ranks `holders`, which have the same.
 
     From memory to memory on the hosts where one has it. To one worker of each other host it goes by messages,
     and from that one through memory to its neighbours. One that cannot read memory gets it by messages.
@@ -72,7 +80,7 @@ def hand_state(group: Group, state: TrainState, cards: Sequence[MemberCard], hol
     """
     places = [card.place for card in cards]
     lenders = {rank: cards[rank] for rank in holders if cards[rank].catalog is not None}
-    lacking = [rank for rank in range(group.num_workers) if rank not in holders]
+    lacking = [rank for rank in range(group.num_workers) if rank not in (*holders, *others)]
     blind: set[int] = set()
     while lacking:
         routes = memory_routes(lacking, list(lenders), places, blind)

@@ -16,6 +16,7 @@ from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms, ScaledRate
+from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.state import codec
 from swell.train.state.added_groups import AddedGroups
 from swell.train.state.gradient_noise import GradientNoise
@@ -39,12 +40,14 @@ class TrainState:
         course: AnyCourse | None = None,
         rate: ScaledRate | None = None,
         noise: GradientNoise | None = None,
+        shard: OptimizerShard | None = None,
     ) -> None:
         """
         Args:
             course: whose place belongs to the state; without one, steps are counted and no more.
             rate: scales the learning rates by the batch of each step.
             noise: measures the gradients of each step.
+            shard: this worker's part of the optimizer's state, where that is divided among workers.
         """
         schedulers = scheduler.named.values() if isinstance(scheduler, SchedulerSet) else (scheduler,)
         if any(isinstance(each, torch.optim.lr_scheduler.ReduceLROnPlateau) for each in schedulers):
@@ -73,6 +76,7 @@ class TrainState:
         self.course = course
         self.rate = rate
         self.noise = noise
+        self.shard = shard
         self.steps = 0  #: of the job's own batch, finished since the job began
         self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
@@ -179,10 +183,14 @@ class TrainState:
             self.noise.observe(self.updates - 1, parts, parameters, self._factor)
         for clip in clips:
             clip()
-        if self.scaler is None:
-            optimizer.step()
-        else:
-            self.scaler.step(optimizer)
+        try:
+            if self.scaler is None:
+                optimizer.step()
+            else:
+                self.scaler.step(optimizer)
+        finally:
+            if self.shard is not None:
+                self.shard.leave_step()
 
     def find_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """The script's loop uses a scaler that it has not given to `elastic`: it belongs to the state now.
@@ -292,12 +300,15 @@ class TrainState:
         return all(_is_finite(parameter) for parameter in trained)
 
     def tree(self) -> codec.Tree:
-        """The whole state, by part; tensors are not copied."""
+        """The whole state, by part; tensors are not copied.
+
+        Of an optimizer whose state is divided among workers (`shard`) there are the hyperparameters only.
+        """
         return {
             "steps": self.steps,
             "loss": self.losses.state(),
             "model": self._plain_model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self.optimizer.state_dict() if self.shard is None else self.shard.state_dict(),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             **self._scaler_tree(),
             **({"groups": groups} if any(groups := self._added_groups.places()) else {}),
@@ -341,6 +352,8 @@ class TrainState:
         if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
             self._plain_model.load_state_dict(tree["model"])
         self._added_groups.restore(tree.get("groups", ()))
+        if self.shard is not None:
+            self.shard.forget()
         self.optimizer.load_state_dict(tree["optimizer"])
         for optimizer in self.optimizers:
             _lay_out_alike(optimizer)

@@ -1,0 +1,1 @@
+"""Training state of which each worker of a gang holds a part."""

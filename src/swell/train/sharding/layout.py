@@ -1,0 +1,111 @@
+"""Which worker has which elements of a flat state, and what moves where it is to be laid out anew.
+
+The layout is a value that all workers compute alike from what each says that it holds. Each element has one
+owner, and with mirrors one more holder, on another machine where there are several. A resize moves what a
+worker lacks of its next part and nothing else. A worker keeps of its part as much as it may, wherever
+that lies: so the owners' moves are the fewest possible (law `test_owners_get_no_more_than_they_lack`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from swell.train.data.sample_schedule import cut
+from swell.train.sharding.intervals import Interval, Intervals, common, largest, size, union, without
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Where each element of a state lies in a group of workers."""
+
+    owned: tuple[Intervals, ...]  #: by rank; each element has one owner
+    mirrored: tuple[Intervals, ...]  #: by rank, what it holds of others' parts
+
+    def held(self, rank: int) -> Intervals:
+        return union(self.owned[rank], self.mirrored[rank])
+
+
+class Move(NamedTuple):
+    """An interval that goes from one rank to another."""
+
+    source: int
+    target: int
+    interval: Interval
+
+
+def covers(held: Sequence[Intervals], num_elements: int) -> bool:
+    """Whether no element is lost."""
+    return union(*held) == union([(0, num_elements)])
+
+
+def lay_out(
+    num_elements: int,
+    owned: Sequence[Intervals],
+    held: Sequence[Intervals],
+    takers: Sequence[int],
+    places: Sequence[str] | None = None,
+) -> Layout:
+    """The layout in which the ranks `takers` have parts of equal size, and keep as much as they can.
+
+    Args:
+        owned: by rank, what it has owned; no element twice.
+        held: by rank, what it has, its own part and mirrors.
+        places: by rank, the machine that it is on, if there are to be mirrors.
+    """
+    parts: dict[int, Intervals] = {}
+    room = {rank: len(cut(num_elements, len(takers), turn)) for turn, rank in enumerate(takers)}
+    for rank in takers:
+        parts[rank] = largest(owned[rank], room[rank])
+    free = without(union([(0, num_elements)]), union(*parts.values()))
+    for near in (True, False):  # first what a mirror has here already
+        for rank in takers:
+            offered = common(free, held[rank]) if near else free
+            taken = largest(offered, room[rank] - size(parts[rank]))
+            parts[rank], free = union(parts[rank], taken), without(free, taken)
+    owners = tuple(parts.get(rank, ()) for rank in range(len(owned)))
+    return Layout(owners, _mirrors(owners, takers, places))
+
+
+def _mirrors(
+    owned: Sequence[Intervals], takers: Sequence[int], places: Sequence[str] | None
+) -> tuple[Intervals, ...]:
+    """What each rank holds of others: each part lies a second time at the next rank of another machine.
+
+    On a single machine that is the next rank. A machine that mirrors several parts spreads them over its
+    ranks.
+    """
+    mirrored: list[Intervals] = [() for _ in owned]
+    if places is None or len(takers) < 2:
+        return tuple(mirrored)
+    num_mirrored = dict.fromkeys(takers, 0)
+    for turn, rank in enumerate(takers):
+        ring = [*takers[turn + 1 :], *takers[:turn]]
+        away = [other for other in ring if places[other] != places[rank]]
+        chosen = min(away or ring[:1], key=lambda other: num_mirrored[other])  # the first of several
+        mirrored[chosen] = union(mirrored[chosen], owned[rank])
+        num_mirrored[chosen] += 1
+    return tuple(mirrored)
+
+
+def moves(held: Sequence[Intervals], layout: Layout) -> list[Move]:
+    """What each rank lacks of its place in the layout, from whom it comes: those who have sent least.
+
+    Args:
+        held: by rank, what it has; together everything that is wanted.
+    """
+    planned: list[Move] = []
+    sent = [0] * len(held)
+    for target in range(len(held)):
+        lacking = without(layout.held(target), held[target])
+        while lacking:
+            first = next(iter(lacking))
+            having = [rank for rank in range(len(held)) if common((first,), held[rank])]
+            sources = [rank for rank in having if common((first,), held[rank])[0][0] == first[0]]
+            source = min(sources, key=sent.__getitem__)
+            interval = common((first,), held[source])[0]
+            sent[source] += size([interval])
+            planned.append(Move(source, target, interval))
+            lacking = without(lacking, (interval,))
+    return planned

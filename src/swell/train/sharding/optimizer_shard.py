@@ -1,0 +1,154 @@
+"""An optimizer of whose state this worker keeps a part (ZeRO-1): it updates those elements and no others.
+
+Outside of a step the optimizer holds the script's parameters and no state. During its step it holds pieces of
+them instead. So anything that a script does with parameters and gradients stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from swell.train.sharding.intervals import Interval, Intervals, union
+from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
+
+ADDED = (
+    "the script adds a parameter group to its optimizer, whose state is divided among the workers "
+    "(shard='optimizer'); give the optimizer all parameters at the beginning, and set requires_grad later"
+)
+
+
+class OptimizerShard:
+    """This worker's part; all of the state until it is told otherwise."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self.places = ParameterPlaces(self._parameters())
+        self._pieces: StatePieces | None = None  # None: the optimizer itself keeps the whole state
+        self._outside: list[list[torch.Tensor]] = []  # what its groups hold outside of the step under way
+        self._tensors: list[torch.Tensor] = []  # what they hold within
+        optimizer.register_step_pre_hook(lambda *_: self._enter())
+        optimizer.register_step_post_hook(lambda *_: self.leave_step())
+        optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
+        self._is_asked = False  # for its state dict, by Swell
+
+    @property
+    def num_elements(self) -> int:
+        return self.places.num_elements
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this worker has all of the state."""
+        return self._pieces is None
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """What this worker has, cut as it is computed."""
+        if self._pieces is None:
+            return union([(0, self.num_elements)])
+        return tuple((piece.begin, piece.end) for piece in self._pieces.pieces)
+
+    @property
+    def pieces(self) -> StatePieces:
+        """What this worker has, in the memory where it lies."""
+        return (
+            StatePieces.of_whole(self.places, self._optimizer.state) if self._pieces is None else self._pieces
+        )
+
+    def num_bytes(self) -> int:
+        return self.pieces.num_bytes()
+
+    # ---------------------------------------------------------------- it is laid out anew
+    def replace(self, pieces: StatePieces, held: Intervals) -> None:
+        """Keep these pieces from now on, and nothing else."""
+        if held == union([(0, self.num_elements)]):
+            whole = StatePieces(self.places, held)
+            whole.make_room(pieces.forms())
+            whole.take(pieces)
+            self._pieces = None
+            self._fill(whole)
+        else:
+            self._pieces = pieces
+            self._optimizer.state.clear()
+
+    def forget(self) -> None:
+        """The optimizer is about to be given the whole of another state."""
+        self._pieces = None
+
+    @contextmanager
+    def filled(self, whole: StatePieces) -> Iterator[None]:
+        """Within, the optimizer keeps this state, which is the whole one, so that it can be saved."""
+        self._fill(whole)
+        try:
+            yield
+        finally:
+            self._optimizer.state.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's, of what it keeps outside of a step: nothing where `is_whole` is False."""
+        self._is_asked = True
+        try:
+            return self._optimizer.state_dict()
+        finally:
+            self._is_asked = False
+
+    def _fill(self, whole: StatePieces) -> None:
+        """Let the optimizer keep what these pieces, one of each parameter, have."""
+        state = self._optimizer.state
+        state.clear()
+        for piece in whole.pieces:
+            parameter = self.places.parameters[piece.place]
+            if piece.kept:
+                state[parameter] = {
+                    name: value.view(parameter.shape)
+                    if isinstance(value, torch.Tensor) and value.dim()
+                    else value
+                    for name, value in piece.kept.items()
+                }
+
+    # ---------------------------------------------------------------- a step
+    def _enter(self) -> None:
+        if self._pieces is None or self._outside:
+            return
+        groups, state = self._optimizer.param_groups, self._optimizer.state
+        if len(self._parameters()) != len(self.places.parameters):
+            raise RuntimeError(ADDED)
+        self._outside = [group["params"] for group in groups]
+        self._tensors = [self.places.elements(piece) for piece in self._pieces.pieces]
+        group_of = [number for number, held in enumerate(self._outside) for _ in held]
+        for group in groups:
+            group["params"] = []
+        for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
+            gradient = self.places.parameters[piece.place].grad
+            if gradient is not None:
+                tensor.grad = self.places.elements(piece, gradient.contiguous())
+            groups[group_of[piece.place]]["params"].append(tensor)
+            if piece.kept:
+                state[tensor] = piece.kept
+
+    def leave_step(self) -> None:
+        """The optimizer holds what the script gave it again. To be called as well where a step raised."""
+        if self._pieces is None or not self._outside:
+            return
+        groups, state = self._optimizer.param_groups, self._optimizer.state
+        for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
+            piece.kept = state.get(tensor, {})
+        state.clear()
+        for group, parameters in zip(groups, self._outside, strict=True):
+            group["params"] = parameters
+        self._outside, self._tensors = [], []
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
+
+    def _check_asked(self) -> None:
+        """Raises RuntimeError where the script asks for a state of which this worker has a part."""
+        if self._pieces is not None and not self._is_asked:
+            raise RuntimeError(
+                "the script calls state_dict() of its optimizer, of whose state each worker has a part "
+                "(shard='optimizer'); read the whole one from a checkpoint with "
+                "swell.train.load_checkpoint(folder), or take shard='optimizer' out"
+            )

@@ -1,0 +1,256 @@
+"""What the workers of a group do together where each has a part of the optimizer's state.
+
+In a step all sum the gradients, as ever, and then vote: who passes the vote knows that all others have
+complete gradients. Only then each updates its own part, and hands the new parameters round. A worker that
+failed in the vote waits for the next group, and goes on with the update if another has passed. So all have
+made the same steps, whenever one of them was killed.
+
+The group changes in two moves: those that leave hand on their parts while they are still in the old group,
+and those that come are given theirs in the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import msgspec
+import torch
+import torch.distributed as dist
+
+from swell.train.collective.group import Group
+from swell.train.sharding.intervals import Interval, Intervals, common, union, without
+from swell.train.sharding.layout import Layout, Move, covers, lay_out, moves
+from swell.train.sharding.optimizer_shard import OptimizerShard
+from swell.train.sharding.shard_card import ShardCard
+from swell.train.sharding.state_pieces import Forms, StatePieces, split
+from swell.train.state.state_bundle import Pieces
+
+#: Elements that travel at once between two workers.
+WINDOW_ELEMENTS = 16 * 2**20
+
+
+class StateLost(Exception):
+    """The workers that are left do not have the whole state: the job goes on from its checkpoint."""
+
+
+class ShardGroup:
+    """One worker's part in it."""
+
+    def __init__(self, group: Group, shard: OptimizerShard, is_mirrored: bool) -> None:
+        self._group, self._shard, self._is_mirrored = group, shard, is_mirrored
+        self._owned: Intervals = union([(0, shard.num_elements)])
+        self._layout = Layout((self._owned,), ((),))  # of the present group
+        self._places: Sequence[str] = ("",)  # by rank, the machines of the present group
+        self.is_voting = False  #: see `ShardCard`
+        self.is_spread = True
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether there are others with parts of the state."""
+        return self._group.num_workers > 1
+
+    def card(self, has_state: bool) -> ShardCard:
+        """What this worker brings to a group; `has_state`: it has made the job's steps."""
+        if not has_state:
+            return ShardCard()
+        return ShardCard(self._owned, self._shard.intervals, self.is_voting, self.is_spread)
+
+    # ---------------------------------------------------------------- a step
+    def vote(self, wish: bool) -> bool:
+        """See that all have the gradients of the step. Returns whether anybody wishes a checkpoint.
+
+        Raises GroupBroken: it is not known whether the others have passed.
+        """
+        self.is_voting = True
+        wishes = sum(self._group.gather(int(wish)))
+        self.is_voting = False
+        return wishes > 0
+
+    def spread(self) -> None:
+        """Hand round the parameters that each owner has updated. Raises GroupBroken: some have not come."""
+        self.is_spread = False
+        self._spread(self._layout.owned)
+        self.is_spread = True
+
+    def _spread(self, givers: Sequence[Intervals]) -> None:
+        """`givers`: by rank, whose parameters it has; all of them together."""
+        cargos = []
+        for rank, places in enumerate(givers):
+            pieces = [piece for interval in places for piece in self._shard.places.cut(interval)]
+            trained = [each for each in pieces if self._shard.places.parameters[each.place].requires_grad]
+            tensors = [self._shard.places.elements(piece) for piece in trained]
+            cargos.append((rank, Pieces(tensors, self._group.device)))
+
+        def broadcast_all() -> None:
+            handles = [
+                dist.broadcast(piece, rank, async_op=True) for rank, cargo in cargos for piece in cargo.pieces
+            ]
+            for handle in handles:
+                if handle is not None:
+                    handle.wait()
+
+        self._group.run(broadcast_all)
+        for rank, cargo in cargos:
+            if rank != self._group.rank:
+                cargo.unload()
+
+    # ---------------------------------------------------------------- the group changes
+    def hand_on(self, ranks: Sequence[int | None]) -> None:
+        """In a group that is whole: those without a rank in the next one give their parts to the others.
+
+        Args:
+            ranks: of the members of this group, in the next one.
+
+        Raises:
+            GroupBroken: a peer is gone.
+        """
+        staying = sorted((rank, old) for old, rank in enumerate(ranks) if rank is not None)
+        if len(staying) == len(ranks) or not staying:
+            return
+        takers = [old for _, old in staying]
+        held = [self._layout.held(rank) for rank in range(len(ranks))]
+        cuts = _cuts(self._layout.owned)
+        self._lay_out(self._layout.owned, held, cuts, takers, self._places)
+
+    def settle(self, cards: Sequence[ShardCard], places: Sequence[str]) -> None:
+        """In a new group: give each member its part of the state.
+
+        Args:
+            cards: by rank; of members that have not made the job's latest step, empty ones.
+            places: by rank, the machine that it is on.
+
+        Raises:
+            StateLost: parts of it are gone with workers that are not here.
+            GroupBroken: a peer is gone.
+        """
+        held = [union(card.held) for card in cards]
+        if not covers(held, self._shard.num_elements):
+            raise StateLost
+        if not all(card.is_spread and not card.is_voting for card in cards):
+            self.is_spread = False
+            self._spread(_givers([card.owned for card in cards], held, self._shard.num_elements))
+        self.is_spread, self._places = True, places
+        cuts = _cuts([card.owned for card in cards], [card.held for card in cards])
+        self._lay_out([card.owned for card in cards], held, cuts, range(len(cards)), places)
+
+    def _lay_out(
+        self,
+        owned: Sequence[Intervals],
+        held: Sequence[Intervals],
+        cuts: list[int],
+        takers: Sequence[int],
+        places: Sequence[str],
+    ) -> None:
+        """Move to a layout in which the ranks `takers` have parts."""
+        mirror_places = places if self._is_mirrored else None
+        layout = lay_out(self._shard.num_elements, owned, held, takers, mirror_places)
+        own_rank = self._group.rank
+        own_held = layout.held(own_rank)
+        intervals = [part for owner in layout.owned for part in common(owner, own_held)]
+        old = self._shard.pieces if held[own_rank] else StatePieces(self._shard.places, ())
+        planned = moves(held, layout)
+        forms = self._gather_forms(old) if planned else old.forms()
+        if planned or sorted(intervals) != list(self._shard.intervals):
+            made = StatePieces(self._shard.places, intervals)
+            made.make_room(forms)
+            made.take(old)
+            if planned:
+                self._transfer(planned, old, made, sorted({*cuts, *_cuts(layout.owned)}))
+            self._shard.replace(made, own_held)
+        self._layout, self._owned = layout, layout.owned[own_rank]
+
+    def _gather_forms(self, own: StatePieces) -> Forms:
+        """What the optimizer keeps for each parameter, of all that have some of it."""
+        told = self._group.gather_bytes(msgspec.msgpack.encode(own.forms()))
+        forms: Forms = {}
+        for content in told:
+            forms |= msgspec.msgpack.decode(content, type=Forms)
+        return forms
+
+    def _transfer(
+        self, planned: Sequence[Move], old: StatePieces, new: StatePieces, cuts: Sequence[int]
+    ) -> None:
+        """Carry out moves, as many elements at once as a window has."""
+        windows: dict[tuple[int, int], list[list[Interval]]] = {}
+        for source, target, interval in planned:
+            units = [
+                unit
+                for part in self._shard.places.cut(interval)
+                for unit in split((part.begin, part.end), cuts)
+            ]
+            filled = windows.setdefault((source, target), [[]])
+            for unit in units:
+                if sum(end - begin for begin, end in filled[-1]) >= WINDOW_ELEMENTS:
+                    filled.append([])
+                filled[-1].append(unit)
+        for turn in range(max(map(len, windows.values()))):
+            self._transfer_window(
+                {pair: units[turn] for pair, units in windows.items() if turn < len(units)}, old, new
+            )
+
+    def _transfer_window(
+        self, units: dict[tuple[int, int], list[Interval]], old: StatePieces, new: StatePieces
+    ) -> None:
+        rank, device = self._group.rank, self._group.device
+        coming, operations = [], []
+        for (source, target), intervals in units.items():
+            if rank not in (source, target):
+                continue
+            side = old if rank == source else new
+            cargo = Pieces([tensor for interval in intervals for tensor in side.slices(interval)], device)
+            if rank == source:
+                operations += [
+                    dist.P2POp(dist.isend, piece, target) for piece in cargo.pieces if piece.numel()
+                ]
+            else:
+                operations += [
+                    dist.P2POp(dist.irecv, piece, source) for piece in cargo.pieces if piece.numel()
+                ]
+                coming.append(cargo)
+
+        def move() -> None:
+            for work in dist.batch_isend_irecv(operations) if operations else []:
+                work.wait()
+
+        self._group.run(move)
+        for cargo in coming:
+            cargo.unload()
+
+    # ---------------------------------------------------------------- checkpoints
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Within, rank 0's optimizer has the whole state in host memory, to be saved. All do this together.
+
+        Raises GroupBroken: a peer is gone.
+        """
+        ranks = range(self._group.num_workers)
+        held = [self._layout.held(rank) for rank in ranks]
+        everything = union([(0, self._shard.num_elements)])
+        planned = moves(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
+        if not planned:  # rank 0 has it
+            yield
+            return
+        is_writer = self._group.rank == 0
+        whole = StatePieces(self._shard.places, everything if is_writer else ())
+        whole.make_room(self._gather_forms(self._shard.pieces), torch.device("cpu"))
+        whole.take(self._shard.pieces)
+        self._transfer(planned, self._shard.pieces, whole, _cuts(self._layout.owned))
+        with self._shard.filled(whole) if is_writer else nullcontext():
+            yield
+
+
+def _cuts(*layouts: Sequence[Sequence[Interval]]) -> list[int]:
+    """Places at which pieces begin or end, sorted."""
+    return sorted({place for layout in layouts for part in layout for ends in part for place in ends})
+
+
+def _givers(owned: Sequence[Intervals], held: Sequence[Intervals], num_elements: int) -> list[Intervals]:
+    """Who gives which parameters: their owners, and for those that are gone the first mirror."""
+    missing = without(union([(0, num_elements)]), union(*owned))
+    givers = []
+    for own, has in zip(owned, held, strict=True):
+        instead = common(missing, has)
+        givers.append(union(own, instead))
+        missing = without(missing, instead)
+    return givers

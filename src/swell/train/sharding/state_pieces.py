@@ -1,0 +1,181 @@
+"""What an optimizer keeps for stretches of its parameters: pieces of a flat state.
+
+All elements of all parameters, in the order of the optimizer's groups, have a place in one flat sequence.
+A piece is a stretch of one parameter, with what the optimizer keeps for it: tensors with a number for each
+element, and values that are the same for all elements, such as the number of steps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import torch
+
+from swell.train.sharding.intervals import Interval
+
+
+class KeptForm(msgspec.Struct, frozen=True, array_like=True):
+    """What an optimizer keeps for a parameter under one name."""
+
+    dtype: str = ""  #: as in `torch.float32`; empty: it is no tensor
+    is_on_host: bool = False
+    value: bool | int | float | None = None  #: of what is no tensor, or a tensor of one number for all
+    is_sliced: bool = False  #: a number for each element
+
+
+#: By the parameter's place among the optimizer's, and by name.
+Forms = dict[int, dict[str, KeptForm]]
+
+
+@dataclass(slots=True)
+class Piece:
+    """A stretch of one parameter."""
+
+    place: int  #: of the parameter among the optimizer's
+    begin: int  #: first element, in the flat sequence
+    end: int
+    kept: dict[str, Any] = field(default_factory=dict)  #: sliced tensors are flat
+
+
+class ParameterPlaces:
+    """Where the elements of an optimizer's parameters lie in the flat sequence."""
+
+    def __init__(self, parameters: Iterable[torch.Tensor]) -> None:
+        self.parameters = list(parameters)
+        self.begins = [0, *accumulate(parameter.numel() for parameter in self.parameters)]
+
+    @property
+    def num_elements(self) -> int:
+        return self.begins[-1]
+
+    def cut(self, interval: Interval) -> Iterator[Piece]:
+        """The stretches of the parameters that an interval touches."""
+        begin, end = interval
+        place = bisect_right(self.begins, begin) - 1
+        while begin < end:
+            stop = min(end, self.begins[place + 1])
+            if begin < stop:
+                yield Piece(place, begin, stop)
+            begin, place = stop, place + 1
+
+    def elements(self, piece: Piece, tensor: torch.Tensor | None = None) -> torch.Tensor:
+        """The piece of its parameter, or of a tensor of its shape: flat, in the same memory."""
+        whole = self.parameters[piece.place] if tensor is None else tensor
+        first = self.begins[piece.place]
+        return whole.detach().view(-1)[piece.begin - first : piece.end - first]
+
+
+class StatePieces:
+    """Pieces that cover what a worker holds."""
+
+    def __init__(self, places: ParameterPlaces, intervals: Iterable[Interval]) -> None:
+        self._places = places
+        self.pieces = [piece for interval in sorted(intervals) for piece in places.cut(interval)]
+        self._begins = [piece.begin for piece in self.pieces]
+
+    @classmethod
+    def of_whole(cls, places: ParameterPlaces, state: Mapping[torch.Tensor, dict[str, Any]]) -> StatePieces:
+        """What an optimizer keeps for whole parameters, in the same memory.
+
+        Raises TypeError for a tensor that has neither one number for all elements nor one for each.
+        """
+        made = cls(places, [(0, places.num_elements)])
+        for piece in made.pieces:
+            parameter = places.parameters[piece.place]
+            for name, value in state.get(parameter, {}).items():
+                piece.kept[name] = value
+                if isinstance(value, torch.Tensor) and value.dim():
+                    if value.shape != parameter.shape:
+                        raise TypeError(
+                            f"the optimizer keeps {name!r} of shape {tuple(value.shape)} for a parameter of "
+                            f"shape {tuple(parameter.shape)}, which cannot be divided among workers; take "
+                            "shard='optimizer' out"
+                        )
+                    piece.kept[name] = value.contiguous().view(-1)
+        return made
+
+    def forms(self) -> Forms:
+        """What there is for each parameter; the same at all workers that have made as many steps."""
+        return {
+            piece.place: {name: _form_of(value) for name, value in piece.kept.items()}
+            for piece in self.pieces
+            if piece.kept
+        }
+
+    def make_room(self, forms: Forms, device: torch.device | None = None) -> None:
+        """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
+
+        Args:
+            device: of sliced tensors; None: where the parameter is.
+        """
+        for piece in self.pieces:
+            near = self._places.parameters[piece.place].device if device is None else device
+            kept = forms.get(piece.place, {})
+            piece.kept = {name: _room(form, piece.end - piece.begin, near) for name, form in kept.items()}
+
+    def take(self, other: StatePieces) -> None:
+        """Copy what another set of pieces has of the same elements."""
+        for piece in self.pieces:
+            for theirs in other.overlapping((piece.begin, piece.end)):
+                both = max(piece.begin, theirs.begin), min(piece.end, theirs.end)
+                for own, value in zip(self._slices(piece, both), self._slices(theirs, both), strict=True):
+                    own.copy_(value)
+
+    def overlapping(self, interval: Interval) -> Iterator[Piece]:
+        number = max(bisect_right(self._begins, interval[0]) - 1, 0)
+        while number < len(self.pieces) and self.pieces[number].begin < interval[1]:
+            if self.pieces[number].end > interval[0]:
+                yield self.pieces[number]
+            number += 1
+
+    def slices(self, interval: Interval) -> list[torch.Tensor]:
+        """The sliced tensors of an interval that lies within one piece, in the order of their names."""
+        [piece] = self.overlapping(interval)
+        return self._slices(piece, interval)
+
+    @staticmethod
+    def _slices(piece: Piece, interval: Interval) -> list[torch.Tensor]:
+        begin, end = interval[0] - piece.begin, interval[1] - piece.begin
+        return [piece.kept[name][begin:end] for name in sorted(piece.kept) if _is_sliced(piece.kept[name])]
+
+    def num_bytes(self) -> int:
+        return sum(
+            value.nbytes for piece in self.pieces for value in piece.kept.values() if _is_sliced(value)
+        )
+
+
+def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
+    """The interval, cut at these places (sorted)."""
+    begin, end = interval
+    number = bisect_right(cuts, begin)
+    while number < len(cuts) and cuts[number] < end:
+        yield begin, cuts[number]
+        begin, number = cuts[number], number + 1
+    yield begin, end
+
+
+def _is_sliced(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() > 0
+
+
+def _form_of(value: Any) -> KeptForm:
+    if not isinstance(value, torch.Tensor):
+        return KeptForm(value=value)
+    dtype, is_on_host = str(value.dtype).removeprefix("torch."), value.device.type == "cpu"
+    if value.dim():
+        return KeptForm(dtype, is_on_host, is_sliced=True)
+    return KeptForm(dtype, is_on_host, value.item())
+
+
+def _room(form: KeptForm, size: int, near: torch.device) -> Any:
+    if not form.dtype:
+        return form.value
+    dtype = getattr(torch, form.dtype)
+    if form.is_sliced:
+        return torch.empty(size, dtype=dtype, device=near)
+    return torch.tensor(form.value, dtype=dtype, device="cpu" if form.is_on_host else near)

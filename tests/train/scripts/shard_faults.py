@@ -1,0 +1,85 @@
+"""`curve.py` with parts of the optimizer's state, and a fault at a moment that the environment names.
+
+SHARD_FAULTS: `{"2": ["voting", 7]}`, for worker 2 in its step 7. Faults: see `FAULTS`. At the end each worker
+writes to the folder of the result what it holds, as `held-WORKER.json`: a digest of each piece.
+"""
+
+import hashlib
+import json
+import os
+import runpy
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from swell.train.collective.group import GroupBroken
+from swell.train.runtime.managed_run import Linked
+from swell.train.sharding.shard_group import ShardGroup
+from swell.train.sharding.state_pieces import StatePieces
+from swell.wire import environ
+
+WORKER = os.environ[environ.WORKER]
+FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
+votes = count(1)  # no variable that Swell takes back with a step that comes again
+vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, Linked.finish, dist.broadcast
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def faulty_vote(self: ShardGroup, wish: bool) -> bool:
+    is_now = self.is_faulty = next(votes) == AT_STEP  # type: ignore[attr-defined]
+    if is_now and FAULT == "before the vote":
+        die()
+    answer = vote(self, wish)
+    if is_now and FAULT == "after the vote":
+        die()
+    if is_now and FAULT == "unsure":  # all have passed, and this one does not know
+        self.is_voting = True
+        raise GroupBroken("a fault")
+    return answer
+
+
+def faulty_spread(self: ShardGroup) -> None:
+    is_now = self.is_faulty  # type: ignore[attr-defined]
+    if is_now and FAULT == "before the parameters":
+        die()
+    if is_now and FAULT == "amid the parameters":
+        dist.broadcast = one_broadcast  # type: ignore[assignment]
+    spread(self)
+    if is_now and FAULT == "after the parameters":
+        die()
+
+
+def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:
+    if source:
+        die()
+    return broadcast(tensor, source, **options)
+
+
+def telling_finish(self: Linked) -> None:
+    shard = self._task.state.shard
+    assert shard is not None
+    whole = StatePieces(shard.places, shard.intervals) if shard.is_whole else shard.pieces
+    if shard.is_whole:
+        whole.make_room(shard.pieces.forms())
+        whole.take(shard.pieces)
+    held = {
+        f"{piece.begin}-{piece.end}": [
+            [name, hashlib.sha256(value.numpy().tobytes()).hexdigest() if value.dim() else float(value)]
+            for name, value in sorted(piece.kept.items())
+        ]
+        for piece in whole.pieces
+    }
+    (Path(sys.argv[1]).parent / f"held-{WORKER}.json").write_text(json.dumps(held))
+    finish(self)
+
+
+ShardGroup.vote, ShardGroup.spread, Linked.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
+runpy.run_path(str(Path(__file__).with_name("curve.py")))

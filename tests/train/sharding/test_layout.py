@@ -1,0 +1,108 @@
+"""Laws of layouts: each element has one owner, parts are equal, and a resize moves no more than it must."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.train.sharding.intervals import Intervals, common, largest, size, union, without
+from swell.train.sharding.layout import Layout, covers, lay_out, moves
+
+places = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6).map(
+    lambda pairs: union((min(pair), max(pair)) for pair in pairs)
+)
+
+
+def _set(intervals: Intervals) -> set[int]:
+    return {place for begin, end in intervals for place in range(begin, end)}
+
+
+@given(places, places)
+def test_intervals_are_sets(left: Intervals, right: Intervals) -> None:
+    assert _set(union(left, right)) == _set(left) | _set(right)
+    assert _set(common(left, right)) == _set(left) & _set(right)
+    assert _set(without(left, right)) == _set(left) - _set(right)
+    for made in (union(left, right), common(left, right), without(left, right)):
+        assert all(begin < end for begin, end in made)
+        assert all(end < begin for (_, end), (begin, _) in pairwise(made))
+
+
+@given(places, st.integers(0, 50))
+def test_the_largest_part_is_as_large_as_may_be(all_places: Intervals, most: int) -> None:
+    chosen = largest(all_places, most)
+    assert size(chosen) == min(most, size(all_places))
+    assert without(chosen, all_places) == ()
+
+
+sizes = st.lists(st.integers(1, 6), min_size=1, max_size=12)
+
+
+def _resized(
+    num_elements: int, before: Layout, takers: list[int], hosts: list[str] | None
+) -> tuple[Layout, int]:
+    """The next layout, and how many elements moved; every move is from where the element lies."""
+    num_ranks = len(before.owned)
+    held = [before.held(rank) for rank in range(num_ranks)]
+    layout = lay_out(num_elements, before.owned, held, takers, hosts)
+    planned = moves(held, layout)
+    for source, target, interval in planned:
+        assert common((interval,), held[source]) == (interval,)
+        held_now = union(
+            held[target], *[move.interval and (move.interval,) for move in planned if move.target == target]
+        )
+        assert common((interval,), held_now) == (interval,)
+    for rank in range(num_ranks):
+        got = [move.interval for move in planned if move.target == rank]
+        assert size(got) == size(union(got)), "an element was sent twice"
+        assert union(got) == without(layout.held(rank), held[rank])
+    return layout, size(move.interval for move in planned)
+
+
+@given(st.integers(1, 200), sizes, st.data())
+def test_each_element_has_one_owner_at_every_size(
+    num_elements: int, steps: list[int], data: st.DataObject
+) -> None:
+    """Growth and shrinking by any ranks, one after another, with mirrors on several machines and without."""
+    hosts = data.draw(st.none() | st.lists(st.sampled_from("ab"), min_size=6, max_size=6))
+    layout = Layout((union([(0, num_elements)]), *[()] * 5), ((),) * 6)
+    for num_workers in steps:
+        takers = data.draw(st.permutations(range(6)))[:num_workers]
+        layout, _ = _resized(num_elements, layout, takers, hosts)
+        assert sum(map(size, layout.owned)) == num_elements
+        assert covers(layout.owned, num_elements)
+        shares = [size(layout.owned[rank]) for rank in takers]
+        assert max(shares) - min(shares) <= 1
+        if hosts is None or num_workers == 1:
+            assert not any(layout.mirrored)
+            continue
+        for lost in takers:  # nothing is lost with any one worker
+            assert covers([layout.held(rank) for rank in takers if rank != lost], num_elements)
+        if len({hosts[rank] for rank in takers}) > 1:  # nor with any machine
+            for host in "ab":
+                assert covers([layout.held(rank) for rank in takers if hosts[rank] != host], num_elements)
+
+
+@given(st.integers(1, 200), sizes, st.data())
+def test_owners_get_no_more_than_they_lack(num_elements: int, steps: list[int], data: st.DataObject) -> None:
+    """Without mirrors the plan is the lower bound: what the parts exceed of what their owners had before."""
+    layout = Layout((union([(0, num_elements)]), *[()] * 5), ((),) * 6)
+    for num_workers in steps:
+        takers = data.draw(st.permutations(range(6)))[:num_workers]
+        had = [size(layout.owned[rank]) for rank in range(6)]
+        layout, moved = _resized(num_elements, layout, takers, None)
+        assert moved == sum(max(size(layout.owned[rank]) - had[rank], 0) for rank in takers)
+
+
+@pytest.mark.parametrize("hosts", [None, ["a"] * 8, list("aabbccdd")])
+def test_a_state_that_is_often_moved_stays_in_few_pieces(hosts: list[str] | None) -> None:
+    layout = Layout((((0, 10_000_000),), *[()] * 7), ((),) * 8)
+    most = 0
+    for turn in range(400):
+        first, num_workers = turn * 5 % 8, 1 + turn * turn % 8
+        takers = [(first + number) % 8 for number in range(num_workers)]
+        layout, _ = _resized(10_000_000, layout, takers, hosts)
+        most = max(most, sum(map(len, layout.owned)))
+    assert most <= 8 * 8, most

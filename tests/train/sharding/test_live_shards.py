@@ -1,0 +1,142 @@
+"""Real workers, each with a part of the optimizer's state, learn what a single process learns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.train.fake_agent import FakeAgent
+from tests.train.test_resize import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
+
+from swell import train
+from swell.wire import messages
+
+FAULTS = CURVE.with_name("shard_faults.py")
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    return start_agent(
+        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
+    )
+
+
+@pytest.fixture
+def plain(run_plain: Callable[..., Path]) -> Path:
+    return run_plain("curve.py", str(EPOCHS))
+
+
+@pytest.mark.parametrize("word", ["shard", "mirrors"])
+def test_grows_and_shrinks(agent: FakeAgent, plain: Path, tmp_path: Path, word: str) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS), word)
+    agent.start_ready([0, 1, 2, 3], CURVE, *args)
+    assert agent.join([0], source=None) == 0
+    steps, leader = [0], 0
+    for members in ([0, 1, 2], [2, 1], [1, 2, 3]):
+        agent.wait_steps(leader, steps[-1] + 2)
+        steps.append(agent.join(members, source=leader if leader in members else members[0]))
+        leader = members[0]
+    finish(agent, [1, 2, 3])
+    assert steps == sorted({*steps})
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_no_step_is_lost_with_a_worker(agent: FakeAgent, plain: Path, tmp_path: Path, victim: int) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 3)
+    psutil.Process(agent.processes[victim].pid).kill()
+    rest = [worker for worker in (0, 1, 2) if worker != victim]
+    broken = [agent.wait(worker, messages.Broken).steps for worker in rest]
+    assert agent.join(rest, source=rest[0], has_news=False) >= max(broken)
+    finish(agent, rest)
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_a_part_that_is_lost_sends_the_job_to_its_checkpoint(agent: FakeAgent, tmp_path: Path) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "shard")
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 3)
+    psutil.Process(agent.processes[1].pid).kill()
+    for worker in (0, 2):
+        agent.wait(worker, messages.Broken)
+    agent.regroup([0, 2], source=0, has_news=False)
+    for worker in (0, 2):
+        assert agent.exit_status(worker) == 143
+        assert "goes on from its checkpoint" in agent.log(worker).read_text()
+
+
+def assert_mirrors_equal(folder: Path, workers: list[int]) -> None:
+    """What lies at two workers is the same there, bit for bit."""
+    seen: dict[str, object] = {}
+    num_compared = 0
+    for worker in workers:
+        held: dict[str, object] = json.loads((folder / f"held-{worker}.json").read_text())
+        num_compared += sum(place in seen for place in held)
+        assert {place: held[place] for place in held if place in seen} == {
+            place: seen[place] for place in held if place in seen
+        }
+        seen |= held
+    assert num_compared > 0
+
+
+#: By worker: what befalls it in step 7. Worker 1 dies.
+KILLS = [
+    {"1": "before the vote"},
+    {"1": "after the vote"},
+    {"1": "after the vote", "2": "unsure"},
+    {"1": "after the vote", "0": "unsure", "2": "unsure"},
+    {"1": "after the vote", "0": "unsure", "2": "unsure", "3": "unsure"},
+    {"1": "before the parameters"},
+    {"1": "before the parameters", "3": "unsure"},
+    {"1": "amid the parameters"},
+    {"1": "after the parameters"},
+]
+
+
+@pytest.mark.parametrize("faults", KILLS, ids=lambda faults: ", ".join(f"{w} {f}" for w, f in faults.items()))
+def test_after_a_kill_at_any_moment_there_is_one_state(
+    agent: FakeAgent, plain: Path, tmp_path: Path, faults: dict[str, str]
+) -> None:
+    """Also where some workers have passed the vote of a step and others do not know."""
+    agent.environ["SHARD_FAULTS"] = json.dumps({worker: [fault, 7] for worker, fault in faults.items()})
+    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.join([0, 1, 2, 3], source=None)
+    broken = [agent.wait(worker, messages.Broken).steps for worker in (0, 2, 3)]
+    assert agent.join([0, 2, 3], source=0, has_news=False) >= max(broken)
+    finish(agent, [0, 2, 3])
+    assert_same_learning(tmp_path / "result.json", plain)
+    assert_mirrors_equal(tmp_path, [0, 2, 3])
+
+
+def test_all_save_together_and_go_on_at_another_size(
+    start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path
+) -> None:
+    """A checkpoint has the whole state, as that of a job whose workers all have it."""
+    folder = tmp_path / "checkpoints"
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "shard")
+    first = start_agent(
+        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=0.2, checkpoint_dir=str(folder)
+    )
+    first.start_ready([0, 1, 2], CURVE, *args)
+    first.join([0, 1, 2], source=None)
+    first.wait(0, messages.CheckpointSaved)
+    first.suspend()
+    for worker in (0, 1, 2):
+        first.wait(worker, messages.Left)
+        assert first.exit_status(worker) == 143
+    saved = train.load_checkpoint(folder)
+    assert 0 < saved["steps"] < EPOCHS * 8
+    moments = [kept["exp_avg"].shape for kept in saved["optimizer"]["state"].values()]
+    assert moments == [(16, 5), (16,), (1, 16), (1,)]  # and none of the parameter without a gradient
+    second = start_agent(total_steps=EPOCHS * 8, checkpoint_interval_s=1e9, checkpoint_dir=str(folder))
+    second.start_ready([0, 1], CURVE, *args)
+    assert second.join([0, 1], source=None) == saved["steps"]
+    finish(second, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
