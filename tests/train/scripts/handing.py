@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import FileStore
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
-from swell.train.state.state_bundle import Pieces
+from swell.train.collective.pieces import Pieces
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 

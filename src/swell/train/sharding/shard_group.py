@@ -19,12 +19,12 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group
+from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.layout import Layout, Move, covers, lay_out, moves
 from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.state_pieces import Forms, StatePieces, split
-from swell.train.state.state_bundle import Pieces
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20

@@ -15,7 +15,8 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group, backend_of
-from swell.train.state.state_bundle import Header, Pieces, make_room, pack
+from swell.train.collective.pieces import Pieces
+from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
 

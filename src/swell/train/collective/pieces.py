@@ -1,0 +1,39 @@
+"""Tensors as pieces of bytes, in which they travel between workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Its memory, or a copy where it does not lie in one piece; flat."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+class Pieces:
+    """Tensors as flat pieces of bytes on one device: large ones where they are, small ones together."""
+
+    #: Smaller tensors travel together; what a message costs counts for less from there on.
+    SMALL_BYTES = 256 * 2**10
+    #: A line of workers fills more slowly with larger pieces; smaller ones are more messages.
+    PIECE_BYTES = 4 * 2**20
+
+    def __init__(self, tensors: Sequence[torch.Tensor], device: torch.device) -> None:
+        self._small = [tensor for tensor in tensors if tensor.nbytes < self.SMALL_BYTES]
+        self._large = [tensor for tensor in tensors if tensor.nbytes >= self.SMALL_BYTES]
+        nothing = torch.empty(0, dtype=torch.uint8, device=device)
+        self._packed = torch.cat([nothing, *(bytes_of(tensor).to(device) for tensor in self._small)])
+        self._wholes = [bytes_of(tensor).to(device) for tensor in self._large]
+        wholes = (self._packed, *self._wholes)
+        self.pieces = [piece for whole in wholes for piece in whole.split(self.PIECE_BYTES)]
+
+    def unload(self) -> None:
+        """What has come in the pieces goes into the tensors, as far as it is not there already."""
+        parts = self._packed.split([tensor.nbytes for tensor in self._small])
+        for tensor, part in zip(self._small, parts, strict=True):
+            bytes_of(tensor).copy_(part)
+        for tensor, whole in zip(self._large, self._wholes, strict=True):
+            if tensor.data_ptr() != whole.data_ptr():
+                bytes_of(tensor).copy_(whole)
