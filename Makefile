@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
@@ -103,6 +103,12 @@ bench-solvers: $(DEV) $(LOOPS)
 # takes four. `OPTIONS=--help` tells what there is.
 bench-resize: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.resize --json out/bench-resize.json $(OPTIONS)
+
+# What a job costs whose optimizer's state is divided: resizes, kills with mirrors, steps. Half an hour on two cores.
+bench-sharded: $(DEV) $(LOOPS)
+	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-sharded adam-mirrored --rounds parts --json out/bench-sharded.json $(OPTIONS)
+	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-mirrored --rounds kill --sides swell --repeats 20 --json out/bench-sharded-kills.json
+	$(BIN)/python -m benchmarks.training.divided_steps --json out/bench-sharded-steps.json
 
 bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)

@@ -17,6 +17,8 @@ SEED = 0
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,  # no state
     "adam": torch.optim.Adam,  # two numbers a parameter
+    "adam-sharded": torch.optim.Adam,  # which Swell divides among the workers
+    "adam-mirrored": torch.optim.Adam,  # each part at two of them
 }
 
 

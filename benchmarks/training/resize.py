@@ -53,6 +53,8 @@ ROUNDS = {
     "small": (Change(2, 4), KILL, Change(4, 2)),
     "large": (Change(1, 8), Change(8, 1)),
     "hosts": (Change(2, 4), Change(4, 2)),
+    "parts": (Change(2, 3), Change(3, 2), Change(2, 4), Change(4, 1), Change(1, 2)),
+    "kill": (KILL,),
 }
 
 
@@ -62,9 +64,9 @@ def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str
     try:
         side.start(changes[0].before)
         wait_for_group(side, 0, changes[0].before, NUM_STEPS, LIMIT_S)
-        for _ in range(num_repeats):
+        for turn in range(num_repeats):
             for change in changes:
-                pause = go_through(side, change)
+                pause = go_through(side, change, turn % change.before)
                 print(f"  {side.name}, {change.name}: {pause.pause_s:.3f} s", file=sys.stderr, flush=True)
                 pauses[change.name].append(pause)
     finally:
@@ -72,14 +74,15 @@ def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str
     return pauses
 
 
-def go_through(side: Side, change: Change) -> Pause:
+def go_through(side: Side, change: Change, victim: int) -> Pause:
+    """`victim`: the rank that is killed, if one is."""
     before = len(wait_for_group(side, 0, change.before, NUM_STEPS, LIMIT_S)) - 1
     if not change.is_kill:
         cause_s = time.monotonic()
         side.resize(change.after)
         history = wait_for_group(side, before + 1, change.after, NUM_STEPS, LIMIT_S)
         return with_parts(side, pause_of(history, before, len(history) - 1, cause_s), history[-1])
-    cause_s = kill_worker(side, rank=1)
+    cause_s = kill_worker(side, victim)
     history = wait_for_group(side, before + 1, None, NUM_STEPS, LIMIT_S)
     pause = with_parts(side, pause_of(history, before, before + 1, cause_s), history[before + 1])
     if history[-1].num_workers != change.after:
@@ -123,7 +126,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write all that was measured to this file")
     parser.add_argument("--keep", type=Path, help="a new folder for the logs; by default they are removed")
     options = parser.parse_args(arguments)
-    on_one = {"sizes": list(SIZES), "optimizers": list(OPTIMIZERS), "rounds": ["small", "large"]}
+    on_one = {"sizes": list(SIZES), "optimizers": ["sgd", "adam"], "rounds": ["small", "large"]}
     chosen = {"sides": list(SIDES), **(on_one if options.hosts == 1 else ON_TWO_HOSTS)}
     parser.set_defaults(**chosen)
     return parser.parse_args(arguments)

@@ -434,6 +434,19 @@ def _end(submitted: JobSubmitted) -> str:
     return " or ".join([*told, *([] if end.target is None else [str(end.target)])])
 
 
+def told_divided_state(found: JobThroughput, num_workers: int) -> str:
+    """What a worker holds of a state that is divided, and what its loss costs; empty: each has the whole."""
+    divided = found.divided
+    if divided is None:
+        return ""
+    num_workers = num_workers or found.most_workers
+    held, whole = (size / 1e6 for size in (divided.held_bytes(num_workers), divided.state_bytes))
+    told = f"each of {told_workers(num_workers)} holds {held:.3g} of {whole:.3g} MB"
+    if divided.has_mirrors:
+        return f"{told}; no step is lost with a worker, for another has the same part"
+    return f"{told}; with any worker all since the last checkpoint is lost, for there are no mirrors"
+
+
 def told_throughput(found: JobThroughput) -> str:
     """`1: 120.5 samples/s (trial), 2: 230.1 (parts), 4: 400.0 (extrapolated)`."""
     told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({one.source})" for one in found.best]

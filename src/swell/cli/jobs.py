@@ -21,6 +21,7 @@ from swell.cli.run import recorded
 from swell.model.lengths import span
 
 if TYPE_CHECKING:
+    from swell.model.throughput import JobThroughput
     from swell.model.view import JobView, Story
 
 #: Jobs that a list shows unless it is told otherwise: a few screens.
@@ -192,7 +193,7 @@ def show(
     """Show everything about a job, including why it failed; or compare the jobs of a group."""
     views, times = _look(job, run, policy, state)
     view, *others = views
-    curve = "" if others or json or run is not None else _curve(view, state)
+    throughput = None if others or json or run is not None else _throughput(view, state)
     if others or (view.group == job and job not in (view.id, view.name)):
         if json:
             print_json(views)
@@ -202,7 +203,12 @@ def show(
     if json:
         print_json(view)
         return
-    facts = [*facts_in_order(view, times), ("curve", curve)]
+    facts = [*facts_in_order(view, times)]
+    if throughput is not None:
+        facts += [
+            ("curve", job_words.told_throughput(throughput)),
+            ("state", job_words.told_divided_state(throughput, view.workers)),
+        ]
     print_table(("", ""), [(name, text) for name, text in facts if text])
     if view.resize_history:
         print()
@@ -215,17 +221,17 @@ def show(
         console().print(f"\n{view.message}", soft_wrap=True)
 
 
-def _curve(view: JobView, state: Path | None) -> str:
-    """Samples a second by workers, and what they were made from; empty while there is no curve."""
+def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
+    """Samples a second by workers, and what they were made from; None while there is no curve."""
     from swell.api.client import ApiError, connect
 
     if view.phase.is_end or view.total_steps is None:
-        return ""
+        return None
     try:
         with connect(state) as client:
-            return job_words.told_throughput(client.curve(view.id))
+            return client.curve(view.id)
     except ApiError:  # a restart job, or one whose trial run is not over
-        return ""
+        return None
 
 
 def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[list[JobView], Times]:

@@ -34,8 +34,8 @@ class Converger:
         yield_s: see `CoreSettings`.
         unknown: as `owner`, of gangs that the journal does not explain.
         survivors: what is left of a gang, and how it is to go on.
-        time_to_loss_s: until a gang on these devices loses what it has not saved; None: all intervals between
-            checkpoints are fixed.
+        time_to_loss_s: until a job's gang on these devices loses what it has not saved; None: all intervals
+            between checkpoints are fixed.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Converger:
         unknown: Mapping[str, str] | None = None,
         warned: frozenset[str] = frozenset(),
         survivors: Callable[[JobRecord], Target] = lambda record: record.gang.members,
-        time_to_loss_s: Callable[[tuple[str, ...]], float] | None = None,
+        time_to_loss_s: Callable[[JobRecord, tuple[str, ...]], float] | None = None,
     ) -> None:
         self._records = records
         self._yield_s = yield_s
@@ -201,7 +201,7 @@ class Converger:
         is_chosen = spec.checkpoint_interval_s is None and spec.elasticity is Elasticity.LIVE
         if self._time_to_loss_s is None or not is_chosen:
             return target
-        time_s = self._time_to_loss_s(target.devices)
+        time_s = self._time_to_loss_s(record, target.devices)
         return msgspec.structs.replace(target, mean_time_to_loss_s=time_s)
 
     def _suspend(self, record: JobRecord) -> None:

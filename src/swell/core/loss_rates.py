@@ -1,7 +1,8 @@
 """How often training that is not saved is lost: what is assumed, corrected by what was seen on this platform.
 
 A gang goes on while one worker is left, for each has the whole state. So a gang on one node loses its
-training with that node, and one on several only if all are lost together.
+training with that node, and one on several only if all are lost together. A gang whose state is divided among
+its workers, without mirrors, loses it with any of them.
 """
 
 from __future__ import annotations
@@ -54,16 +55,24 @@ class LossRates(msgspec.Struct, kw_only=True):
 
 
 def mean_time_to_loss_s(
-    losses: LossRates, reclaims: Reclaims, cluster: Cluster, devices: tuple[str, ...], now_s: float
+    losses: LossRates,
+    reclaims: Reclaims,
+    cluster: Cluster,
+    devices: tuple[str, ...],
+    now_s: float,
+    loses_with_any_worker: bool = False,
 ) -> float:
     """Expected time until a gang on these devices loses training that is not saved.
 
     A gang on n nodes meets a loss n times as often as one on a single node.
+
+    Args:
+        loses_with_any_worker: its state is divided among its workers, and no part lies at two of them.
     """
     nodes = set(map(cluster.node_of.get, devices)) - {None}
     num_borrowed = len(nodes & cluster.borrowed)
     borrowed_per_s = (1 + reclaims.num_reclaimed) / (BORROWED_NODE_S + reclaims.node_s(now_s))
     per_s = num_borrowed * borrowed_per_s + (len(nodes) - num_borrowed) * losses.owned_per_s(now_s)
-    if len(nodes) > 1:
+    if len(nodes) > 1 and not loses_with_any_worker:
         per_s *= losses.whole_share
     return 1.0 / per_s if per_s > 0.0 else OWNED_NODE_S

@@ -220,9 +220,12 @@ class HeadState(KeptState, kw_only=True):
         sizes, hosts = np.array([num_workers]), np.array([num_hosts])
         return known_per_s or float(self.belief.rates_per_s(record.id, sizes, hosts)[0])
 
-    def mean_time_to_loss_s(self, devices: tuple[str, ...]) -> float:
-        """Expected time until a gang on these devices loses training that is not saved."""
-        return mean_time_to_loss_s(self.losses, self.reclaims, self.cluster, devices, self.now_s)
+    def mean_time_to_loss_s(self, record: JobRecord, devices: tuple[str, ...]) -> float:
+        """Expected time until the job's gang on these devices loses training that is not saved."""
+        loses_with_any = record.profile is not None and record.profile.loses_with_any_worker
+        return mean_time_to_loss_s(
+            self.losses, self.reclaims, self.cluster, devices, self.now_s, loses_with_any
+        )
 
     def note_lost_workers(self, record: JobRecord, devices: tuple[str, ...], is_whole: bool) -> None:
         """A gang has lost its workers on these devices; a node that went with them was counted before."""

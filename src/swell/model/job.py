@@ -313,3 +313,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     #: Of `allreduce_s`, numbers of workers that were measured with so many bytes; None: not told.
     allreduce_sizes: tuple[int, ...] | None = None
     group_step_s: dict[int, float] = {}  #: workers -> seconds of a whole step that a group of them made
+    divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
+    has_mirrors: bool = False  #: each part of that lies at two workers
+
+    @property
+    def loses_with_any_worker(self) -> bool:
+        """Whether training that is not saved is lost with each worker."""
+        return self.divided_bytes > 0 and not self.has_mirrors

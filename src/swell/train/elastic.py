@@ -394,7 +394,8 @@ def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | Optimi
     if any(type(each).__name__ == "ZeroRedundancyOptimizer" for each in optimizers):
         raise ValueError(
             "elastic() got a ZeroRedundancyOptimizer, of which each worker holds a part for a fixed group of "
-            "workers; give elastic() the optimizer that it was made of, such as torch.optim.AdamW"
+            "workers; give elastic() the optimizer that it was made of, such as torch.optim.AdamW, and "
+            "shard='optimizer', which divides its state among the workers at any number of them"
         )
     own = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
     if not own:

@@ -253,6 +253,8 @@ class Profiled(Message, frozen=True, kw_only=True):
     goes_on: bool = False  #: another one is to come
     between_s: float | None = None  #: from the last step of an epoch to the first of the next
     findings: list[ScriptFinding] = []
+    divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
+    has_mirrors: bool = False  #: each part of that lies at two workers
 
 
 class NotCompared(Message, frozen=True, kw_only=True):
@@ -366,6 +368,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker
     group_steps: int = 0  #: mode `group`: steps that are timed, after a few that are not
     compares: bool = False  #: mode `profile`: first compare one worker with two
+    least_workers: int = 1  #: mode `profile`: among so many a state that can be divided is divided
     allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES  #: mode `calibrate`: measure these
     max_local_batch: int | None = None  #: samples that a pass may have at most; None: no limit is known
     measures_noise: bool = False  #: mode `train`: tell the noise scale of the gradients

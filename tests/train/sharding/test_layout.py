@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.train.sharding.intervals import Intervals, common, largest, size, union, without
-from swell.train.sharding.layout import Layout, covers, lay_out, moves
+from swell.train.sharding.layout import Layout, covers, lay_out, plan_transfers
 
 places = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6).map(
     lambda pairs: union((min(pair), max(pair)) for pair in pairs)
@@ -47,7 +47,7 @@ def _resized(
     num_ranks = len(before.owned)
     held = [before.held(rank) for rank in range(num_ranks)]
     layout = lay_out(num_elements, before.owned, held, takers, hosts)
-    planned = moves(held, layout)
+    planned = plan_transfers(held, layout)
     for source, target, interval in planned:
         assert common((interval,), held[source]) == (interval,)
         held_now = union(

@@ -74,4 +74,5 @@ class JobContext:
             measures_noise=mode == "train" and self.spec.may_change_batch,
             allreduce_bytes=allreduce_bytes,
             group_steps=group_steps,
+            least_workers=self.spec.min_workers,
         )

@@ -547,6 +547,8 @@ class Trial:
             allreduce_s={size: allreduce_s(by_size, size, measured.grad_bytes) for size in command.sizes},
             grad_bytes=measured.grad_bytes,
             state_bytes=measured.state_bytes,
+            divided_bytes=measured.divided_bytes,
+            has_mirrors=measured.has_mirrors,
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self._start_s or 0.0,
             group_launch_s={size: times.launch_s for size, times in self.table.items()},

@@ -9,13 +9,14 @@ from typing import NoReturn
 import torch
 
 from swell.train.collective.gradients import StepTotals
-from swell.train.collective.group import FormFailed, Group, check_no_group
+from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
 from swell.train.data.sample_schedule import Pass, Share, slices
 from swell.train.data.stream_schedule import StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.runtime.calibrate import join_group
 from swell.train.runtime.host import Task
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
+from swell.train.sharding.shard_group import ShardGroup
 from swell.wire import environ, messages
 
 
@@ -33,6 +34,7 @@ class GroupProfiling(Profiling):
         self._group = Group(self.device, link.heartbeat)
         link.abort = self._group.abort
         self._num_steps = NUM_WARM_UPS + link.welcome.group_steps
+        self._shards: ShardGroup | None = None
 
     def enter(self, task: Task) -> None:
         check_no_group()
@@ -40,12 +42,20 @@ class GroupProfiling(Profiling):
         while True:
             try:
                 join_group(self._link, self._group)
+                self._divide(task)
                 break
             except Superseded:
                 continue
-            except FormFailed as failure:
+            except (FormFailed, GroupBroken) as failure:
                 self._link.send(messages.JoinFailed(generation=1, steps=0, message=str(failure)))
         self.rank, self.num_workers = self._group.rank, self._group.num_workers
+
+    def _divide(self, task: Task) -> None:
+        """Take this worker's part of a state that is divided. Raises GroupBroken."""
+        if task.state.shard is not None:
+            self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
+            cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
+            self._shards.settle(cards, [""] * len(cards))
 
     def reach_boundary(self) -> None:
         self._meter.begin_step()
@@ -68,6 +78,8 @@ class GroupProfiling(Profiling):
         return Share(parts, shards, num_shards * self.num_workers)
 
     def finish_step(self, tally: StepTotals) -> None:
+        if self._shards is not None:
+            self._shards.spread()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.end_step()

@@ -31,6 +31,15 @@ class Task:
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
 
+    @property
+    def summed_bytes(self) -> int:
+        """Bytes whose all-reduce takes as long as what the workers exchange in a step.
+
+        Handing round the parameters of a divided state moves half of what an all-reduce of them would.
+        """
+        spread_bytes = 0 if self.state.shard is None else self.state.shard.parameter_bytes()
+        return self.gradients.num_bytes + spread_bytes // 2
+
 
 class Host(Protocol):
     """The surroundings of a training process: the peers that it trains with, and requests from outside.

@@ -145,7 +145,7 @@ class Linked:
         warm_up(task)
         self._link.send(
             messages.Ready(
-                grad_bytes=task.gradients.num_bytes,
+                grad_bytes=task.summed_bytes,
                 state_bytes=task.state.num_bytes(),
                 samples_per_epoch=task.course.samples_per_epoch,
             )

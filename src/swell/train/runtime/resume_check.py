@@ -70,6 +70,8 @@ def check_resume(run: Run, task: Task, host: Profiling) -> None:
         why = "a process that computes on a GPU cannot be forked"
     elif task.state.num_bytes() > MOST_BYTES:
         why = "its state is large"
+    elif task.state.shard is not None and host.least_workers > 1:
+        why = "one worker may be too small for the whole state"
     else:
         try:
             host.findings += _ResumeCheck(run, task, host).findings()

@@ -91,6 +91,11 @@ class Profiling:
         self.look_at_end: Callable[[], list[ScriptFinding]] = list
 
     @property
+    def least_workers(self) -> int:
+        """The job has so many at least: one of them must be able to hold its part of a divided state."""
+        return self._link.welcome.least_workers
+
+    @property
     def terms(self) -> TrialTerms:
         size = min(self._sizes, default=min(self._true_course.global_batch, MOST_TRIED))
         total_steps = self._link.welcome.total_steps or self._own_steps
@@ -135,7 +140,7 @@ class Profiling:
         self._task = task
         self._link.send(
             messages.Ready(
-                grad_bytes=task.gradients.num_bytes,
+                grad_bytes=task.summed_bytes,
                 state_bytes=task.state.num_bytes(),
                 samples_per_epoch=self._true_course.samples_per_epoch,
             )
@@ -163,6 +168,8 @@ class Profiling:
         if self._left_s is not None:
             self.findings += self.look_at_end()
             self._finish_trial()
+        if (shard := self._task.state.shard) is not None:
+            shard.hold_share(self.least_workers)
         self._meter.begin_step()
 
     def leave_batches(self, is_over: bool) -> None:
@@ -270,8 +277,10 @@ class Profiling:
         task = self._task
         return messages.Profiled(
             compute_s=self._compute_s,
-            grad_bytes=task.gradients.num_bytes,
+            grad_bytes=task.summed_bytes,
             state_bytes=task.state.num_bytes(),
+            divided_bytes=0 if task.state.shard is None else task.state.shard.whole_bytes(),
+            has_mirrors=task.is_mirrored,
             samples_per_epoch=self._true_course.samples_per_epoch,
             num_shards=self._true_course.num_shards,
             goes_on=goes_on,

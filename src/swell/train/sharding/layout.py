@@ -27,7 +27,7 @@ class Layout(msgspec.Struct, frozen=True):
         return union(self.owned[rank], self.mirrored[rank])
 
 
-class Move(NamedTuple):
+class Transfer(NamedTuple):
     """An interval that goes from one rank to another."""
 
     source: int
@@ -89,13 +89,13 @@ def _mirrors(
     return tuple(mirrored)
 
 
-def moves(held: Sequence[Intervals], layout: Layout) -> list[Move]:
+def plan_transfers(held: Sequence[Intervals], layout: Layout) -> list[Transfer]:
     """What each rank lacks of its place in the layout, from whom it comes: those who have sent least.
 
     Args:
         held: by rank, what it has; together everything that is wanted.
     """
-    planned: list[Move] = []
+    planned: list[Transfer] = []
     sent = [0] * len(held)
     for target in range(len(held)):
         lacking = without(layout.held(target), held[target])
@@ -106,6 +106,6 @@ def moves(held: Sequence[Intervals], layout: Layout) -> list[Move]:
             source = min(sources, key=sent.__getitem__)
             interval = common((first,), held[source])[0]
             sent[source] += size([interval])
-            planned.append(Move(source, target, interval))
+            planned.append(Transfer(source, target, interval))
             lacking = without(lacking, (interval,))
     return planned

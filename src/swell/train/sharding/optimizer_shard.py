@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from swell.train.sharding.intervals import Interval, Intervals, union
+from swell.train.data.sample_schedule import cut
+from swell.train.sharding.intervals import Interval, Intervals, size, union
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
 
 ADDED = (
@@ -34,6 +35,7 @@ class OptimizerShard:
         optimizer.register_step_post_hook(lambda *_: self.leave_step())
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
         self._is_asked = False  # for its state dict, by Swell
+        self._num_groups = len(optimizer.param_groups)
 
     @property
     def num_elements(self) -> int:
@@ -59,7 +61,16 @@ class OptimizerShard:
         )
 
     def num_bytes(self) -> int:
+        """Bytes of this worker's part."""
         return self.pieces.num_bytes()
+
+    def whole_bytes(self) -> int:
+        """Bytes of the whole state, estimated from this worker's part of it."""
+        return round(self.num_bytes() * self.num_elements / max(1, size(self.intervals)))
+
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameters that are trained, which the workers hand round in each step."""
+        return sum(parameter.nbytes for parameter in self.places.parameters if parameter.requires_grad)
 
     # ---------------------------------------------------------------- it is laid out anew
     def replace(self, pieces: StatePieces, held: Intervals) -> None:
@@ -73,6 +84,16 @@ class OptimizerShard:
         else:
             self._pieces = pieces
             self._optimizer.state.clear()
+
+    def hold_share(self, num_workers: int) -> None:
+        """Keep no more than one of so many workers would, and update no other elements: for a trial run."""
+        part = cut(self.num_elements, num_workers, 0)
+        if self._pieces is None and len(part) < self.num_elements:
+            held = union([(part.start, part.stop)])
+            pieces = StatePieces(self.places, held)
+            pieces.make_room(self.pieces.forms())
+            pieces.take(self.pieces)
+            self.replace(pieces, held)
 
     def forget(self) -> None:
         """The optimizer is about to be given the whole of another state."""
@@ -111,11 +132,11 @@ class OptimizerShard:
 
     # ---------------------------------------------------------------- a step
     def _enter(self) -> None:
+        groups, state = self._optimizer.param_groups, self._optimizer.state
+        if len(groups) != self._num_groups:
+            raise RuntimeError(ADDED)
         if self._pieces is None or self._outside:
             return
-        groups, state = self._optimizer.param_groups, self._optimizer.state
-        if len(self._parameters()) != len(self.places.parameters):
-            raise RuntimeError(ADDED)
         self._outside = [group["params"] for group in groups]
         self._tensors = [self.places.elements(piece) for piece in self._pieces.pieces]
         group_of = [number for number, held in enumerate(self._outside) for _ in held]

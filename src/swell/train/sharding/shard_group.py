@@ -21,7 +21,7 @@ import torch.distributed as dist
 from swell.train.collective.group import Group
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
-from swell.train.sharding.layout import Layout, Move, covers, lay_out, moves
+from swell.train.sharding.layout import Layout, Transfer, covers, lay_out, plan_transfers
 from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.state_pieces import Forms, StatePieces, split
@@ -97,7 +97,7 @@ class ShardGroup:
 
     # ---------------------------------------------------------------- the group changes
     def hand_on(self, ranks: Sequence[int | None]) -> None:
-        """In a group that is whole: those without a rank in the next one give their parts to the others.
+        """Have members without a rank in the next group give their parts to the others, while all are here.
 
         Args:
             ranks: of the members of this group, in the next one.
@@ -114,7 +114,7 @@ class ShardGroup:
         self._lay_out(self._layout.owned, held, cuts, takers, self._places)
 
     def settle(self, cards: Sequence[ShardCard], places: Sequence[str]) -> None:
-        """In a new group: give each member its part of the state.
+        """Give each member of a new group its part of the state.
 
         Args:
             cards: by rank; of members that have not made the job's latest step, empty ones.
@@ -149,7 +149,7 @@ class ShardGroup:
         own_held = layout.held(own_rank)
         intervals = [part for owner in layout.owned for part in common(owner, own_held)]
         old = self._shard.pieces if held[own_rank] else StatePieces(self._shard.places, ())
-        planned = moves(held, layout)
+        planned = plan_transfers(held, layout)
         forms = self._gather_forms(old) if planned else old.forms()
         if planned or sorted(intervals) != list(self._shard.intervals):
             made = StatePieces(self._shard.places, intervals)
@@ -169,7 +169,7 @@ class ShardGroup:
         return forms
 
     def _transfer(
-        self, planned: Sequence[Move], old: StatePieces, new: StatePieces, cuts: Sequence[int]
+        self, planned: Sequence[Transfer], old: StatePieces, new: StatePieces, cuts: Sequence[int]
     ) -> None:
         """Carry out moves, as many elements at once as a window has."""
         windows: dict[tuple[int, int], list[list[Interval]]] = {}
@@ -227,7 +227,7 @@ class ShardGroup:
         ranks = range(self._group.num_workers)
         held = [self._layout.held(rank) for rank in ranks]
         everything = union([(0, self._shard.num_elements)])
-        planned = moves(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
+        planned = plan_transfers(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
         if not planned:  # rank 0 has it
             yield
             return

@@ -33,7 +33,7 @@ Forms = dict[int, dict[str, KeptForm]]
 
 
 @dataclass(slots=True)
-class Piece:
+class StatePiece:
     """A stretch of one parameter."""
 
     place: int  #: of the parameter among the optimizer's
@@ -53,17 +53,17 @@ class ParameterPlaces:
     def num_elements(self) -> int:
         return self.begins[-1]
 
-    def cut(self, interval: Interval) -> Iterator[Piece]:
+    def cut(self, interval: Interval) -> Iterator[StatePiece]:
         """The stretches of the parameters that an interval touches."""
         begin, end = interval
         place = bisect_right(self.begins, begin) - 1
         while begin < end:
             stop = min(end, self.begins[place + 1])
             if begin < stop:
-                yield Piece(place, begin, stop)
+                yield StatePiece(place, begin, stop)
             begin, place = stop, place + 1
 
-    def elements(self, piece: Piece, tensor: torch.Tensor | None = None) -> torch.Tensor:
+    def elements(self, piece: StatePiece, tensor: torch.Tensor | None = None) -> torch.Tensor:
         """The piece of its parameter, or of a tensor of its shape: flat, in the same memory."""
         whole = self.parameters[piece.place] if tensor is None else tensor
         first = self.begins[piece.place]
@@ -126,7 +126,7 @@ class StatePieces:
                 for own, value in zip(self._slices(piece, both), self._slices(theirs, both), strict=True):
                     own.copy_(value)
 
-    def overlapping(self, interval: Interval) -> Iterator[Piece]:
+    def overlapping(self, interval: Interval) -> Iterator[StatePiece]:
         number = max(bisect_right(self._begins, interval[0]) - 1, 0)
         while number < len(self.pieces) and self.pieces[number].begin < interval[1]:
             if self.pieces[number].end > interval[0]:
@@ -139,7 +139,7 @@ class StatePieces:
         return self._slices(piece, interval)
 
     @staticmethod
-    def _slices(piece: Piece, interval: Interval) -> list[torch.Tensor]:
+    def _slices(piece: StatePiece, interval: Interval) -> list[torch.Tensor]:
         begin, end = interval[0] - piece.begin, interval[1] - piece.begin
         return [piece.kept[name][begin:end] for name in sorted(piece.kept) if _is_sliced(piece.kept[name])]
 

@@ -413,8 +413,9 @@ class TrainState:
             )
 
     def num_bytes(self) -> int:
-        """Bytes that a broadcast of this state moves."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
+        """Bytes of the whole state."""
+        elsewhere = 0 if self.shard is None or self.shard.is_whole else self.shard.whole_bytes()
+        return elsewhere + sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
 
 
 def _listed(names: set[str]) -> str:

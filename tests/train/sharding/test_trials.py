@@ -1,0 +1,37 @@
+"""Trial runs of a script whose optimizer's state is to be divided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.train.fake_agent import FakeAgent
+from tests.train.test_modes import NUM_PARAMETERS
+from tests.train.test_resize import CURVE
+
+from swell.wire import messages
+
+MOMENTS_BYTES = 2 * 8 * (NUM_PARAMETERS - 3)  #: of all parameters with a gradient, in float64
+
+
+@pytest.mark.parametrize("least_workers", [1, 3])
+def test_a_trial_tells_the_whole_state_and_holds_what_one_worker_will(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, least_workers: int
+) -> None:
+    agent = start_agent(mode="profile", total_steps=None, local_batches=(4, 8), least_workers=least_workers)
+    agent.start(0, CURVE, str(tmp_path / "result.json"), "3", "shard")
+    profiled = agent.wait(0, messages.Profiled)
+    assert profiled.divided_bytes == pytest.approx(MOMENTS_BYTES, rel=0.1)  # a parameter has none
+    assert profiled.state_bytes >= profiled.divided_bytes + 8 * NUM_PARAMETERS
+    assert not profiled.has_mirrors
+
+
+def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(mode="group", local_batches=(3,), group_steps=4)
+    agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "3", "mirrors")
+    agent.regroup([0, 1], source=None)
+    assert agent.wait(0, messages.GroupStepped).step_s > 0.0
+    assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0]
