@@ -108,7 +108,7 @@ bench-resize: $(DEV) $(LOOPS)
 bench-sharded: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-sharded adam-mirrored --rounds parts --json out/bench-sharded.json $(OPTIONS)
 	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-mirrored --rounds kill --sides swell --repeats 20 --json out/bench-sharded-kills.json
-	$(BIN)/python -m benchmarks.training.divided_steps --json out/bench-sharded-steps.json
+	$(BIN)/python -m benchmarks.training.throughput --sizes 25M --optimizers adam adam-sharded adam-mirrored --workers 4 --json out/bench-sharded-steps.json
 
 bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)

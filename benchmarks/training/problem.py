@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,6 +20,12 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,  # two numbers a parameter
     "adam-sharded": torch.optim.Adam,  # which Swell divides among the workers
     "adam-mirrored": torch.optim.Adam,  # each part at two of them
+}
+
+#: What `train.elastic` is told of these.
+DIVISIONS: dict[str, dict[str, Any]] = {
+    "adam-sharded": {"shard": "optimizer"},
+    "adam-mirrored": {"shard": "optimizer", "mirrors": True},
 }
 
 

@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
+from benchmarks.training.problem import DIVISIONS, OPTIMIZERS, SIZES, make_problem
 from benchmarks.training.train import GLOBAL_BATCH
 from swell import train
 
@@ -40,7 +40,7 @@ def elastic_steps(options: argparse.Namespace) -> Iterator[None]:
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
     loader = DataLoader(data, batch_size=GLOBAL_BATCH, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=10**6)
+    run = train.elastic(model, optimizer, loader, epochs=10**6, **DIVISIONS.get(options.optimizer, {}))
     for _ in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()

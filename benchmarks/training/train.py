@@ -18,10 +18,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from benchmarks.training.lapslog import LapsLog
-from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
+from benchmarks.training.problem import DIVISIONS, OPTIMIZERS, SIZES, make_problem
 from benchmarks.training.steplog import StepLog
 from swell import train
-from swell.train.elastic import ShardedState
 from swell.wire import environ
 
 GLOBAL_BATCH = 32
@@ -46,10 +45,7 @@ def train_elastic(options: argparse.Namespace, log: StepLog) -> None:
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
     loader = DataLoader(data, batch_size=GLOBAL_BATCH, shuffle=True)
-    is_mirrored = options.optimizer == "adam-mirrored"
-    is_sharded = is_mirrored or options.optimizer == "adam-sharded"
-    shard: ShardedState | None = "optimizer" if is_sharded else None
-    run = train.elastic(model, optimizer, loader, epochs=ENDLESS, shard=shard, mirrors=is_mirrored)
+    run = train.elastic(model, optimizer, loader, epochs=ENDLESS, **DIVISIONS.get(options.optimizer, {}))
     for _ in run.epochs():
         for x, y in run.batches():
             optimizer.zero_grad()
