@@ -162,7 +162,8 @@ def elastic(
         course.needs_parts = rate.needs_parts
     is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if is_measured else None
-    part = None if shard is None or isinstance(stepped, OptimizerSet) else OptimizerShard(stepped)
+    is_divided = shard is not None and isinstance(host, Linked | Profiling)
+    part = OptimizerShard(stepped) if is_divided and not isinstance(stepped, OptimizerSet) else None
     train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, part)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(

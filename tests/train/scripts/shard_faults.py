@@ -1,6 +1,6 @@
 """`curve.py` with parts of the optimizer's state, and a fault at a moment that the environment names.
 
-SHARD_FAULTS: `{"2": ["voting", 7]}`, for worker 2 in its step 7. Faults: see `FAULTS`. At the end each worker
+SHARD_FAULTS: `{"2": ["unsure", 7]}`, for worker 2 in its step 7. At the end each worker
 writes to the folder of the result what it holds, as `held-WORKER.json`: a digest of each piece.
 """
 
@@ -55,6 +55,8 @@ def faulty_spread(self: ShardGroup) -> None:
     spread(self)
     if is_now and FAULT == "after the parameters":
         die()
+    if is_now and FAULT == "drift":
+        self._shard._optimizer.param_groups[0]["lr"] *= 2.0
 
 
 def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:

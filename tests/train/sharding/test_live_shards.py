@@ -115,6 +115,20 @@ def test_after_a_kill_at_any_moment_there_is_one_state(
     assert_mirrors_equal(tmp_path, [0, 2, 3])
 
 
+def test_a_worker_whose_hyperparameters_differ_is_given_them_and_keeps_its_part(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    agent.may_drift = True
+    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["drift", 7]})
+    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.join([0, 1, 2], source=None)
+    finish(agent, [0, 1, 2])
+    [(_, drifted)] = agent.all_said(messages.Drifted)
+    assert drifted.is_healed and "learning rate" in drifted.message
+    assert_same_learning(tmp_path / "result.json", plain)
+    assert_mirrors_equal(tmp_path, [0, 1, 2])
+
+
 def test_all_save_together_and_go_on_at_another_size(
     start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path
 ) -> None:

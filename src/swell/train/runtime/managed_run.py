@@ -346,7 +346,7 @@ class Linked:
         # The leader of a group that is whole tells all before it changes.
         told_steps = state.steps if self._is_member else regroup.told_steps
         self._tell_all()
-        self._is_member, self._to_settle = False, None
+        self._is_member, self._to_settle, self._is_save_agreed = False, None, False
         self._meter.laps.begin()
         self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:

@@ -95,9 +95,17 @@ class OptimizerShard:
             pieces.take(self.pieces)
             self.replace(pieces, held)
 
-    def forget(self) -> None:
-        """The optimizer is about to be given the whole of another state."""
-        self._pieces = None
+    def load(self, state_dict: dict[str, Any], is_divided: bool) -> None:
+        """Give the optimizer a state dict: the whole of another state.
+
+        Args:
+            is_divided: it has hyperparameters only, and what is kept here stays.
+        """
+        kept = dict(self._optimizer.state) if is_divided else {}
+        if not is_divided:
+            self._pieces = None
+        self._optimizer.load_state_dict(state_dict)
+        self._optimizer.state.update(kept)
 
     @contextmanager
     def filled(self, whole: StatePieces) -> Iterator[None]:
@@ -107,6 +115,10 @@ class OptimizerShard:
             yield
         finally:
             self._optimizer.state.clear()
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The optimizer's state dict without its state."""
+        return {**self.state_dict(), "state": {}}
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's, of what it keeps outside of a step: nothing where `is_whole` is False."""

@@ -22,8 +22,8 @@ class Header(msgspec.Struct):
 
 
 def pack(state: TrainState) -> tuple[Header, list[torch.Tensor]]:
-    """A state's header and its tensors, not copied. Raises `codec.EncodeError`."""
-    skeleton, tensors = state.encode()
+    """Header and tensors (not copied) of what all workers have the same of. Raises `codec.EncodeError`."""
+    skeleton, tensors = state.encode(is_shared=True)
     return Header(skeleton, [_form_of(tensor) for tensor in tensors]), tensors
 
 

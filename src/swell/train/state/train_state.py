@@ -299,16 +299,18 @@ class TrainState:
         trained = [p.detach() for p in self.model.parameters() if p.requires_grad]
         return all(_is_finite(parameter) for parameter in trained)
 
-    def tree(self) -> codec.Tree:
+    def tree(self, is_shared: bool = False) -> codec.Tree:
         """The whole state, by part; tensors are not copied.
 
-        Of an optimizer whose state is divided among workers (`shard`) there are the hyperparameters only.
+        Args:
+            is_shared: what all workers have the same of. Of an optimizer whose state is divided among them
+                that is the hyperparameters only.
         """
         return {
             "steps": self.steps,
             "loss": self.losses.state(),
             "model": self._plain_model.state_dict(),
-            "optimizer": self.optimizer.state_dict() if self.shard is None else self.shard.state_dict(),
+            **self._optimizer_tree(is_shared),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             **self._scaler_tree(),
             **({"groups": groups} if any(groups := self._added_groups.places()) else {}),
@@ -320,9 +322,16 @@ class TrainState:
             **({} if self.noise is None else {"noise": self.noise.state_dict()}),
         }
 
-    def encode(self) -> tuple[str, list[torch.Tensor]]:
-        """The whole state as a skeleton and tensors (not copied). Raises `codec.EncodeError`."""
-        return codec.encode(self.tree())
+    def _optimizer_tree(self, is_shared: bool) -> codec.Tree:
+        if self.shard is None:
+            return {"optimizer": self.optimizer.state_dict()}
+        if is_shared:
+            return {"optimizer": self.shard.hyperparameters(), "is_divided": True}
+        return {"optimizer": self.shard.state_dict()}
+
+    def encode(self, is_shared: bool = False) -> tuple[str, list[torch.Tensor]]:
+        """The whole state as a skeleton and tensors (not copied); see `tree`. Raises `codec.EncodeError`."""
+        return codec.encode(self.tree(is_shared))
 
     def rooms(self, skeleton: str) -> dict[int, torch.Tensor]:
         """The model's own tensors, by their slots in another worker's skeleton: that state may come there.
@@ -352,9 +361,10 @@ class TrainState:
         if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
             self._plain_model.load_state_dict(tree["model"])
         self._added_groups.restore(tree.get("groups", ()))
-        if self.shard is not None:
-            self.shard.forget()
-        self.optimizer.load_state_dict(tree["optimizer"])
+        if self.shard is None:
+            self.optimizer.load_state_dict(tree["optimizer"])
+        else:
+            self.shard.load(tree["optimizer"], is_divided=tree.get("is_divided", False))
         for optimizer in self.optimizers:
             _lay_out_alike(optimizer)
         for name, part in self._options().items():
