@@ -82,7 +82,7 @@ bench-head: $(DEV) $(LOOPS)
 bench-promises: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.live_promises --json out/bench-promises.json $(OPTIONS)
 
-# Five minutes: twice 10,000 submissions; OPTIONS="--submissions 2000" takes two.
+# Ten minutes: twice 10,000 submissions, under two policies; OPTIONS="--submissions 2000" takes four.
 bench-service: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.service --json out/bench-service.json $(OPTIONS)
 

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -222,9 +222,9 @@ def written_script(folder: Path) -> Path:
     return script
 
 
-def measure_submissions(folder: Path, num_jobs: int, num_clients: int) -> list[Figure]:
+def measure_submissions(folder: Path, policy: str, num_jobs: int, num_clients: int) -> list[Figure]:
     state, script = folder / "submissions", written_script(folder)
-    swell(state, "up", "--devices", DEVICES)
+    swell(state, "up", "--devices", DEVICES, "--policy", policy)
     try:
         with connect(state) as client:  # its trial run is over before the clock starts
             first = client.submit(script=script, global_batch=16, steps=10**6, workdir=script.parent)
@@ -267,13 +267,13 @@ def _api_waits(state: Path) -> list[float]:
         return [timed(client.cluster) for _ in range(20)]
 
 
-def measure_listing(folder: Path, num_ended: int, num_open: int, repeats: int) -> list[Figure]:
+def measure_listing(folder: Path, policy: str, num_ended: int, num_open: int, repeats: int) -> list[Figure]:
     state, script = folder / "listing", written_script(folder)
     write_crowded_state(state, script, DEVICES, num_ended, num_open)
     starts_s = []
     try:
         for _ in range(repeats):
-            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES)))
+            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES, "--policy", policy)))
             if len(starts_s) < repeats:
                 swell(state, "down")
         waits_s = [timed(lambda: swell(state, "jobs")) for _ in range(repeats + 2)]
@@ -310,13 +310,13 @@ def _of_users(users: Users, num_open: int) -> list[Figure]:
     ]
 
 
-def measure_kills(folder: Path, num_open: int, repeats: int) -> list[Figure]:
+def measure_kills(folder: Path, policy: str, num_open: int, repeats: int) -> list[Figure]:
     """`up` after a kill, while jobs were being submitted for so long that the journal had no room for more
     batches than it ever holds.
     """
     state, script = folder / "killed", written_script(folder)
     write_crowded_state(state, script, DEVICES, 0, num_open)
-    swell(state, "up", "--devices", DEVICES)
+    swell(state, "up", "--devices", DEVICES, "--policy", policy)
     starts_s = []
     try:
         for number in range(repeats):
@@ -325,18 +325,18 @@ def measure_kills(folder: Path, num_open: int, repeats: int) -> list[Figure]:
             daemon = daemon_of(state)
             daemon.kill()
             daemon.wait()
-            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES)))
+            starts_s.append(timed(lambda: swell(state, "up", "--devices", DEVICES, "--policy", policy)))
         what = f"up after a kill under load, {num_open} open jobs (longest of {repeats})"
         return [Figure(what, max(starts_s), "s", "<= 5")]
     finally:
         subprocess.run([*PROGRAM, "down", "--state", str(state)], check=False, capture_output=True)
 
 
-def measure_idle(folder: Path, num_open: int) -> list[Figure]:
+def measure_idle(folder: Path, policy: str, num_open: int) -> list[Figure]:
     """What a daemon costs that nobody asks for anything."""
     state, script = folder / "idle", written_script(folder)
     write_crowded_state(state, script, IDLE_DEVICES, 0, num_open)
-    swell(state, "up", "--devices", IDLE_DEVICES)
+    swell(state, "up", "--devices", IDLE_DEVICES, "--policy", policy)
     try:
         idle_share(state, SETTLE_S)
         share = idle_share(state, IDLE_S)
@@ -356,6 +356,23 @@ def show(figures: list[Figure]) -> None:
     Console(width=110).print(table)
 
 
+def measure(options: argparse.Namespace, policy: str) -> list[Figure]:
+    """All parts, or the one that is asked for, on platforms under the policy."""
+    parts: dict[str, Callable[[Path], list[Figure]]] = {
+        "submissions": lambda folder: measure_submissions(
+            folder, policy, options.submissions, options.clients
+        ),
+        "listing": lambda folder: measure_listing(
+            folder, policy, options.ended, options.open, options.repeats
+        ),
+        "kills": lambda folder: measure_kills(folder, policy, options.open, options.repeats),
+        "idle": lambda folder: measure_idle(folder, policy, options.waiting),
+    }
+    with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
+        found = [part(Path(name)) for key, part in parts.items() if options.only in (None, key)]
+    return [replace(figure, what=f"{policy}: {figure.what}") for part in found for figure in part]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.service", description=__doc__)
     parser.add_argument("--submissions", type=int, default=10_000)
@@ -364,21 +381,13 @@ def main() -> None:
     parser.add_argument("--open", type=int, default=5_000)
     parser.add_argument("--waiting", type=int, default=1_200, help="open jobs of the idle daemon")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--policies", nargs="+", default=["unified", "elasticflow"])
     parser.add_argument("--only", choices=("submissions", "listing", "kills", "idle"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    under, figures = conditions(), []
+    under = conditions()
     print(describe(under))
-    with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
-        folder = Path(name)
-        if options.only in (None, "submissions"):
-            figures += measure_submissions(folder, options.submissions, options.clients)
-        if options.only in (None, "listing"):
-            figures += measure_listing(folder, options.ended, options.open, options.repeats)
-        if options.only in (None, "kills"):
-            figures += measure_kills(folder, options.open, options.repeats)
-        if options.only in (None, "idle"):
-            figures += measure_idle(folder, options.waiting)
+    figures = [figure for policy in options.policies for figure in measure(options, policy)]
     show(figures)
     if options.json:
         content = {"conditions": under, "figures": [asdict(figure) for figure in figures]}

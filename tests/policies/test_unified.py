@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.flowcon_fit import FlowConFit
 from swell.policies.registry import InvalidParameter, new_policy
 from swell.policies.saxena import scaling_factors
-from swell.policies.unified.gains import GAINS
+from swell.policies.unified.gains import GAINS, Gain
 from swell.policies.unified.unified import Unified
 from swell.solvers.knapsack import best_options
 
@@ -127,6 +128,23 @@ def test_by_samples_no_more_than_one_step_is_missing_of_bftrainers_optimum(
     everyone = np.ones(len(made), dtype=bool)
     value, nothing = BFTrainer().values(view, everyone, hold_s)
     assert _missing_steps(view, Unified(gains_by="samples"), value, nothing) <= 1.0
+
+
+@fewer
+@given(
+    jobs=st.lists(st.tuples(st.sampled_from(CURVES), st.floats(0.05, 1.0)), min_size=1, max_size=6),
+    num_devices=st.integers(1, 24),
+)
+def test_whatever_jobs_gain_by_no_more_than_one_step_is_missing_of_the_optimum(
+    jobs: list[tuple[dict[int, float], float]], num_devices: int
+) -> None:
+    """The factors of `completion` are such ones, and those of `queueing` once all jobs have started."""
+    view = snapshot([best_effort(f"j{row}", rates, 100) for row, (rates, _) in enumerate(jobs)], num_devices)
+    drawn = np.array([factor for _, factor in jobs]) / max(factor for _, factor in jobs)
+    value = scaling_factors(view) * np.repeat(drawn, np.diff(view.options.starts))
+    gain = Gain(lambda snapshot, levels, rows: drawn[rows], "jobs that are drawn")
+    with patch.dict(GAINS, drawn=gain):  # type: ignore[arg-type]
+        assert _missing_steps(view, Unified(gains_by="drawn"), value, np.zeros(len(jobs))) <= 1.0
 
 
 def _missing_steps(view: Snapshot, policy: Unified, value: FloatArray, nothing: FloatArray) -> float:
