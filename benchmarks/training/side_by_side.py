@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 from benchmarks.training.problem import DIVISIONS, OPTIMIZERS, SIZES, make_problem
 from benchmarks.training.train import GLOBAL_BATCH
@@ -36,10 +36,12 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def elastic_steps(options: argparse.Namespace) -> Iterator[None]:
+def elastic_blocks(options: argparse.Namespace) -> Iterator[None]:
+    """A block is an epoch: no other optimizer may step amid the batches of one."""
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
-    loader = DataLoader(data, batch_size=GLOBAL_BATCH, shuffle=True)
+    samples = Subset(data, range(options.steps * GLOBAL_BATCH))
+    loader = DataLoader(samples, batch_size=GLOBAL_BATCH, shuffle=True)
     run = train.elastic(model, optimizer, loader, epochs=10**6, **DIVISIONS.get(options.optimizer, {}))
     for _ in run.epochs():
         for x, y in run.batches():
@@ -47,16 +49,17 @@ def elastic_steps(options: argparse.Namespace) -> Iterator[None]:
             loss = loss_of(model(x), y)
             loss.backward()
             run.step(loss)
-            yield
+        yield
 
 
-def plain_steps(options: argparse.Namespace) -> Iterator[None]:
+def plain_blocks(options: argparse.Namespace) -> Iterator[None]:
     """Once the process group is there."""
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
     parallel = DistributedDataParallel(model)
-    sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(data)
-    loader = DataLoader(data, batch_size=GLOBAL_BATCH // dist.get_world_size(), sampler=sampler)
+    samples = Subset(data, range(options.steps * GLOBAL_BATCH))
+    sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(samples)
+    loader = DataLoader(samples, batch_size=GLOBAL_BATCH // dist.get_world_size(), sampler=sampler)
     for epoch in itertools.count():
         sampler.set_epoch(epoch)
         for x, y in loader:
@@ -64,27 +67,26 @@ def plain_steps(options: argparse.Namespace) -> Iterator[None]:
             loss = loss_of(parallel(x), y)
             loss.backward()
             optimizer.step()
-            yield
+        yield
 
 
-def time_block(steps: Iterator[None], num_steps: int) -> float:
-    """Seconds until all workers have done so many steps, from when all are there."""
+def time_block(blocks: Iterator[None]) -> float:
+    """Seconds until all workers have done a block, from when all are there."""
     dist.barrier()
     begun_s = time.monotonic()
-    for _ in range(num_steps):
-        next(steps)
+    next(blocks)
     dist.barrier()
     return time.monotonic() - begun_s
 
 
 def main() -> None:
     options = parse()
-    elastic = elastic_steps(options)
+    elastic = elastic_blocks(options)
     next(elastic)
-    plain = plain_steps(options)
+    plain = plain_blocks(options)
     turns: dict[str, Callable[[], float]] = {
-        "swell": lambda: time_block(elastic, options.steps),
-        "ddp": lambda: time_block(plain, options.steps),
+        "swell": lambda: time_block(elastic),
+        "ddp": lambda: time_block(plain),
     }
     blocks_s: dict[str, list[float]] = {name: [] for name in turns}
     for number in range(options.blocks + 1):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import torch.distributed as dist
 
-from benchmarks.training.side_by_side import elastic_steps, parse, plain_steps, time_block
+from benchmarks.training.side_by_side import elastic_blocks, parse, plain_blocks, time_block
 from swell.train.collective.early import NUM_WATCHED
 from swell.train.runtime.run import started
 
@@ -21,27 +21,27 @@ from swell.train.runtime.run import started
 NUM_WARM_UPS = NUM_WATCHED + 2
 
 
-def steps_of_gang(elastic: Iterator[None], num_hosts: int, num_steps: int) -> float:
+def block_of_gang(elastic: Iterator[None], num_hosts: int, num_steps: int) -> float:
     """As if its workers were on so many hosts."""
     members = started[-1]._host.members
     if members.num_hosts != num_hosts:
         members.num_hosts = num_hosts  # type: ignore[misc]
-        for _ in range(NUM_WARM_UPS):
+        for _ in range(-(-NUM_WARM_UPS // num_steps)):
             next(elastic)
-    return time_block(elastic, num_steps)
+    return time_block(elastic)
 
 
 def main() -> None:
     options = parse()
-    elastic = elastic_steps(options)
+    elastic = elastic_blocks(options)
     next(elastic)
-    plain = plain_steps(options)
+    plain = plain_blocks(options)
     turns: dict[str, Callable[[], float]] = {
-        "one piece": lambda: steps_of_gang(elastic, 1, options.steps),
-        "overlapped": lambda: steps_of_gang(elastic, 2, options.steps),
-        "ddp": lambda: time_block(plain, options.steps),
+        "one piece": lambda: block_of_gang(elastic, 1, options.steps),
+        "overlapped": lambda: block_of_gang(elastic, 2, options.steps),
+        "ddp": lambda: time_block(plain),
     }
-    time_block(plain, 2)
+    time_block(plain)
     blocks_s: dict[str, list[float]] = {name: [] for name in turns}
     for number in range(options.blocks):
         for name in sorted(turns, reverse=bool(number % 2)):  # none is always the first

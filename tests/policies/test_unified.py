@@ -143,7 +143,7 @@ def test_whatever_jobs_gain_by_no_more_than_one_step_is_missing_of_the_optimum(
     drawn = np.array([factor for _, factor in jobs]) / max(factor for _, factor in jobs)
     value = scaling_factors(view) * np.repeat(drawn, np.diff(view.options.starts))
     gain = Gain(lambda snapshot, levels, rows: drawn[rows], "jobs that are drawn")
-    with patch.dict(GAINS, drawn=gain):  # type: ignore[arg-type]
+    with patch.dict(GAINS, drawn=gain):
         assert _missing_steps(view, Unified(gains_by="drawn"), value, np.zeros(len(jobs))) <= 1.0
 
 

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from swell.train.collective.group import GroupBroken
 from swell.train.runtime.managed_run import Linked
-from swell.train.sharding.shard_group import ShardGroup
+from swell.train.sharding.shard_group import ShardGroup, Verdict
 from swell.train.sharding.state_pieces import StatePieces
 from swell.wire import environ
 
@@ -33,15 +33,17 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def faulty_vote(self: ShardGroup, wish: bool) -> bool:
+def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> Verdict:
     is_now = self.is_faulty = next(votes) == AT_STEP  # type: ignore[attr-defined]
     if is_now and FAULT == "before the vote":
         die()
-    answer = vote(self, wish)
+    if is_now and FAULT == "a mirror":
+        [(begin, _), *_] = self._layout.mirrored[self._group.rank]
+        self._shard.pieces.slices((begin, begin + 1))[0].add_(1e-3)
+    answer = vote(self, wish, compares)
     if is_now and FAULT == "after the vote":
         die()
     if is_now and FAULT == "unsure":  # all have passed, and this one does not know
-        self.is_voting = True
         raise GroupBroken("a fault")
     return answer
 

@@ -12,6 +12,7 @@ from tests.train.fake_agent import FakeAgent
 from tests.train.test_resize import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
 
 from swell import train
+from swell.train.runtime.managed_run import COMPARE_EVERY
 from swell.wire import messages
 
 FAULTS = CURVE.with_name("shard_faults.py")
@@ -126,6 +127,19 @@ def test_a_worker_whose_hyperparameters_differ_is_given_them_and_keeps_its_part(
     [(_, drifted)] = agent.all_said(messages.Drifted)
     assert drifted.is_healed and "learning rate" in drifted.message
     assert_same_learning(tmp_path / "result.json", plain)
+    assert_mirrors_equal(tmp_path, [0, 1, 2])
+
+
+def test_a_mirror_that_differs_is_found_and_renewed(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
+    agent.may_drift = True
+    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["a mirror", 7]})
+    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.join([0, 1, 2], source=None)
+    finish(agent, [0, 1, 2])
+    [(_, drifted)] = agent.all_said(messages.Drifted)
+    assert drifted.is_healed and "mirrors=True" in drifted.message
+    assert drifted.first_step == COMPARE_EVERY + 1
+    assert_same_learning(tmp_path / "result.json", plain)  # owners alone hand parameters round
     assert_mirrors_equal(tmp_path, [0, 1, 2])
 
 

@@ -54,6 +54,8 @@ Order = messages.Regroup | messages.Suspend
 PROGRESS_INTERVAL_S = 0.5
 #: A joiner of a stream that has read for less than this is near enough to where the others are by now.
 NEAR_S = 1.0
+#: Steps from one comparison of mirrors to the next.
+COMPARE_EVERY = 64
 
 
 class Linked:
@@ -197,12 +199,19 @@ class Linked:
         If the group breaks here, that is known once there is another.
         """
         try:
-            self._is_save_agreed = shards.vote(self._is_own_save_due)
+            verdict = shards.vote(self._is_own_save_due, self._task.state.updates % COMPARE_EVERY == 0)
+            is_healed = not verdict.are_mirrors_equal and self._drift_watch.on_drift == "heal"
+            if is_healed:
+                shards.renew_mirrors()
+            shards.pass_vote()
+            self._is_save_agreed = verdict.is_save_wished
+            if not verdict.are_mirrors_equal:
+                self._note_drift(self._drift_watch.of_mirrors(is_healed))
             return True
         except GroupBroken as broken:
             self._break_off(broken)
         self._follow_orders()
-        shards.is_voting = False
+        shards.pass_vote()
         return self._to_settle is not None
 
     def _has_spread(self, shards: ShardGroup) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
 
 import msgspec
 import torch
@@ -28,6 +29,13 @@ from swell.train.sharding.state_pieces import Forms, StatePieces, split
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20
+
+
+class Verdict(NamedTuple):
+    """What all workers together have voted for."""
+
+    is_save_wished: bool
+    are_mirrors_equal: bool  #: or were not compared
 
 
 class StateLost(Exception):
@@ -57,15 +65,39 @@ class ShardGroup:
         return ShardCard(self._owned, self._shard.intervals, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
-    def vote(self, wish: bool) -> bool:
-        """See that all have the gradients of the step. Returns whether anybody wishes a checkpoint.
+    def vote(self, wish: bool, compares: bool) -> Verdict:
+        """See that all have the gradients of the step.
+
+        Args:
+            wish: this worker wishes a checkpoint.
+            compares: owners compare with mirrors what the optimizer keeps; the same at all.
 
         Raises GroupBroken: it is not known whether the others have passed.
         """
         self.is_voting = True
-        wishes = sum(self._group.gather(int(wish)))
+        difference = self._own_less_mirrored() if compares and self._is_mirrored else 0
+        said = torch.tensor([int(wish), difference], device=self._group.device)
+        self._group.sum_all(said)
+        wishes, difference = said.tolist()
+        return Verdict(wishes > 0, difference == 0)
+
+    def pass_vote(self) -> None:
+        """This worker makes the update."""
         self.is_voting = False
-        return wishes > 0
+
+    def _own_less_mirrored(self) -> int:
+        """A checksum of this worker's part, less those of the mirrors that it has.
+
+        Of all workers together that is 0, if all mirrors have what their owners have.
+        """
+        pieces, rank = self._shard.pieces, self._group.rank
+        own, mirrored = self._layout.owned[rank], self._layout.mirrored[rank]
+        return _wrapped(pieces.checksum(own) - pieces.checksum(mirrored))
+
+    def renew_mirrors(self) -> None:
+        """Give all mirrors what the owners have. Raises GroupBroken."""
+        owned = self._layout.owned
+        self._lay_out(owned, owned, _cuts(owned), range(len(owned)), self._places)
 
     def spread(self) -> None:
         """Hand round the parameters that each owner has updated. Raises GroupBroken: some have not come."""
@@ -254,3 +286,8 @@ def _givers(owned: Sequence[Intervals], held: Sequence[Intervals], num_elements:
         givers.append(union(own, instead))
         missing = without(missing, instead)
     return givers
+
+
+def _wrapped(number: int) -> int:
+    """The number as 64 bits have it."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -143,6 +143,16 @@ class StatePieces:
         begin, end = interval[0] - piece.begin, interval[1] - piece.begin
         return [piece.kept[name][begin:end] for name in sorted(piece.kept) if _is_sliced(piece.kept[name])]
 
+    def checksum(self, intervals: Iterable[Interval]) -> int:
+        """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
+        total = 0
+        for interval in intervals:
+            for part in self._places.cut(interval):
+                for piece in self.overlapping((part.begin, part.end)):
+                    both = max(part.begin, piece.begin), min(part.end, piece.end)
+                    total += sum(int(_bits(each).sum()) for each in self._slices(piece, both))
+        return total
+
     def num_bytes(self) -> int:
         return sum(
             value.nbytes for piece in self.pieces for value in piece.kept.values() if _is_sliced(value)
@@ -157,6 +167,11 @@ def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
         yield begin, cuts[number]
         begin, number = cuts[number], number + 1
     yield begin, end
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements' bits as integers."""
+    return tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
 
 
 def _is_sliced(value: object) -> bool:

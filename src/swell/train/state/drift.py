@@ -150,6 +150,15 @@ class DriftWatch:
         is_healed = self.on_drift == "heal" and self._heal(group, reports)
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
+    def of_mirrors(self, is_healed: bool) -> Drift:
+        """Two workers have the same part of a divided state, and it differs."""
+        self._num += 1
+        message = (
+            "what the optimizer keeps differs between two workers that have the same part of it "
+            "(mirrors=True); the script changes optimizer.state on some workers only, or memory is faulty"
+        )
+        return Drift(self._state.steps + 1, self._num, message, is_healed)
+
     def _describe_tensors(self, group: Group, report: ReplicaReport) -> str:
         """Looks into it now and then only, for it may take as long as a step."""
         if not self._of_tensors or self._num & (self._num - 1) == 0:
