@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from swell.train.collective.group import GroupBroken
 from swell.train.runtime.managed_run import Linked
-from swell.train.sharding.shard_group import ShardGroup, Verdict
+from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
 from swell.train.sharding.state_pieces import StatePieces
 from swell.wire import environ
 
@@ -33,7 +33,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> Verdict:
+def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> VoteOutcome:
     is_now = self.is_faulty = next(votes) == AT_STEP  # type: ignore[attr-defined]
     if is_now and FAULT == "before the vote":
         die()

@@ -199,13 +199,13 @@ class Linked:
         If the group breaks here, that is known once there is another.
         """
         try:
-            verdict = shards.vote(self._is_own_save_due, self._task.state.updates % COMPARE_EVERY == 0)
-            is_healed = not verdict.are_mirrors_equal and self._drift_watch.on_drift == "heal"
+            outcome = shards.vote(self._is_own_save_due, self._task.state.updates % COMPARE_EVERY == 0)
+            is_healed = not outcome.are_mirrors_equal and self._drift_watch.on_drift == "heal"
             if is_healed:
                 shards.renew_mirrors()
             shards.pass_vote()
-            self._is_save_agreed = verdict.is_save_wished
-            if not verdict.are_mirrors_equal:
+            self._is_save_agreed = outcome.is_save_wished
+            if not outcome.are_mirrors_equal:
                 self._note_drift(self._drift_watch.of_mirrors(is_healed))
             return True
         except GroupBroken as broken:

@@ -31,7 +31,7 @@ from swell.train.sharding.state_pieces import Forms, StatePieces, split
 WINDOW_ELEMENTS = 16 * 2**20
 
 
-class Verdict(NamedTuple):
+class VoteOutcome(NamedTuple):
     """What all workers together have voted for."""
 
     is_save_wished: bool
@@ -65,7 +65,7 @@ class ShardGroup:
         return ShardCard(self._owned, self._shard.intervals, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
-    def vote(self, wish: bool, compares: bool) -> Verdict:
+    def vote(self, wish: bool, compares: bool) -> VoteOutcome:
         """See that all have the gradients of the step.
 
         Args:
@@ -79,7 +79,7 @@ class ShardGroup:
         said = torch.tensor([int(wish), difference], device=self._group.device)
         self._group.sum_all(said)
         wishes, difference = said.tolist()
-        return Verdict(wishes > 0, difference == 0)
+        return VoteOutcome(wishes > 0, difference == 0)
 
     def pass_vote(self) -> None:
         """This worker makes the update."""
