@@ -92,7 +92,20 @@ def decayed(model: nn.Module) -> list[dict[str, object]]:
     ]
 
 
+class WithTemperature(LanguageModel):
+    """A parameter that is one number, as the scale of CLIP's logits is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = super().forward(tokens) * self.temperature
+        return logits
+
+
 MODELS = {
+    "scalar": WithTemperature,
     "tied": tied,
     "checkpointed": lambda: LanguageModel(is_checkpointed=True),
     "frozen": frozen,

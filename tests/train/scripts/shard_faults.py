@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import GroupBroken
+from swell.train.link.agent_link import open_link
 from swell.train.runtime.managed_run import Linked
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
 from swell.train.sharding.state_pieces import StatePieces
@@ -26,6 +27,7 @@ from swell.wire import environ
 WORKER = os.environ[environ.WORKER]
 FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
 votes = count(1)  # no variable that Swell takes back with a step that comes again
+changes, await_others = count(1), ShardGroup._await_others
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, Linked.finish, dist.broadcast
 
 
@@ -36,6 +38,8 @@ def die() -> None:
 def faulty_vote(self: ShardGroup, wish: bool, compares: bool) -> VoteOutcome:
     is_now = self.is_faulty = next(votes) == AT_STEP  # type: ignore[attr-defined]
     if is_now and FAULT == "before the vote":
+        die()
+    if FAULT == "at an order" and open_link().order is not None:
         die()
     if is_now and FAULT == "a mirror":
         [(begin, _), *_] = self._layout.mirrored[self._group.rank]
@@ -61,6 +65,13 @@ def faulty_spread(self: ShardGroup) -> None:
         self._shard._optimizer.param_groups[0]["lr"] *= 2.0
 
 
+def faulty_wait(self: ShardGroup, old: StatePieces, made: StatePieces) -> None:
+    is_now = next(changes) == AT_STEP
+    if is_now and FAULT == "amid a change":
+        die()
+    await_others(self, old, made)
+
+
 def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:
     if source:
         die()
@@ -70,10 +81,7 @@ def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:
 def telling_finish(self: Linked) -> None:
     shard = self._task.state.shard
     assert shard is not None
-    whole = StatePieces(shard.places, shard.intervals) if shard.is_whole else shard.pieces
-    if shard.is_whole:
-        whole.make_room(shard.pieces.forms())
-        whole.take(shard.pieces)
+    whole = shard.pieces
     held = {
         f"{piece.begin}-{piece.end}": [
             [name, hashlib.sha256(value.numpy().tobytes()).hexdigest() if value.dim() else float(value)]
@@ -85,5 +93,6 @@ def telling_finish(self: Linked) -> None:
     finish(self)
 
 
+ShardGroup._await_others = faulty_wait  # type: ignore[method-assign]
 ShardGroup.vote, ShardGroup.spread, Linked.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

@@ -15,7 +15,7 @@ from swell.wire import messages
 IDIOMS, EPOCHS = CURVE.with_name("idioms.py"), 8
 
 
-@pytest.mark.parametrize("idiom", ["tied", "checkpointed", "frozen", "lora", "momentum"])
+@pytest.mark.parametrize("idiom", ["tied", "checkpointed", "frozen", "lora", "momentum", "scalar"])
 def test_what_is_learnt_does_not_depend_on_the_sizes(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, idiom: str
 ) -> None:

@@ -116,6 +116,43 @@ def test_after_a_kill_at_any_moment_there_is_one_state(
     assert_mirrors_equal(tmp_path, [0, 2, 3])
 
 
+@pytest.mark.parametrize("victim", [1, 3], ids=["one that was there", "a newcomer"])
+def test_a_kill_amid_a_change_loses_nothing(
+    agent: FakeAgent, plain: Path, tmp_path: Path, victim: int
+) -> None:
+    """Some have what they lacked by then, and others have not."""
+    change = 2 if victim == 1 else 1  # the first one is that in which all began
+    agent.environ["SHARD_FAULTS"] = json.dumps({str(victim): ["amid a change", change]})
+    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 3)
+    generation = agent.regroup([0, 1, 2, 3], source=0)
+    rest = [worker for worker in (0, 1, 2, 3) if worker != victim]
+    failed = [
+        agent.wait(worker, messages.JoinFailed, lambda said: said.generation == generation) for worker in rest
+    ]
+    assert agent.join(rest, source=0) == max(message.steps for message in failed)
+    finish(agent, rest)
+    assert_same_learning(tmp_path / "result.json", plain)
+    assert_mirrors_equal(tmp_path, rest)
+
+
+def test_a_worker_that_was_to_leave_stays_if_another_dies_before(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    """Its mirror dies in the very step after which it was to leave: it has the only copy of its part."""
+    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["at an order", 0]})
+    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 3)
+    agent.regroup([0, 2], source=0, has_news=False)  # the part of 1 lies at 2 as well, which dies
+    for worker in (0, 1):
+        agent.wait(worker, messages.Broken)
+    agent.join([0, 1], source=0, has_news=False)
+    finish(agent, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
 def test_a_worker_whose_hyperparameters_differ_is_given_them_and_keeps_its_part(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ class Linked:
         self._to_settle: tuple[list[ShardCard], list[str]] | None = None  # once the step under way is done
         self._is_save_agreed = False  # by all workers, where they save together
         self._coming_batch = 0  # of the next step in the group
+        self._has_stayed = False  # though it was told to leave, since it was in a group last
 
     @property
     def rank(self) -> int:
@@ -319,6 +320,7 @@ class Linked:
     def finish(self) -> None:
         state = self._task.state
         self._save_if_due()
+        self._part_together()
         self._tell_all()
         self._group.close()
         self._tell_drift()
@@ -330,6 +332,16 @@ class Linked:
                 metrics=self._untold_metrics.all,
             )
         )
+
+    def _part_together(self) -> None:
+        """See that all have the parameters of the last step, where others have parts of the state."""
+        while self._is_divided:
+            try:
+                self._group.gather(0)
+                return
+            except GroupBroken as broken:
+                self._break_off(broken)
+            self._follow_orders()
 
     # ------------------------------------------------------------------ orders
     def _follow_orders(self) -> None:
@@ -347,8 +359,19 @@ class Linked:
         if order.generation <= self._generation:
             return self._is_member  # an order that came twice
         if order.rank is None:
+            if self._is_spared():
+                return False
             self._leave(order.generation)
         return self._join(order, order.rank)
+
+    def _is_spared(self) -> bool:
+        """Whether this worker stays, once, though it was told to leave: its group broke, and it has a part.
+
+        With those that are gone now the part may be here alone. The next order is given in view of that.
+        """
+        has_part = self._shards is not None and self._task.state.is_valid and not self._is_member
+        self._has_stayed, had_stayed = has_part, self._has_stayed
+        return has_part and not had_stayed
 
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
         state = self._task.state
@@ -380,7 +403,7 @@ class Linked:
         self._group.outlast_training()
         if rank == 0:
             state.losses.forget_told(told_steps)
-        self._is_member, self._generation = True, regroup.generation
+        self._is_member, self._generation, self._has_stayed = True, regroup.generation, False
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
         self._checkpoints.mean_time_to_loss_s = regroup.mean_time_to_loss_s
@@ -425,6 +448,10 @@ class Linked:
         furthest = max(card.updates for card in cards)
         holders = [rank for rank, card in enumerate(cards) if card.updates == furthest > NO_STATE]
         going_on = [rank for rank, card in enumerate(cards) if is_going_on(card, furthest)]
+        is_within_step = holders and all(is_within(cards[rank]) for rank in holders)
+        if is_within_step and self._group.rank not in (*holders, *going_on):
+            sys.stderr.write("the workers with the state are amid a step: this one comes too early\n")
+            exit_now(environ.EXIT_STOPPED)
         hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0], going_on)
         self._task.state.is_valid = True
         if self._shards is not None:
@@ -620,6 +647,11 @@ class Linked:
 def is_going_on(card: MemberCard, furthest: int) -> bool:
     """Whether a member lacks only the update of its step: another has passed the vote on it."""
     return card.shard is not None and card.shard.is_voting and card.updates == furthest - 1
+
+
+def is_within(card: MemberCard) -> bool:
+    """Whether a member is amid a step: what its script keeps is not what it will be after that."""
+    return card.shard is not None and (card.shard.is_voting or not card.shard.is_spread)
 
 
 def _place_in(order: Order) -> tuple[int, int | None]:

@@ -21,7 +21,8 @@ def warm_up(task: Task) -> None:
     parameters = [p for p in task.state.model.parameters() if p.requires_grad and p.device.type == "cpu"]
     if parameters:
         grad_bytes = sum(parameter.nbytes for parameter in parameters)
-        state_bytes = sum(map(optimizer_bytes, task.state.optimizers))
+        is_divided = task.state.shard is not None  # then no worker will have the whole of it
+        state_bytes = 0 if is_divided else sum(map(optimizer_bytes, task.state.optimizers))
         num_bytes = grad_bytes + task.gradients.num_bytes + state_bytes
         _touch(num_bytes)
     torch.zeros(1, device="cpu", requires_grad=True).sum().backward()  # starts the engine

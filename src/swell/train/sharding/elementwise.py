@@ -44,8 +44,8 @@ def _stepped(optimizer: torch.optim.Optimizer, shape: tuple[int, ...], cut: slic
     start, gradients = (torch.randn(count, *SHAPE, generator=numbers) for count in (1, NUM_STEPS))
     first = optimizer.param_groups[0]["params"][0]
     parameter = torch.nn.Parameter(start.reshape(shape)[cut].to(first.device))
-    twin = copy.copy(optimizer)
-    # Its own, where a copy would share them; hooks are the script's, and are not to be called.
+    twin = object.__new__(type(optimizer))  # a copy would lose what Optimizer does not know
+    twin.__dict__.update(optimizer.__dict__)
     twin.state = defaultdict(dict)
     group = {key: copy.copy(value) for key, value in optimizer.param_groups[0].items() if key != "params"}
     twin.param_groups = [{**group, "params": [parameter]}]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
 
-from swell.train.data.sample_schedule import cut
-from swell.train.sharding.intervals import Interval, Intervals, size, union
+from swell.train.sharding.intervals import size
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
 
 ADDED = (
@@ -36,6 +36,8 @@ class OptimizerShard:
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
         self._is_asked = False  # for its state dict, by Swell
         self._num_groups = len(optimizer.param_groups)
+        #: A whole state that is loaded stays in host memory until it is divided: the device may be too small.
+        self.loads_to_host = False
 
     @property
     def num_elements(self) -> int:
@@ -47,15 +49,8 @@ class OptimizerShard:
         return self._pieces is None
 
     @property
-    def intervals(self) -> tuple[Interval, ...]:
-        """What this worker has, cut as it is computed."""
-        if self._pieces is None:
-            return union([(0, self.num_elements)])
-        return tuple((piece.begin, piece.end) for piece in self._pieces.pieces)
-
-    @property
     def pieces(self) -> StatePieces:
-        """What this worker has, in the memory where it lies."""
+        """What this worker has, in the memory where it lies, cut as it is computed."""
         return (
             StatePieces.of_whole(self.places, self._optimizer.state) if self._pieces is None else self._pieces
         )
@@ -66,34 +61,33 @@ class OptimizerShard:
 
     def whole_bytes(self) -> int:
         """Bytes of the whole state, estimated from this worker's part of it."""
-        return round(self.num_bytes() * self.num_elements / max(1, size(self.intervals)))
+        return round(self.num_bytes() * self.num_elements / max(1, size(self.pieces.intervals)))
 
     def parameter_bytes(self) -> int:
         """Bytes of the parameters that are trained, which the workers hand round in each step."""
         return sum(parameter.nbytes for parameter in self.places.parameters if parameter.requires_grad)
 
     # ---------------------------------------------------------------- it is laid out anew
-    def replace(self, pieces: StatePieces, held: Intervals) -> None:
-        """Keep these pieces from now on, and nothing else."""
-        if held == union([(0, self.num_elements)]):
-            whole = StatePieces(self.places, held)
-            whole.make_room(pieces.forms())
-            whole.take(pieces)
-            self._pieces = None
-            self._fill(whole)
+    def replace(self, pieces: StatePieces) -> None:
+        """Keep these pieces from now on, and nothing else. All of the state: it has one of each parameter."""
+        self._pieces = None if pieces.intervals == self.places.everything else pieces
+        if self._pieces is None:
+            self._fill(pieces)
         else:
-            self._pieces = pieces
             self._optimizer.state.clear()
 
     def hold_share(self, num_workers: int) -> None:
-        """Keep no more than one of so many workers would, and update no other elements: for a trial run."""
-        part = cut(self.num_elements, num_workers, 0)
-        if self._pieces is None and len(part) < self.num_elements:
-            held = union([(part.start, part.stop)])
-            pieces = StatePieces(self.places, held)
-            pieces.make_room(self.pieces.forms())
-            pieces.take(self.pieces)
-            self.replace(pieces, held)
+        """Keep no more than one of so many workers would, and update no other elements: for a trial run.
+
+        It is a share of each parameter, so that the whole state can be told from it.
+        """
+        if self._pieces is None and num_workers > 1:
+            begins = self.places.begins
+            shares = [(begin, begin + -(-(end - begin) // num_workers)) for begin, end in pairwise(begins)]
+            made = StatePieces(self.places, shares)
+            made.make_room(self.pieces.forms())
+            made.take(self.pieces)
+            self.replace(made)
 
     def load(self, state_dict: dict[str, Any], is_divided: bool) -> None:
         """Give the optimizer a state dict: the whole of another state.
@@ -101,11 +95,18 @@ class OptimizerShard:
         Args:
             is_divided: it has hyperparameters only, and what is kept here stays.
         """
-        kept = dict(self._optimizer.state) if is_divided else {}
-        if not is_divided:
+        if is_divided or self.loads_to_host:
+            kept = dict(self._optimizer.state)
+            self._optimizer.load_state_dict({**state_dict, "state": {}})
+            self._optimizer.state.update(kept)
+        else:
             self._pieces = None
-        self._optimizer.load_state_dict(state_dict)
-        self._optimizer.state.update(kept)
+            self._optimizer.load_state_dict(state_dict)
+        if not is_divided and self.loads_to_host:
+            named = dict(enumerate(self.places.parameters))
+            state = {named[place]: kept for place, kept in state_dict["state"].items()}
+            self._pieces = StatePieces.of_whole(self.places, state)
+            self._optimizer.state.clear()
 
     @contextmanager
     def filled(self, whole: StatePieces) -> Iterator[None]:
@@ -168,7 +169,7 @@ class OptimizerShard:
             return
         groups, state = self._optimizer.param_groups, self._optimizer.state
         for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
-            piece.kept = state.get(tensor, {})
+            piece.kept = _checked(state.get(tensor, {}), tensor)
         state.clear()
         for group, parameters in zip(groups, self._outside, strict=True):
             group["params"] = parameters
@@ -185,3 +186,14 @@ class OptimizerShard:
                 "(shard='optimizer'); read the whole one from a checkpoint with "
                 "swell.train.load_checkpoint(folder), or take shard='optimizer' out"
             )
+
+
+def _checked(kept: dict[str, Any], tensor: torch.Tensor) -> dict[str, Any]:
+    """Raises TypeError if it has a tensor with neither one number for all elements nor one for each."""
+    for name, value in kept.items():
+        if isinstance(value, torch.Tensor) and value.dim() and value.shape != tensor.shape:
+            raise TypeError(
+                f"the optimizer keeps {name!r} of shape {tuple(value.shape)} for {tensor.numel()} elements, "
+                "which cannot be divided among workers; take shard='optimizer' out"
+            )
+    return kept

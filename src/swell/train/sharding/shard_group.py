@@ -19,7 +19,7 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.group import Group
+from swell.train.collective.group import Group, GroupBroken
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.layout import Layout, Transfer, covers, lay_out, plan_transfers
@@ -47,7 +47,8 @@ class ShardGroup:
 
     def __init__(self, group: Group, shard: OptimizerShard, is_mirrored: bool) -> None:
         self._group, self._shard, self._is_mirrored = group, shard, is_mirrored
-        self._owned: Intervals = union([(0, shard.num_elements)])
+        self._owned: Intervals = shard.places.everything
+        shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
         self._places: Sequence[str] = ("",)  # by rank, the machines of the present group
         self.is_voting = False  #: see `ShardCard`
@@ -62,7 +63,7 @@ class ShardGroup:
         """What this worker brings to a group; `has_state`: it has made the job's steps."""
         if not has_state:
             return ShardCard()
-        return ShardCard(self._owned, self._shard.intervals, self.is_voting, self.is_spread)
+        return ShardCard(self._owned, self._shard.pieces.stretches, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
     def vote(self, wish: bool, compares: bool) -> VoteOutcome:
@@ -102,16 +103,22 @@ class ShardGroup:
     def spread(self) -> None:
         """Hand round the parameters that each owner has updated. Raises GroupBroken: some have not come."""
         self.is_spread = False
-        self._spread(self._layout.owned)
+        parameters = self._shard.places.parameters
+        updated = [each for each in parameters if each.requires_grad or each.grad is not None]
+        self._spread(self._layout.owned, updated)
         self.is_spread = True
 
-    def _spread(self, givers: Sequence[Intervals]) -> None:
-        """`givers`: by rank, whose parameters it has; all of them together."""
-        cargos = []
-        for rank, places in enumerate(givers):
-            pieces = [piece for interval in places for piece in self._shard.places.cut(interval)]
-            trained = [each for each in pieces if self._shard.places.parameters[each.place].requires_grad]
-            tensors = [self._shard.places.elements(piece) for piece in trained]
+    def _spread(self, givers: Sequence[Intervals], parameters: Sequence[torch.Tensor]) -> None:
+        """
+        Args:
+            givers: by rank, of which elements it gives the values; all of them together.
+            parameters: that are handed round; the same at all workers.
+        """
+        cargos, wanted = [], {id(parameter) for parameter in parameters}
+        for rank, intervals in enumerate(givers):
+            pieces = [piece for interval in intervals for piece in self._shard.places.cut(interval)]
+            of_wanted = [each for each in pieces if id(self._shard.places.parameters[each.place]) in wanted]
+            tensors = [self._shard.places.elements(piece) for piece in of_wanted]
             cargos.append((rank, Pieces(tensors, self._group.device)))
 
         def broadcast_all() -> None:
@@ -159,12 +166,13 @@ class ShardGroup:
         held = [union(card.held) for card in cards]
         if not covers(held, self._shard.num_elements):
             raise StateLost
+        owned = _apart([card.owned for card in cards])
         if not all(card.is_spread and not card.is_voting for card in cards):
             self.is_spread = False
-            self._spread(_givers([card.owned for card in cards], held, self._shard.num_elements))
+            self._spread(_givers(owned, held, self._shard.num_elements), self._shard.places.parameters)
         self.is_spread, self._places = True, places
         cuts = _cuts([card.owned for card in cards], [card.held for card in cards])
-        self._lay_out([card.owned for card in cards], held, cuts, range(len(cards)), places)
+        self._lay_out(owned, held, cuts, range(len(cards)), places)
 
     def _lay_out(
         self,
@@ -174,23 +182,45 @@ class ShardGroup:
         takers: Sequence[int],
         places: Sequence[str],
     ) -> None:
-        """Move to a layout in which the ranks `takers` have parts."""
+        """Move to a layout in which the ranks `takers` have parts.
+
+        What this worker had before is dropped once all have got theirs.
+        """
         mirror_places = places if self._is_mirrored else None
         layout = lay_out(self._shard.num_elements, owned, held, takers, mirror_places)
-        own_rank = self._group.rank
-        own_held = layout.held(own_rank)
-        intervals = [part for owner in layout.owned for part in common(owner, own_held)]
-        old = self._shard.pieces if held[own_rank] else StatePieces(self._shard.places, ())
+        rank, parameters = self._group.rank, self._shard.places
+        own_held = layout.held(rank)
+        is_whole = own_held == parameters.everything
+        cut_by = (
+            [own_held] if is_whole else layout.owned
+        )  # mirrors as their owners: rounding may depend on it
+        made = StatePieces(parameters, [part for owner in cut_by for part in common(owner, own_held)])
+        old = self._shard.pieces if held[rank] else StatePieces(parameters, ())
         planned = plan_transfers(held, layout)
         forms = self._gather_forms(old) if planned else old.forms()
-        if planned or sorted(intervals) != list(self._shard.intervals):
-            made = StatePieces(self._shard.places, intervals)
+        if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
             made.make_room(forms)
             made.take(old)
             if planned:
                 self._transfer(planned, old, made, sorted({*cuts, *_cuts(layout.owned)}))
-            self._shard.replace(made, own_held)
-        self._layout, self._owned = layout, layout.owned[own_rank]
+                self._await_others(old, made)
+            self._shard.replace(made)
+        self._layout, self._owned = layout, layout.owned[rank]
+
+    def _await_others(self, old: StatePieces, made: StatePieces) -> None:
+        """Raises GroupBroken: perhaps not all have what they lacked, and what was here before is kept, too.
+
+        The next group decides anew from what all have.
+        """
+        try:
+            self._group.gather(0)
+        except GroupBroken:
+            both = StatePieces(self._shard.places, union(old.intervals, made.intervals))
+            both.make_room(old.forms() | made.forms())
+            both.take(old)
+            both.take(made)
+            self._shard.replace(both)
+            raise
 
     def _gather_forms(self, own: StatePieces) -> Forms:
         """What the optimizer keeps for each parameter, of all that have some of it."""
@@ -209,7 +239,8 @@ class ShardGroup:
             units = [
                 unit
                 for part in self._shard.places.cut(interval)
-                for unit in split((part.begin, part.end), cuts)
+                for whole in split((part.begin, part.end), cuts)
+                for unit in split(whole, range(*whole, WINDOW_ELEMENTS))
             ]
             filled = windows.setdefault((source, target), [[]])
             for unit in units:
@@ -258,7 +289,7 @@ class ShardGroup:
         """
         ranks = range(self._group.num_workers)
         held = [self._layout.held(rank) for rank in ranks]
-        everything = union([(0, self._shard.num_elements)])
+        everything = self._shard.places.everything
         planned = plan_transfers(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
         if not planned:  # rank 0 has it
             yield
@@ -275,6 +306,14 @@ class ShardGroup:
 def _cuts(*layouts: Sequence[Sequence[Interval]]) -> list[int]:
     """Places at which pieces begin or end, sorted."""
     return sorted({place for layout in layouts for part in layout for ends in part for place in ends})
+
+
+def _apart(owned: Sequence[Intervals]) -> list[Intervals]:
+    """Each element with one owner: the first, if a change that broke has left several."""
+    apart: list[Intervals] = []
+    for own in owned:
+        apart.append(without(own, union(*apart)))
+    return apart
 
 
 def _givers(owned: Sequence[Intervals], held: Sequence[Intervals], num_elements: int) -> list[Intervals]:

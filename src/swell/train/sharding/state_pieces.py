@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import torch
 
-from swell.train.sharding.intervals import Interval
+from swell.train.sharding.intervals import Interval, Intervals, union
 
 
 class KeptForm(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +53,10 @@ class ParameterPlaces:
     def num_elements(self) -> int:
         return self.begins[-1]
 
+    @property
+    def everything(self) -> Intervals:
+        return union([(0, self.num_elements)])
+
     def cut(self, interval: Interval) -> Iterator[StatePiece]:
         """The stretches of the parameters that an interval touches."""
         begin, end = interval
@@ -64,8 +68,13 @@ class ParameterPlaces:
             begin, place = stop, place + 1
 
     def elements(self, piece: StatePiece, tensor: torch.Tensor | None = None) -> torch.Tensor:
-        """The piece of its parameter, or of a tensor of its shape: flat, in the same memory."""
+        """The piece of its parameter, or of a tensor of its shape: flat, in the same memory.
+
+        A parameter that is one number stays as it is: so what is kept for it is a number, too.
+        """
         whole = self.parameters[piece.place] if tensor is None else tensor
+        if not whole.dim():
+            return whole.detach()
         first = self.begins[piece.place]
         return whole.detach().view(-1)[piece.begin - first : piece.end - first]
 
@@ -84,7 +93,7 @@ class StatePieces:
 
         Raises TypeError for a tensor that has neither one number for all elements nor one for each.
         """
-        made = cls(places, [(0, places.num_elements)])
+        made = cls(places, places.everything)
         for piece in made.pieces:
             parameter = places.parameters[piece.place]
             for name, value in state.get(parameter, {}).items():
@@ -98,6 +107,16 @@ class StatePieces:
                         )
                     piece.kept[name] = value.contiguous().view(-1)
         return made
+
+    @property
+    def intervals(self) -> Intervals:
+        """What they cover."""
+        return union(self.stretches)
+
+    @property
+    def stretches(self) -> tuple[Interval, ...]:
+        """Each piece's."""
+        return tuple((piece.begin, piece.end) for piece in self.pieces)
 
     def forms(self) -> Forms:
         """What there is for each parameter; the same at all workers that have made as many steps."""

@@ -40,6 +40,7 @@ class Replica:
         self._parameters = {name.removeprefix("_orig_mod."): parameter for name, parameter in named}
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._optimizer = state.optimizer
+        self._is_divided = state.shard is not None  # what the optimizer keeps differs from worker to worker
         self._device = next(state.model.parameters()).device
         self._values: tuple[Plain, ...] | None = None  # of the latest `hyperparameter_checksum`
         self._values_checksum = 0
@@ -125,7 +126,7 @@ class Replica:
         for name, parameter in self._parameters.items():
             if is_summable(parameter):
                 yield name, parameter
-            for key, value in _leaves(self._optimizer.state.get(parameter, {}), ""):
+            for key, value in self._kept_for(parameter):
                 if is_summable(value):
                     yield f"{key} of {name}", value
 
@@ -137,9 +138,13 @@ class Replica:
 
     def _state_numbers(self) -> Iterator[Plain]:
         for parameter in self._parameters.values():
-            for _, value in _leaves(self._optimizer.state.get(parameter, {}), ""):
+            for _, value in self._kept_for(parameter):
                 if isinstance(value, int | float):
                     yield _comparable(value)
+
+    def _kept_for(self, parameter: torch.Tensor) -> Iterator[tuple[str, Any]]:
+        """What the optimizer keeps for a parameter, if all workers have the same."""
+        return iter(()) if self._is_divided else _leaves(self._optimizer.state.get(parameter, {}), "")
 
 
 def _num_slices(sizes: Sequence[int]) -> int:
