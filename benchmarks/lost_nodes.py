@@ -224,7 +224,7 @@ class Cells:
         timings = replace(
             scenario.timings,
             notice_s=settings.leases.wait_s,
-            checkpoint_interval_s=settings.checkpoint_interval_s,
+            checkpoint_interval_s=settings.checkpoint_interval_s or None,  # 0: chosen
         )
         others = occurrences(scenario.nodes, cell.failures, given.node_mttr_s, until_s, self.seed)
         return replace(scenario, timings=timings, others=others)
@@ -318,8 +318,8 @@ what the reserve costs.
 
 `make bench-lost-nodes OPTIONS="--data FOLDER --docs docs"` writes this page. Nodes fail at random and are
 back after an hour on average. A node that has failed is silent for 35 s, its lease and the margin, before the
-scheduler hears of it. A job that has lost its last worker goes on from its last checkpoint, which is 30 s old
-at most. Logs without failures, and with the most frequent ones, are made twice, with other deadlines and
+scheduler hears of it. A job that has lost its last worker goes on from its last checkpoint, and the platform
+chooses how often there is one. Logs without failures, and with the most frequent ones, are made twice, with other deadlines and
 failures. Jobs of `philly-75` are short: a reserve promises nothing to one whose window is shorter than the
 silence of a lost node and the time to make up for it.
 
