@@ -319,9 +319,9 @@ what the reserve costs.
 `make bench-lost-nodes OPTIONS="--data FOLDER --docs docs"` writes this page. Nodes fail at random and are
 back after an hour on average. A node that has failed is silent for 35 s, its lease and the margin, before the
 scheduler hears of it. A job that has lost its last worker goes on from its last checkpoint, and the platform
-chooses how often there is one. Logs without failures, and with the most frequent ones, are made twice, with other deadlines and
-failures. Jobs of `philly-75` are short: a reserve promises nothing to one whose window is shorter than the
-silence of a lost node and the time to make up for it.
+chooses how often there is one. Logs without failures, and with the most frequent ones, are made twice, with
+other deadlines and failures. Jobs of `philly-75` are short: a reserve promises nothing to one whose window is
+shorter than the silence of a lost node and the time to make up for it.
 
 Broken promises are counted by how many nodes were down at one time between the submission of the job and its
 end; that a node was down need not be the cause.
