@@ -35,8 +35,10 @@ def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iter
 
 @pytest.fixture
 def make_job(tmp_path: Path) -> MakeJob:
-    def make(divided: str = "mirrors", **args: object) -> JobSpec:
-        return make_spec(entry=str(SCRIPT), workdir=str(tmp_path), args=(divided,), checkpoint_interval_s=0.5)
+    def make(divided: str = "mirrors", save_each_s: float = 3600.0, **args: object) -> JobSpec:
+        return make_spec(
+            entry=str(SCRIPT), workdir=str(tmp_path), args=(divided,), checkpoint_interval_s=save_each_s
+        )
 
     return make
 
@@ -54,7 +56,7 @@ class TestShardedGangs(ExecutorGangContract):
 def test_without_mirrors_a_gang_is_lost_with_any_worker_and_goes_on_from_its_checkpoint(
     world: ExecutorWorld,
 ) -> None:
-    world.launch(world.devices[:3], divided="shard", steps=ENDLESS)
+    world.launch(world.devices[:3], divided="shard", save_each_s=0.5, steps=ENDLESS)
     pids = world.wait(GangStarted, 1).pids
 
     def has_saved() -> bool:

@@ -24,6 +24,7 @@ from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
+from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
@@ -152,7 +153,7 @@ def elastic(
     checkpoints = None
     if checkpoint_dir is not None:
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
-    host = _find_host(model, seed, max_local_batch, checkpoints)
+    host = _find_host(model, seed, max_local_batch, checkpoints, shard is not None)
     _use_device(model, host)
     course, own_batch = _course(loader, host, shards, deterministic)
     total_steps = course.total_steps = host.total_steps(_own_steps(steps, epochs, course))
@@ -162,8 +163,10 @@ def elastic(
         course.needs_parts = rate.needs_parts
     is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if is_measured else None
-    is_divided = shard is not None and isinstance(host, Linked | Profiling)
-    part = OptimizerShard(stepped) if is_divided and not isinstance(stepped, OptimizerSet) else None
+    part = None
+    if shard is not None and isinstance(host, DividedWorker | Profiling):
+        assert not isinstance(stepped, OptimizerSet)  # noqa: S101 - refused above
+        part = OptimizerShard(stepped)
     train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, part)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(
@@ -272,13 +275,18 @@ def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int 
 
 
 def _find_host(
-    model: nn.Module, seed: int, max_local_batch: int | None, checkpoints: Checkpoints | None
+    model: nn.Module,
+    seed: int,
+    max_local_batch: int | None,
+    checkpoints: Checkpoints | None,
+    is_divided: bool,
 ) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
         link = open_link()
         kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
-        return kinds.get(link.welcome.mode, Linked)(link, max_local_batch)
+        worker = DividedWorker if is_divided else Linked
+        return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
         return Torchrun(device, seed, max_local_batch, checkpoints)

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from swell.train.collective.group import GroupBroken
 from swell.train.link.agent_link import open_link
-from swell.train.runtime.managed_run import Linked
+from swell.train.runtime.divided_run import DividedWorker
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
 from swell.train.sharding.state_pieces import StatePieces
 from swell.wire import environ
@@ -28,7 +28,7 @@ WORKER = os.environ[environ.WORKER]
 FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
 votes = count(1)  # no variable that Swell takes back with a step that comes again
 changes, await_others = count(1), ShardGroup._await_others
-vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, Linked.finish, dist.broadcast
+vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
 
 def die() -> None:
@@ -78,7 +78,7 @@ def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:
     return broadcast(tensor, source, **options)
 
 
-def telling_finish(self: Linked) -> None:
+def telling_finish(self: DividedWorker) -> None:
     shard = self._task.state.shard
     assert shard is not None
     whole = shard.pieces
@@ -94,5 +94,5 @@ def telling_finish(self: Linked) -> None:
 
 
 ShardGroup._await_others = faulty_wait  # type: ignore[method-assign]
-ShardGroup.vote, ShardGroup.spread, Linked.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
+ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

@@ -12,7 +12,7 @@ from tests.train.fake_agent import FakeAgent
 from tests.train.test_resize import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
 
 from swell import train
-from swell.train.runtime.managed_run import COMPARE_EVERY
+from swell.train.runtime.divided_run import COMPARE_EVERY
 from swell.wire import messages
 
 FAULTS = CURVE.with_name("shard_faults.py")

@@ -13,7 +13,6 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
@@ -35,8 +34,6 @@ from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.warmup import warm_up
-from swell.train.sharding.shard_card import ShardCard
-from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import Drift, DriftError, DriftWatch, UntoldDrifts
@@ -54,8 +51,6 @@ Order = messages.Regroup | messages.Suspend
 PROGRESS_INTERVAL_S = 0.5
 #: A joiner of a stream that has read for less than this is near enough to where the others are by now.
 NEAR_S = 1.0
-#: Steps from one comparison of mirrors to the next.
-COMPARE_EVERY = 64
 
 
 class Linked:
@@ -83,11 +78,7 @@ class Linked:
         self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: StreamPosition | None = None
         self._untold = UntoldDrifts()
-        self._shards: ShardGroup | None = None  # where the optimizer's state is divided among the workers
-        self._to_settle: tuple[list[ShardCard], list[str]] | None = None  # once the step under way is done
-        self._is_save_agreed = False  # by all workers, where they save together
         self._coming_batch = 0  # of the next step in the group
-        self._has_stayed = False  # though it was told to leave, since it was in a group last
 
     @property
     def rank(self) -> int:
@@ -142,8 +133,6 @@ class Linked:
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
         self._checkpoints.tell_damaged = self._tell_damaged
-        if task.state.shard is not None:
-            self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
         allow_siblings()
         warm_up(task)
         self._link.send(
@@ -164,8 +153,6 @@ class Linked:
             self._follow_orders()
         else:
             self._save_if_due()
-            if not self._is_member:
-                self._follow_orders()
         self._epochs.note_begin(self._task.course.epoch)
         self._meter.begin_step()
 
@@ -190,62 +177,9 @@ class Linked:
             return None
         if drift is not None:
             self._note_drift(drift)
-        if self._shards is None or not self._shards.is_divided or tally.is_stop:
-            return tally
-        return tally if self._passes_vote(self._shards) else None
-
-    def _passes_vote(self, shards: ShardGroup) -> bool:
-        """Whether all workers make the update of this step, for which all have the gradients.
-
-        If the group breaks here, that is known once there is another.
-        """
-        try:
-            outcome = shards.vote(self._is_own_save_due, self._task.state.updates % COMPARE_EVERY == 0)
-            is_healed = not outcome.are_mirrors_equal and self._drift_watch.on_drift == "heal"
-            if is_healed:
-                shards.renew_mirrors()
-            shards.pass_vote()
-            self._is_save_agreed = outcome.is_save_wished
-            if not outcome.are_mirrors_equal:
-                self._note_drift(self._drift_watch.of_mirrors(is_healed))
-            return True
-        except GroupBroken as broken:
-            self._break_off(broken)
-        self._follow_orders()
-        shards.pass_vote()
-        return self._to_settle is not None
-
-    def _has_spread(self, shards: ShardGroup) -> bool:
-        """Get the parameters that others have updated. False if the group changed meanwhile."""
-        try:
-            if self._to_settle is None:
-                shards.spread()
-                return True
-            self._settle(shards)
-            self._tell_joined()
-        except GroupBroken as broken:
-            self._break_off(broken)
-            self._follow_orders()
-        return False
-
-    def _settle(self, shards: ShardGroup) -> None:
-        """Take this worker's part of the state in the new group. Raises GroupBroken."""
-        assert self._to_settle is not None  # noqa: S101 - the group has just been formed
-        (cards, places), self._to_settle = self._to_settle, None
-        try:
-            shards.settle(cards, places)
-        except StateLost:
-            sys.stderr.write(
-                "the optimizer's state was divided among the workers, and parts of it are lost with those "
-                "that are gone: the job goes on from its checkpoint\n"
-            )
-            exit_now(environ.EXIT_STOPPED)
+        return tally
 
     def finish_step(self, tally: StepTotals) -> None:
-        if self._shards is not None and self._shards.is_divided and not self._has_spread(self._shards):
-            self._link.heartbeat.note_steps(self._task.state.steps)
-            self._is_unsaved = True
-            return
         self._is_agreed = tally.num_votes == self.num_workers
         self._stepped_generation = self._generation
         self._link.heartbeat.note_steps(self._task.state.steps)
@@ -265,8 +199,7 @@ class Linked:
         """The agent ends all workers as soon as one has failed: rank 0 saves and tells before that."""
         state, kept_steps = self._task.state, None
         try:
-            with self._gathered():
-                kept_steps = self._save() if self.rank == 0 else None
+            kept_steps = self._save_together()
             state.losses.add(state.steps + 1, loss)  # now that it is in no checkpoint
             if self.rank == 0:
                 self._say_progress(None)
@@ -280,9 +213,8 @@ class Linked:
         if self._drift_watch.on_drift == "fail":
             self._task.state.rewind()
             try:
-                with self._gathered():
-                    if self.rank == 0 and self._task.state.steps:
-                        self._save()
+                if self._task.state.steps:
+                    self._save_together()
                 self._group.tell_all(None)  # the agent ends all as soon as one has failed: rank 0 saves first
             except GroupBroken:
                 self._group.close()
@@ -297,7 +229,7 @@ class Linked:
             self._link.send(told)
 
     def keep(self, is_end: bool) -> None:
-        if not self._is_member or self._is_divided:
+        if not self._is_member:
             return
         if is_end and self._task.state.steps:  # all have the same state, and the others wait for this one
             self._save(once=True)
@@ -320,7 +252,6 @@ class Linked:
     def finish(self) -> None:
         state = self._task.state
         self._save_if_due()
-        self._part_together()
         self._tell_all()
         self._group.close()
         self._tell_drift()
@@ -333,16 +264,6 @@ class Linked:
             )
         )
 
-    def _part_together(self) -> None:
-        """See that all have the parameters of the last step, where others have parts of the state."""
-        while self._is_divided:
-            try:
-                self._group.gather(0)
-                return
-            except GroupBroken as broken:
-                self._break_off(broken)
-            self._follow_orders()
-
     # ------------------------------------------------------------------ orders
     def _follow_orders(self) -> None:
         """Carry out orders, waiting for them, until this worker trains."""
@@ -352,33 +273,20 @@ class Linked:
 
     def _carry_out(self, order: Order) -> bool:
         """True if this worker is in a group and trains on."""
-        if self._shards is not None and self._is_member:
-            order = self._hand_on(self._shards, order)
         if isinstance(order, messages.Suspend):
             return self._suspend(order)
         if order.generation <= self._generation:
             return self._is_member  # an order that came twice
         if order.rank is None:
-            if self._is_spared():
-                return False
             self._leave(order.generation)
         return self._join(order, order.rank)
-
-    def _is_spared(self) -> bool:
-        """Whether this worker stays, once, though it was told to leave: its group broke, and it has a part.
-
-        With those that are gone now the part may be here alone. The next order is given in view of that.
-        """
-        has_part = self._shards is not None and self._task.state.is_valid and not self._is_member
-        self._has_stayed, had_stayed = has_part, self._has_stayed
-        return has_part and not had_stayed
 
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
         state = self._task.state
         # The leader of a group that is whole tells all before it changes.
         told_steps = state.steps if self._is_member else regroup.told_steps
         self._tell_all()
-        self._is_member, self._to_settle, self._is_save_agreed = False, None, False
+        self._is_member = False
         self._meter.laps.begin()
         self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:
@@ -389,9 +297,6 @@ class Linked:
             cards = [msgspec.json.decode(card, type=MemberCard) for card in told]
             epoch = self._task.course.epoch
             self._agree_on_state(regroup, cards)
-            goes_on = self._is_going_on(cards)
-            if self._shards is not None and not goes_on:
-                self._settle(self._shards)
         except Superseded:
             return False
         except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
@@ -403,7 +308,7 @@ class Linked:
         self._group.outlast_training()
         if rank == 0:
             state.losses.forget_told(told_steps)
-        self._is_member, self._generation, self._has_stayed = True, regroup.generation, False
+        self._is_member, self._generation = True, regroup.generation
         self.edition = regroup.generation
         self.max_local_batch = tighter(self.max_local_batch, regroup.max_local_batch)
         self._checkpoints.mean_time_to_loss_s = regroup.mean_time_to_loss_s
@@ -412,8 +317,7 @@ class Linked:
         if self._task.course.epoch != epoch:
             self._epochs.skip_to(self._task.course.epoch)
         self._meter.begin_generation()
-        if not goes_on:
-            self._tell_joined()
+        self._tell_joined()
         return True
 
     def _tell_joined(self) -> None:
@@ -436,33 +340,24 @@ class Linked:
         state = self._task.state
         is_holder = rank == 0 if regroup.source is None else state.is_valid
         updates = state.updates if is_holder else NO_STATE
-        shard = None if self._shards is None else self._shards.card(is_holder)
-        return StateLoan(updates, state if is_holder and regroup.has_news else None, shard)
+        return StateLoan(updates, state if is_holder and regroup.has_news else None)
 
-    def _agree_on_state(self, regroup: messages.Regroup, cards: Sequence[MemberCard]) -> None:
+    def _agree_on_state(
+        self, regroup: messages.Regroup, cards: Sequence[MemberCard], others: Sequence[int] = ()
+    ) -> None:
         """Those that have no state, or an older one, take over that of those who are furthest.
 
         When a group breaks in the very step in which its members agree to change, some have finished that
         step and some have not.
+
+        Args:
+            others: ranks that need no state, though it is not known yet how far they are.
         """
         furthest = max(card.updates for card in cards)
         holders = [rank for rank, card in enumerate(cards) if card.updates == furthest > NO_STATE]
-        going_on = [rank for rank, card in enumerate(cards) if is_going_on(card, furthest)]
-        is_within_step = holders and all(is_within(cards[rank]) for rank in holders)
-        if is_within_step and self._group.rank not in (*holders, *going_on):
-            sys.stderr.write("the workers with the state are amid a step: this one comes too early\n")
-            exit_now(environ.EXIT_STOPPED)
-        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0], going_on)
+        hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0], others)
         self._task.state.is_valid = True
-        if self._shards is not None:
-            known = [card.shard if rank in (*holders, *going_on) else None for rank, card in enumerate(cards)]
-            shards = [ShardCard() if card is None else card for card in known]
-            self._to_settle = shards, [card.place for card in cards]
         self._meter.laps.note("state")
-
-    def _is_going_on(self, cards: Sequence[MemberCard]) -> bool:
-        """Whether this worker is to make the update for which it has waited in the step under way."""
-        return is_going_on(cards[self.rank], max(card.updates for card in cards))
 
     def _break_off(self, broken: GroupBroken) -> None:
         self._group.break_off()
@@ -477,8 +372,7 @@ class Linked:
         if not self._is_member or suspend.generation != self._generation:
             return self._is_member  # its group is no more: it comes again when there is another
         try:
-            with self._gathered():
-                is_kept = self.rank != 0 or self._save() is not None
+            is_kept = self._save_together() is not None or self.rank != 0
             is_safe = sum(self._group.gather(int(is_kept))) == self.num_workers
         except GroupBroken as broken:
             self._break_off(broken)
@@ -493,56 +387,18 @@ class Linked:
         self._link.send(messages.Left(generation=generation))
         exit_now(environ.EXIT_STOPPED)
 
-    def _hand_on(self, shards: ShardGroup, order: Order) -> Order:
-        """Take over the parts of those that leave, while all are still here. Returns the order to carry out.
-
-        All have one, but a newer one may have come to some in time.
-        """
-        try:
-            while True:
-                told = [
-                    msgspec.json.decode(content, type=tuple[int, int | None])
-                    for content in self._group.gather_bytes(msgspec.json.encode(_place_in(order)))
-                ]
-                newest = max(generation for generation, _ in told)
-                if all(generation == newest for generation, _ in told):
-                    break
-                if order.generation < newest:
-                    order = self._link.take_order()
-            if isinstance(order, messages.Regroup):
-                shards.hand_on([rank for _, rank in told])
-        except GroupBroken as broken:
-            self._break_off(broken)
-        return order
-
     # ------------------------------------------------------------------ reports
     def _save_if_due(self) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
-        is_agreed, self._is_save_agreed = self._is_save_agreed, False
-        if not is_unsaved or not (is_agreed if self._is_divided else self._is_own_save_due):
-            return
-        try:
-            with self._gathered():
-                if self.rank == 0:
-                    self._save()
-        except GroupBroken as broken:
-            self._break_off(broken)
+        if is_unsaved and self._is_save_due():
+            self._save_together()
 
-    @property
-    def _is_own_save_due(self) -> bool:
+    def _is_save_due(self) -> bool:
         return self.rank == 0 and self._checkpoints.is_due()
 
-    @property
-    def _is_divided(self) -> bool:
-        """Whether other workers have parts of the state."""
-        return self._shards is not None and self._shards.is_divided
-
-    def _gathered(self) -> AbstractContextManager[None]:
-        """Within, rank 0 has the whole state; workers that have parts come here together.
-
-        Raises GroupBroken.
-        """
-        return nullcontext() if self._shards is None else self._shards.gathered()
+    def _save_together(self) -> int | None:
+        """Rank 0 saves; see `_save`."""
+        return self._save() if self.rank == 0 else None
 
     def _save(self, once: bool = False) -> int | None:
         """The steps of the newest checkpoint now; None if none could be written."""
@@ -642,18 +498,3 @@ class Linked:
                 noise_scale=noise_scale,
             )
         )
-
-
-def is_going_on(card: MemberCard, furthest: int) -> bool:
-    """Whether a member lacks only the update of its step: another has passed the vote on it."""
-    return card.shard is not None and card.shard.is_voting and card.updates == furthest - 1
-
-
-def is_within(card: MemberCard) -> bool:
-    """Whether a member is amid a step: what its script keeps is not what it will be after that."""
-    return card.shard is not None and (card.shard.is_voting or not card.shard.is_spread)
-
-
-def _place_in(order: Order) -> tuple[int, int | None]:
-    """The generation that an order is about, and this worker's rank there."""
-    return order.generation, order.rank if isinstance(order, messages.Regroup) else None

@@ -46,9 +46,9 @@ class _Catalog(msgspec.Struct):
 class StateLoan:
     """What a worker brings to a group: it lies where `card` says for as long as this object lives."""
 
-    def __init__(self, updates: int, state: TrainState | None, shard: ShardCard | None = None) -> None:
+    def __init__(self, updates: int, state: TrainState | None) -> None:
         """`state` is None where no other needs it. Raises `codec.EncodeError`."""
-        self.card = MemberCard(updates, place=own_place(), shard=shard)
+        self.card = MemberCard(updates, place=own_place())
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)
 

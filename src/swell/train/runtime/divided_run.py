@@ -1,0 +1,228 @@
+"""A worker of an agent that has a part of the optimizer's state.
+
+A step ends here in three parts: the sum of the gradients, the vote, and the handing round of the parameters.
+What is carried out between steps begins with what the others hold; see `ShardGroup`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+import torch
+
+from swell.train.collective.gradients import StepTotals
+from swell.train.collective.group import GroupBroken
+from swell.train.data.sample_schedule import Share
+from swell.train.link.agent_link import exit_now
+from swell.train.runtime.host import Task
+from swell.train.runtime.managed_run import Linked, Order
+from swell.train.sharding.shard_card import ShardCard
+from swell.train.sharding.shard_group import ShardGroup, StateLost
+from swell.train.state.state_transfer import MemberCard, StateLoan
+from swell.wire import environ, messages
+
+#: Steps from one comparison of mirrors to the next.
+COMPARE_EVERY = 64
+
+
+class DividedWorker(Linked):
+    """A worker of an agent, with a part of the state."""
+
+    _shards: ShardGroup
+    _to_settle: tuple[list[ShardCard], list[str]] | None = (
+        None  # what members of a new group have, until then
+    )
+    _is_save_agreed = False  # by all workers
+    _has_stayed = False  # though it was told to leave, since it was in a group last
+
+    def enter(self, task: Task) -> None:
+        assert task.state.shard is not None  # noqa: S101 - else there is another kind of host
+        self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
+        super().enter(task)
+
+    # ---------------------------------------------------------------- a step
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
+        tally = super().reduce(share, loss, stop)
+        if tally is None or tally.is_stop or not self._shards.is_divided:
+            return tally
+        return tally if self._passes_vote() else None
+
+    def _passes_vote(self) -> bool:
+        """Whether all workers make the update of this step, for which all have the gradients.
+
+        If the group breaks here, that is known once there is another.
+        """
+        shards, on_drift = self._shards, self._drift_watch.on_drift
+        try:
+            outcome = shards.vote(super()._is_save_due(), self._task.state.updates % COMPARE_EVERY == 0)
+            is_healed = not outcome.are_mirrors_equal and on_drift == "heal"
+            if is_healed:
+                shards.renew_mirrors()
+        except GroupBroken as broken:
+            self._break_off(broken)
+            self._follow_orders()
+            shards.pass_vote()
+            return self._to_settle is not None
+        shards.pass_vote()
+        self._is_save_agreed = outcome.is_save_wished
+        if not outcome.are_mirrors_equal:
+            self._note_drift(self._drift_watch.of_mirrors(is_healed))
+        return True
+
+    def finish_step(self, tally: StepTotals) -> None:
+        if not self._shards.is_divided or self._has_spread():
+            super().finish_step(tally)
+        else:  # the order that was voted on is carried out
+            self._link.heartbeat.note_steps(self._task.state.steps)
+            self._is_unsaved = True
+
+    def _has_spread(self) -> bool:
+        """Get the parameters that others have updated. False if the group changed meanwhile."""
+        try:
+            if self._to_settle is None:
+                self._shards.spread()
+                return True
+            self._settle()
+            super()._tell_joined()
+        except GroupBroken as broken:
+            self._break_off(broken)
+            self._follow_orders()
+        return False
+
+    # ---------------------------------------------------------------- orders
+    def _carry_out(self, order: Order) -> bool:
+        if self._is_member:
+            order = self._hand_on(order)
+        is_leaving = isinstance(order, messages.Regroup) and order.rank is None
+        if is_leaving and order.generation > self._generation and self._is_spared():
+            return False
+        return super()._carry_out(order)
+
+    def _hand_on(self, order: Order) -> Order:
+        """Take over the parts of those that leave, while all are still here. Returns the order to carry out.
+
+        All have one, but a newer one may have come to some in time.
+        """
+        try:
+            while True:
+                told = [
+                    msgspec.json.decode(content, type=tuple[int, int | None])
+                    for content in self._group.gather_bytes(msgspec.json.encode(_place_in(order)))
+                ]
+                newest = max(generation for generation, _ in told)
+                if all(generation == newest for generation, _ in told):
+                    break
+                if order.generation < newest:
+                    order = self._link.take_order()
+            if isinstance(order, messages.Regroup):
+                self._shards.hand_on([rank for _, rank in told])
+        except GroupBroken as broken:
+            self._break_off(broken)
+        return order
+
+    def _is_spared(self) -> bool:
+        """Whether this worker stays, once, though it was told to leave: its group broke, and it has a part.
+
+        With those that are gone now the part may be here alone. The next order is given in view of that.
+        """
+        has_part = self._task.state.is_valid and not self._is_member
+        self._has_stayed, had_stayed = has_part, self._has_stayed
+        return has_part and not had_stayed
+
+    def _join(self, regroup: messages.Regroup, rank: int) -> bool:
+        self._to_settle, self._is_save_agreed = None, False
+        has_joined = super()._join(regroup, rank)
+        self._has_stayed &= not has_joined
+        return has_joined
+
+    def _lend(self, regroup: messages.Regroup, rank: int) -> StateLoan:
+        loan = super()._lend(regroup, rank)
+        is_holder = rank == 0 if regroup.source is None else self._task.state.is_valid
+        loan.card = msgspec.structs.replace(loan.card, shard=self._shards.card(is_holder))
+        return loan
+
+    def _agree_on_state(
+        self, regroup: messages.Regroup, cards: Sequence[MemberCard], others: Sequence[int] = ()
+    ) -> None:
+        """Then each takes its part, but one that has to make an update first.
+
+        That one lacks the update of its step, for which it has the gradients: another has passed the vote.
+        """
+        furthest = max(card.updates for card in cards)
+        holders = [rank for rank, card in enumerate(cards) if card.updates == furthest]
+        going_on = [rank for rank, card in enumerate(cards) if _is_going_on(card, furthest)]
+        with_state = (*holders, *going_on)
+        if self.rank not in with_state and all(_is_within_step(cards[rank]) for rank in holders):
+            sys.stderr.write("the workers with the state are amid a step: this one comes too early\n")
+            exit_now(environ.EXIT_STOPPED)
+        super()._agree_on_state(regroup, cards, going_on)
+        shards = [card.shard if rank in with_state else None for rank, card in enumerate(cards)]
+        self._to_settle = [card or ShardCard() for card in shards], [card.place for card in cards]
+        if self.rank not in going_on:
+            self._settle()
+
+    def _tell_joined(self) -> None:
+        if self._to_settle is None:  # else once the update is made
+            super()._tell_joined()
+
+    def _settle(self) -> None:
+        """Take this worker's part of the state in the new group. Raises GroupBroken."""
+        assert self._to_settle is not None  # noqa: S101 - the group has just been formed
+        (cards, places), self._to_settle = self._to_settle, None
+        try:
+            self._shards.settle(cards, places)
+        except StateLost:
+            sys.stderr.write(
+                "the optimizer's state was divided among the workers, and parts of it are lost with those "
+                "that are gone: the job goes on from its checkpoint\n"
+            )
+            exit_now(environ.EXIT_STOPPED)
+
+    # ---------------------------------------------------------------- checkpoints
+    def _save_if_due(self) -> None:
+        try:
+            super()._save_if_due()
+        except GroupBroken as broken:
+            self._break_off(broken)
+            self._follow_orders()
+
+    def _is_save_due(self) -> bool:
+        is_agreed, self._is_save_agreed = self._is_save_agreed, False
+        return is_agreed if self._shards.is_divided else super()._is_save_due()
+
+    def _save_together(self) -> int | None:
+        """All workers come here. Raises GroupBroken."""
+        with self._shards.gathered():
+            return super()._save_together()
+
+    def keep(self, is_end: bool) -> None:
+        if not self._shards.is_divided:  # else others would have to come
+            super().keep(is_end)
+
+    def finish(self) -> None:
+        """All come here together: so all have the parameters of the last step."""
+        self._save_if_due()
+        while self._is_member and self._shards.is_divided:
+            try:
+                self._group.gather(0)
+                break
+            except GroupBroken as broken:
+                self._break_off(broken)
+            self._follow_orders()
+        super().finish()
+
+
+def _is_going_on(card: MemberCard, furthest: int) -> bool:
+    return card.shard is not None and card.shard.is_voting and card.updates == furthest - 1
+
+
+def _is_within_step(card: MemberCard) -> bool:
+    """What its script keeps is not what it will be after the step."""
+    return card.shard is not None and (card.shard.is_voting or not card.shard.is_spread)
+
+
+def _place_in(order: Order) -> tuple[int, int | None]:
+    """The generation that an order is about, and this worker's rank there."""
+    return order.generation, order.rank if isinstance(order, messages.Regroup) else None
