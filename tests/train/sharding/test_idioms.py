@@ -12,7 +12,7 @@ from tests.train.test_resize import CURVE
 
 from swell.wire import messages
 
-IDIOMS, EPOCHS = CURVE.with_name("idioms.py"), 8
+IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 8
 
 
 @pytest.mark.parametrize("idiom", ["tied", "checkpointed", "frozen", "lora", "momentum", "scalar"])
@@ -32,6 +32,6 @@ def test_what_is_learnt_does_not_depend_on_the_sizes(
         agent.wait(worker, messages.Finished)
         assert agent.exit_status(worker) == 0, agent.logs()
     ours = json.loads((tmp_path / "result.json").read_text())
-    theirs = json.loads(run_plain("idioms.py", str(EPOCHS), idiom).read_text())
+    theirs = json.loads(run_plain("divided_idioms.py", str(EPOCHS), idiom).read_text())
     assert ours["steps"] == theirs["steps"] == EPOCHS * 8
     assert ours["weights"] == pytest.approx(theirs["weights"], rel=1e-8, abs=1e-11)

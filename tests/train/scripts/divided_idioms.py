@@ -1,0 +1,145 @@
+"""Small models in the idioms of other scripts, whose optimizer's state is divided.
+
+Arguments: file for the result, epochs, idiom: see `MODELS`.
+"""
+
+import json
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+VOCABULARY, WIDTH, LENGTH = 11, 8, 6
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(WIDTH)
+        self.mix = nn.Linear(LENGTH, LENGTH)
+        self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.mix(self.norm(x).transpose(1, 2)).transpose(1, 2)
+        changed: torch.Tensor = x + self.mlp(x)
+        return changed
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, is_checkpointed: bool = False) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(2))
+        self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.is_checkpointed = is_checkpointed
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.is_checkpointed else block(x)
+        logits: torch.Tensor = self.head(x)
+        return logits
+
+
+class Adapter(nn.Module):
+    """A frozen layer with a change of low rank beside it, as in LoRA."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down = nn.Linear(layer.in_features, 2, bias=False)
+        self.up = nn.Linear(2, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        adapted: torch.Tensor = self.layer(x) + self.up(self.down(x))
+        return adapted
+
+
+def tied() -> nn.Module:
+    model = LanguageModel()
+    model.head.weight = model.embedding.weight
+    return model
+
+
+def frozen() -> nn.Module:
+    model = LanguageModel()
+    model.embedding.requires_grad_(False)
+    model.blocks[0].requires_grad_(False)
+    return model
+
+
+def lora() -> nn.Module:
+    model = LanguageModel().requires_grad_(False)
+    for block in model.modules():
+        if isinstance(block, Block):
+            layers = [Adapter(layer) if isinstance(layer, nn.Linear) else layer for layer in block.mlp]
+            block.mlp = nn.Sequential(*layers)
+    return model
+
+
+def decayed(model: nn.Module) -> list[dict[str, object]]:
+    """Two groups, as nanoGPT has: matrices decay, vectors do not."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [parameter for parameter in trained if parameter.dim() > 1], "weight_decay": 0.1},
+        {"params": [parameter for parameter in trained if parameter.dim() < 2], "weight_decay": 0.0},
+    ]
+
+
+class WithTemperature(LanguageModel):
+    """A parameter that is one number, as the scale of CLIP's logits is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = super().forward(tokens) * self.temperature
+        return logits
+
+
+MODELS = {
+    "scalar": WithTemperature,
+    "tied": tied,
+    "checkpointed": lambda: LanguageModel(is_checkpointed=True),
+    "frozen": frozen,
+    "lora": lora,
+    "momentum": LanguageModel,
+}
+
+result, epochs, idiom = sys.argv[1:]
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(5)
+tokens = torch.randint(VOCABULARY, (48, LENGTH + 1))
+model = MODELS[idiom]()
+optimizer: torch.optim.Optimizer = torch.optim.AdamW(decayed(model), lr=0.01)
+if idiom == "momentum":
+    optimizer = torch.optim.SGD(decayed(model), lr=0.1, momentum=0.9, nesterov=True)
+scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=8 * int(epochs) + 1)
+run = train.elastic(
+    model,
+    optimizer,
+    DataLoader(TensorDataset(tokens), batch_size=6, shuffle=True),
+    epochs=int(epochs),
+    scheduler=scheduler,
+    shard="optimizer",
+)
+for _ in run.epochs():
+    for (batch,) in run.batches():
+        optimizer.zero_grad(set_to_none=True)
+        logits = model(batch[:, :-1])
+        loss = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        run.step(loss)
+
+if run.is_leader:
+    with open(result, "w") as file:
+        weights = [value for tensor in model.parameters() for value in tensor.detach().flatten().tolist()]
+        json.dump({"steps": run.steps, "weights": weights}, file)
