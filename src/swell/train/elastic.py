@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
 from torch import nn
@@ -24,7 +24,6 @@ from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
-from swell.train.runtime.divided_run import DividedWorker
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.managed_run import Linked
@@ -35,8 +34,6 @@ from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import NOISE_INTERVAL, ScaledRate
-from swell.train.sharding.elementwise import check_elementwise
-from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
@@ -44,6 +41,9 @@ from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
 from swell.wire.reports import send_reports_to
+
+if TYPE_CHECKING:
+    from swell.train.sharding.optimizer_shard import OptimizerShard
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
 RateRule = Literal["none", "linear", "square_root", "adascale"]
@@ -163,10 +163,7 @@ def elastic(
         course.needs_parts = rate.needs_parts
     is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
     noise = GradientNoise(course.global_batch) if is_measured else None
-    part = None
-    if shard is not None and isinstance(host, DividedWorker | Profiling):
-        assert not isinstance(stepped, OptimizerSet)  # noqa: S101 - refused above
-        part = OptimizerShard(stepped)
+    part = _part(stepped) if shard is not None and isinstance(host, Linked | Profiling) else None
     train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, part)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(
@@ -285,12 +282,26 @@ def _find_host(
     if environ.AGENT in os.environ:
         link = open_link()
         kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
-        worker = DividedWorker if is_divided else Linked
+        worker = _divided_worker() if is_divided else Linked
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
         return Torchrun(device, seed, max_local_batch, checkpoints)
     return StandaloneWorker(device, seed, max_local_batch, checkpoints)
+
+
+def _divided_worker() -> type[Linked]:
+    """Imported here, as is all that has to do with it: most jobs need none of it."""
+    from swell.train.runtime.divided_run import DividedWorker
+
+    return DividedWorker
+
+
+def _part(optimizer: torch.optim.Optimizer | OptimizerSet) -> OptimizerShard:
+    from swell.train.sharding.optimizer_shard import OptimizerShard
+
+    assert not isinstance(optimizer, OptimizerSet)  # noqa: S101 - it was refused
+    return OptimizerShard(optimizer)
 
 
 def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int | None) -> None:
@@ -329,6 +340,8 @@ def _check_shard(
         raise ValueError(
             f"elastic() got shard='optimizer' and {what}, which do not go together; take one out"
         )
+    from swell.train.sharding.elementwise import check_elementwise
+
     check_elementwise(optimizer)
     for group in optimizer.param_groups:
         for parameter in group["params"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from itertools import pairwise
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
@@ -16,8 +16,10 @@ from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.runtime.calibrate import join_group
 from swell.train.runtime.host import Task
 from swell.train.runtime.trial_run import NUM_WARM_UPS, Profiling
-from swell.train.sharding.shard_group import ShardGroup
 from swell.wire import environ, messages
+
+if TYPE_CHECKING:  # most jobs need none of it
+    from swell.train.sharding.shard_group import ShardGroup
 
 
 class GroupProfiling(Profiling):
@@ -53,6 +55,8 @@ class GroupProfiling(Profiling):
     def _divide(self, task: Task) -> None:
         """Take this worker's part of a state that is divided. Raises GroupBroken."""
         if task.state.shard is not None:
+            from swell.train.sharding.shard_group import ShardGroup
+
             self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
             cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
             self._shards.settle(cards, [""] * len(cards))

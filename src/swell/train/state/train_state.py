@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -16,7 +16,6 @@ from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms, ScaledRate
-from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.state import codec
 from swell.train.state.added_groups import AddedGroups
 from swell.train.state.gradient_noise import GradientNoise
@@ -25,6 +24,9 @@ from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
 from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
+
+if TYPE_CHECKING:  # most jobs need none of it
+    from swell.train.sharding.optimizer_shard import OptimizerShard
 
 
 class TrainState:
