@@ -52,7 +52,8 @@ def train_elastic(options: argparse.Namespace, log: StepLog) -> None:
             loss = loss_of(model(x), y)
             loss.backward()
             run.step(loss)
-            log.note(run.steps, run.num_workers, run.rank)
+            if run.has_stepped:  # else it comes again
+                log.note(run.steps, run.num_workers, run.rank)
 
 
 def train_plainly(options: argparse.Namespace, log: StepLog) -> None:
