@@ -186,6 +186,12 @@ class Group:
             self._await(work)
         self._begun.clear()
 
+    def await_all(self, works: Iterable[dist.Work | None]) -> None:
+        """Wait for collectives that were begun together, within `run`. Raises RuntimeError."""
+        for work in works:
+            if work is not None:
+                self._await(work)
+
     def _await(self, work: dist.Work) -> None:
         """Wait for one sum. Raises RuntimeError if it fails, or a peer has left.
 

@@ -125,9 +125,7 @@ class ShardGroup:
             handles = [
                 dist.broadcast(piece, rank, async_op=True) for rank, cargo in cargos for piece in cargo.pieces
             ]
-            for handle in handles:
-                if handle is not None:
-                    handle.wait()
+            self._group.await_all(handles)
 
         self._group.run(broadcast_all)
         for rank, cargo in cargos:
