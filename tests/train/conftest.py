@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell.wire import messages
@@ -47,3 +48,17 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return written[args]
 
     return run
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    """Of a run of `curve.py` that writes no checkpoint; modules with other runs have their own."""
+    return start_agent(
+        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
+    )
+
+
+@pytest.fixture
+def plain(run_plain: Callable[..., Path]) -> Path:
+    """What `curve.py` comes to by itself."""
+    return run_plain("curve.py", str(EPOCHS))

@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.train.curve_runs import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
 from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 from swell.wire.numbers import value_of
-
-CURVE = Path(__file__).parent / "scripts" / "curve.py"
-PACE_PER_S = 600.0  #: 6 samples a step on one worker: 10 ms
-EPOCHS = 20  #: of 8 steps, the last one of 3 samples
-
-
-def assert_same_learning(result: Path, plain: Path) -> None:
-    """To rounding: sums of float64 in another order."""
-    ours, theirs = json.loads(result.read_text()), json.loads(plain.read_text())
-    assert ours["steps"] == theirs["steps"] == EPOCHS * 8
-    assert ours["weights"] == pytest.approx(theirs["weights"], rel=1e-9, abs=1e-12)
-    assert ours["rates"] == theirs["rates"]
-    assert ours["seen"] == theirs["seen"] == {f"epoch {epoch}": 8 for epoch in range(EPOCHS)}
-    for step, loss in ours["losses"].items():
-        assert loss == pytest.approx(theirs["losses"][step], rel=1e-9)
-
-
-@pytest.fixture
-def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
-    return start_agent(
-        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
-    )
-
-
-@pytest.fixture
-def plain(run_plain: Callable[..., Path]) -> Path:
-    return run_plain("curve.py", str(EPOCHS))
-
-
-def finish(agent: FakeAgent, members: list[int]) -> None:
-    for worker in members:
-        finished = agent.wait(worker, messages.Finished)
-        assert finished.steps == EPOCHS * 8
-        assert agent.exit_status(worker) == 0, agent.logs()
 
 
 def test_grows_from_one_to_four(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:

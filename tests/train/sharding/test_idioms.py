@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.train.curve_runs import CURVE
 from tests.train.fake_agent import FakeAgent
-from tests.train.test_resize import CURVE
 
 from swell.wire import messages
 

@@ -8,26 +8,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.train.curve_runs import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
 from tests.train.fake_agent import FakeAgent
-from tests.train.test_resize import CURVE, EPOCHS, PACE_PER_S, assert_same_learning, finish
 
 from swell import train
 from swell.train.runtime.divided_run import COMPARE_EVERY
 from swell.wire import messages
 
 FAULTS = CURVE.with_name("shard_faults.py")
-
-
-@pytest.fixture
-def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
-    return start_agent(
-        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
-    )
-
-
-@pytest.fixture
-def plain(run_plain: Callable[..., Path]) -> Path:
-    return run_plain("curve.py", str(EPOCHS))
 
 
 @pytest.mark.parametrize("word", ["shard", "mirrors"])
@@ -153,27 +141,28 @@ def test_a_worker_that_was_to_leave_stays_if_another_dies_before(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
-def test_a_worker_whose_hyperparameters_differ_is_given_them_and_keeps_its_part(
-    agent: FakeAgent, plain: Path, tmp_path: Path
-) -> None:
+def drift_of(agent: FakeAgent, folder: Path, fault: str) -> messages.Drifted:
+    """Train with something that differs at worker 2 from step 7 on: what is told, once, of it."""
     agent.may_drift = True
-    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["drift", 7]})
-    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.environ["SHARD_FAULTS"] = json.dumps({"2": [fault, 7]})
+    agent.start_ready([0, 1, 2], FAULTS, str(folder / "result.json"), str(EPOCHS), "mirrors")
     agent.join([0, 1, 2], source=None)
     finish(agent, [0, 1, 2])
     [(_, drifted)] = agent.all_said(messages.Drifted)
+    return drifted
+
+
+def test_a_worker_whose_hyperparameters_differ_is_given_them_and_keeps_its_part(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    drifted = drift_of(agent, tmp_path, "drift")
     assert drifted.is_healed and "learning rate" in drifted.message
     assert_same_learning(tmp_path / "result.json", plain)
     assert_mirrors_equal(tmp_path, [0, 1, 2])
 
 
 def test_a_mirror_that_differs_is_found_and_renewed(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
-    agent.may_drift = True
-    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["a mirror", 7]})
-    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
-    agent.join([0, 1, 2], source=None)
-    finish(agent, [0, 1, 2])
-    [(_, drifted)] = agent.all_said(messages.Drifted)
+    drifted = drift_of(agent, tmp_path, "a mirror")
     assert drifted.is_healed and "mirrors=True" in drifted.message
     assert drifted.first_step == COMPARE_EVERY + 1
     assert_same_learning(tmp_path / "result.json", plain)  # owners alone hand parameters round

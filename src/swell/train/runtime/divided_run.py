@@ -20,7 +20,7 @@ from swell.train.runtime.host import Task
 from swell.train.runtime.managed_run import Linked, Order
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
-from swell.train.state.state_transfer import MemberCard, StateLoan
+from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan
 from swell.wire import environ, messages
 
 #: Steps from one comparison of mirrors to the next.
@@ -31,9 +31,8 @@ class DividedWorker(Linked):
     """A worker of an agent, with a part of the state."""
 
     _shards: ShardGroup
-    _to_settle: tuple[list[ShardCard], list[str]] | None = (
-        None  # what members of a new group have, until then
-    )
+    #: What the members of a new group have, and where they are, until each has its part.
+    _to_settle: tuple[list[ShardCard], list[str]] | None = None
     _is_save_agreed = False  # by all workers
     _has_stayed = False  # though it was told to leave, since it was in a group last
 
@@ -139,8 +138,8 @@ class DividedWorker(Linked):
 
     def _lend(self, regroup: messages.Regroup, rank: int) -> StateLoan:
         loan = super()._lend(regroup, rank)
-        is_holder = rank == 0 if regroup.source is None else self._task.state.is_valid
-        loan.card = msgspec.structs.replace(loan.card, shard=self._shards.card(is_holder))
+        shard = self._shards.card(has_state=loan.card.updates != NO_STATE)
+        loan.card = msgspec.structs.replace(loan.card, shard=shard)
         return loan
 
     def _agree_on_state(

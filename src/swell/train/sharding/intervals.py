@@ -13,6 +13,11 @@ def size(places: Iterable[Interval]) -> int:
     return sum(end - begin for begin, end in places)
 
 
+def below(end: int) -> Intervals:
+    """All places before this one."""
+    return union([(0, end)])
+
+
 def union(*sets: Iterable[Interval]) -> Intervals:
     """Places that are in any of the sets, whose intervals may come in any order and overlap."""
     joined: list[Interval] = []

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from swell.train.data.sample_schedule import cut
-from swell.train.sharding.intervals import Interval, Intervals, common, largest, size, union, without
+from swell.train.sharding.intervals import Interval, Intervals, below, common, largest, size, union, without
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Transfer(NamedTuple):
 
 def covers(held: Sequence[Intervals], num_elements: int) -> bool:
     """Whether no element is lost."""
-    return union(*held) == union([(0, num_elements)])
+    return union(*held) == below(num_elements)
 
 
 def lay_out(
@@ -58,7 +58,7 @@ def lay_out(
     room = {rank: len(cut(num_elements, len(takers), turn)) for turn, rank in enumerate(takers)}
     for rank in takers:
         parts[rank] = largest(owned[rank], room[rank])
-    free = without(union([(0, num_elements)]), union(*parts.values()))
+    free = without(below(num_elements), union(*parts.values()))
     for near in (True, False):  # first what a mirror has here already
         for rank in takers:
             offered = common(free, held[rank]) if near else free

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from swell.train.sharding.intervals import size
-from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces
+from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces, checked, is_sliced
 
 ADDED = (
     "the script adds a parameter group to its optimizer, whose state is divided among the workers "
@@ -55,13 +55,10 @@ class OptimizerShard:
             StatePieces.of_whole(self.places, self._optimizer.state) if self._pieces is None else self._pieces
         )
 
-    def num_bytes(self) -> int:
-        """Bytes of this worker's part."""
-        return self.pieces.num_bytes()
-
     def whole_bytes(self) -> int:
         """Bytes of the whole state, estimated from this worker's part of it."""
-        return round(self.num_bytes() * self.num_elements / max(1, size(self.pieces.intervals)))
+        pieces = self.pieces
+        return round(pieces.num_bytes() * self.num_elements / max(1, size(pieces.intervals)))
 
     def parameter_bytes(self) -> int:
         """Bytes of the parameters that are trained, which the workers hand round in each step."""
@@ -95,18 +92,18 @@ class OptimizerShard:
         Args:
             is_divided: it has hyperparameters only, and what is kept here stays.
         """
-        if is_divided or self.loads_to_host:
+        if is_divided:
             kept = dict(self._optimizer.state)
-            self._optimizer.load_state_dict({**state_dict, "state": {}})
+            self._optimizer.load_state_dict(state_dict)
             self._optimizer.state.update(kept)
+        elif self.loads_to_host:
+            parameters = self.places.parameters
+            state = {parameters[place]: kept for place, kept in state_dict["state"].items()}
+            self._pieces = StatePieces.of_whole(self.places, state)
+            self._optimizer.load_state_dict({**state_dict, "state": {}})
         else:
             self._pieces = None
             self._optimizer.load_state_dict(state_dict)
-        if not is_divided and self.loads_to_host:
-            named = dict(enumerate(self.places.parameters))
-            state = {named[place]: kept for place, kept in state_dict["state"].items()}
-            self._pieces = StatePieces.of_whole(self.places, state)
-            self._optimizer.state.clear()
 
     @contextmanager
     def filled(self, whole: StatePieces) -> Iterator[None]:
@@ -137,9 +134,7 @@ class OptimizerShard:
             parameter = self.places.parameters[piece.place]
             if piece.kept:
                 state[parameter] = {
-                    name: value.view(parameter.shape)
-                    if isinstance(value, torch.Tensor) and value.dim()
-                    else value
+                    name: value.view(parameter.shape) if is_sliced(value) else value
                     for name, value in piece.kept.items()
                 }
 
@@ -169,7 +164,7 @@ class OptimizerShard:
             return
         groups, state = self._optimizer.param_groups, self._optimizer.state
         for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
-            piece.kept = _checked(state.get(tensor, {}), tensor)
+            piece.kept = checked(state.get(tensor, {}), tensor)
         state.clear()
         for group, parameters in zip(groups, self._outside, strict=True):
             group["params"] = parameters
@@ -186,14 +181,3 @@ class OptimizerShard:
                 "(shard='optimizer'); read the whole one from a checkpoint with "
                 "swell.train.load_checkpoint(folder), or take shard='optimizer' out"
             )
-
-
-def _checked(kept: dict[str, Any], tensor: torch.Tensor) -> dict[str, Any]:
-    """Raises TypeError if it has a tensor with neither one number for all elements nor one for each."""
-    for name, value in kept.items():
-        if isinstance(value, torch.Tensor) and value.dim() and value.shape != tensor.shape:
-            raise TypeError(
-                f"the optimizer keeps {name!r} of shape {tuple(value.shape)} for {tensor.numel()} elements, "
-                "which cannot be divided among workers; take shard='optimizer' out"
-            )
-    return kept

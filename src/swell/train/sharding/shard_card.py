@@ -12,7 +12,5 @@ class ShardCard(msgspec.Struct, frozen=True):
 
     owned: Intervals = ()  #: no other has the same
     held: tuple[Interval, ...] = ()  #: its own part and mirrors, cut as they are computed
-    is_voting: bool = (
-        False  #: it has the gradients of a further step, and does not know whether the vote passed
-    )
+    is_voting: bool = False  #: it has the gradients of a further step; whether the vote passed is not known
     is_spread: bool = True  #: it has all parameters of its step, and not just those of its part

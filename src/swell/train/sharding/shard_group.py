@@ -167,7 +167,7 @@ class ShardGroup:
         owned = _apart([card.owned for card in cards])
         if not all(card.is_spread and not card.is_voting for card in cards):
             self.is_spread = False
-            self._spread(_givers(owned, held, self._shard.num_elements), self._shard.places.parameters)
+            self._spread(_givers(owned, held), self._shard.places.parameters)
         self.is_spread, self._places = True, places
         cuts = _cuts([card.owned for card in cards], [card.held for card in cards])
         self._lay_out(owned, held, cuts, range(len(cards)), places)
@@ -189,9 +189,7 @@ class ShardGroup:
         rank, parameters = self._group.rank, self._shard.places
         own_held = layout.held(rank)
         is_whole = own_held == parameters.everything
-        cut_by = (
-            [own_held] if is_whole else layout.owned
-        )  # mirrors as their owners: rounding may depend on it
+        cut_by = [own_held] if is_whole else layout.owned  # mirrors alike: rounding may depend on it
         made = StatePieces(parameters, [part for owner in cut_by for part in common(owner, own_held)])
         old = self._shard.pieces if held[rank] else StatePieces(parameters, ())
         planned = plan_transfers(held, layout)
@@ -314,9 +312,9 @@ def _apart(owned: Sequence[Intervals]) -> list[Intervals]:
     return apart
 
 
-def _givers(owned: Sequence[Intervals], held: Sequence[Intervals], num_elements: int) -> list[Intervals]:
+def _givers(owned: Sequence[Intervals], held: Sequence[Intervals]) -> list[Intervals]:
     """Who gives which parameters: their owners, and for those that are gone the first mirror."""
-    missing = without(union([(0, num_elements)]), union(*owned))
+    missing = without(union(*held), union(*owned))
     givers = []
     for own, has in zip(owned, held, strict=True):
         instead = common(missing, has)

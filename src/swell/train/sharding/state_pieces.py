@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import torch
 
-from swell.train.sharding.intervals import Interval, Intervals, union
+from swell.train.sharding.intervals import Interval, Intervals, below, union
 
 
 class KeptForm(msgspec.Struct, frozen=True, array_like=True):
@@ -55,7 +55,7 @@ class ParameterPlaces:
 
     @property
     def everything(self) -> Intervals:
-        return union([(0, self.num_elements)])
+        return below(self.num_elements)
 
     def cut(self, interval: Interval) -> Iterator[StatePiece]:
         """The stretches of the parameters that an interval touches."""
@@ -91,21 +91,16 @@ class StatePieces:
     def of_whole(cls, places: ParameterPlaces, state: Mapping[torch.Tensor, dict[str, Any]]) -> StatePieces:
         """What an optimizer keeps for whole parameters, in the same memory.
 
-        Raises TypeError for a tensor that has neither one number for all elements nor one for each.
+        Raises TypeError: see `checked`.
         """
         made = cls(places, places.everything)
         for piece in made.pieces:
             parameter = places.parameters[piece.place]
-            for name, value in state.get(parameter, {}).items():
-                piece.kept[name] = value
-                if isinstance(value, torch.Tensor) and value.dim():
-                    if value.shape != parameter.shape:
-                        raise TypeError(
-                            f"the optimizer keeps {name!r} of shape {tuple(value.shape)} for a parameter of "
-                            f"shape {tuple(parameter.shape)}, which cannot be divided among workers; take "
-                            "shard='optimizer' out"
-                        )
-                    piece.kept[name] = value.contiguous().view(-1)
+            kept = checked(state.get(parameter, {}), parameter)
+            piece.kept = {
+                name: value.contiguous().view(-1) if is_sliced(value) else value
+                for name, value in kept.items()
+            }
         return made
 
     @property
@@ -140,42 +135,36 @@ class StatePieces:
     def take(self, other: StatePieces) -> None:
         """Copy what another set of pieces has of the same elements."""
         for piece in self.pieces:
-            for theirs in other.overlapping((piece.begin, piece.end)):
-                both = max(piece.begin, theirs.begin), min(piece.end, theirs.end)
+            for theirs, both in other.overlapping((piece.begin, piece.end)):
                 for own, value in zip(self._slices(piece, both), self._slices(theirs, both), strict=True):
                     own.copy_(value)
 
-    def overlapping(self, interval: Interval) -> Iterator[StatePiece]:
+    def overlapping(self, interval: Interval) -> Iterator[tuple[StatePiece, Interval]]:
+        """Each piece that has some of the interval, and what of it."""
         number = max(bisect_right(self._begins, interval[0]) - 1, 0)
         while number < len(self.pieces) and self.pieces[number].begin < interval[1]:
-            if self.pieces[number].end > interval[0]:
-                yield self.pieces[number]
+            piece = self.pieces[number]
+            if piece.end > interval[0]:
+                yield piece, (max(piece.begin, interval[0]), min(piece.end, interval[1]))
             number += 1
 
     def slices(self, interval: Interval) -> list[torch.Tensor]:
         """The sliced tensors of an interval that lies within one piece, in the order of their names."""
-        [piece] = self.overlapping(interval)
+        [(piece, _)] = self.overlapping(interval)
         return self._slices(piece, interval)
 
     @staticmethod
     def _slices(piece: StatePiece, interval: Interval) -> list[torch.Tensor]:
         begin, end = interval[0] - piece.begin, interval[1] - piece.begin
-        return [piece.kept[name][begin:end] for name in sorted(piece.kept) if _is_sliced(piece.kept[name])]
+        return [piece.kept[name][begin:end] for name in sorted(piece.kept) if is_sliced(piece.kept[name])]
 
     def checksum(self, intervals: Iterable[Interval]) -> int:
         """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
-        total = 0
-        for interval in intervals:
-            for part in self._places.cut(interval):
-                for piece in self.overlapping((part.begin, part.end)):
-                    both = max(part.begin, piece.begin), min(part.end, piece.end)
-                    total += sum(int(_bits(each).sum()) for each in self._slices(piece, both))
-        return total
+        found = [place for interval in intervals for place in self.overlapping(interval)]
+        return sum(int(_bits(each).sum()) for piece, both in found for each in self._slices(piece, both))
 
     def num_bytes(self) -> int:
-        return sum(
-            value.nbytes for piece in self.pieces for value in piece.kept.values() if _is_sliced(value)
-        )
+        return sum(value.nbytes for piece in self.pieces for value in piece.kept.values() if is_sliced(value))
 
 
 def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
@@ -193,8 +182,20 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
 
 
-def _is_sliced(value: object) -> bool:
+def is_sliced(value: object) -> bool:
+    """Whether it has a number for each element, and not one for all."""
     return isinstance(value, torch.Tensor) and value.dim() > 0
+
+
+def checked(kept: dict[str, Any], parameter: torch.Tensor) -> dict[str, Any]:
+    """Raises TypeError if it has a tensor with neither one number for all elements nor one for each."""
+    for name, value in kept.items():
+        if is_sliced(value) and value.shape != parameter.shape:
+            raise TypeError(
+                f"the optimizer keeps {name!r} of shape {tuple(value.shape)} for a parameter of shape "
+                f"{tuple(parameter.shape)}, which cannot be divided among workers; take shard='optimizer' out"
+            )
+    return kept
 
 
 def _form_of(value: Any) -> KeptForm:
