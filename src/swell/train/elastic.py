@@ -43,14 +43,13 @@ from swell.wire.messages import OnDrift
 from swell.wire.reports import send_reports_to
 
 if TYPE_CHECKING:
-    from swell.train.sharding.optimizer_shard import OptimizerShard
+    from swell.train.sharding.shard_choice import ShardChoice
+    from swell.train.sharding.state_shard import StateShard
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
 RateRule = Literal["none", "linear", "square_root", "adascale"]
 #: What the loss that `run.step` gets is of the samples of its pass.
 LossReduction = Literal["mean", "sum"]
-#: Of what state each worker has a part only.
-ShardedState = Literal["optimizer"]
 
 
 def elastic(
@@ -69,7 +68,7 @@ def elastic(
     seed: int = 0,
     deterministic: bool = False,
     shards: int | None = None,
-    shard: ShardedState | None = None,
+    shard: ShardChoice | None = None,
     mirrors: bool = False,
     max_local_batch: int | None = None,
     stop_on_nan: bool = False,
@@ -119,7 +118,9 @@ def elastic(
         shard: `optimizer` divides what the optimizer keeps (the moments of Adam) among the workers of a Swell
             job: each keeps a part, updates those elements, and hands them round. It takes less memory, and
             more of a step's time on the network. Parameters stay whole. The optimizer must treat each element
-            by itself, as AdamW does.
+            by itself, as AdamW does. Classes of modules, `[Block]`, divide the parameters and gradients of
+            these blocks of the model as well: a worker has all of a block only while the block computes. Then
+            all workers call the model alike, also between steps.
         mirrors: each such part lies at two workers, which both update it, on two machines where there are
             several. Then no step is lost with a worker. Without mirrors the job goes on from its checkpoint.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
@@ -146,7 +147,11 @@ def elastic(
     _check_choice("on_drift", on_drift, OnDrift)
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_passes(deterministic, shards, max_local_batch)
-    _check_shard(stepped, shard, mirrors, deterministic, rate_rule)
+    needs_whole = {"deterministic=True": deterministic, "rate_rule='adascale'": rate_rule == "adascale"}
+    has_blocks = not isinstance(shard, str | None)
+    _check_shard(
+        model, stepped, shard, mirrors, needs_whole | {"a scaler": has_blocks and scaler is not None}
+    )
     _check_rate_rule(rate_rule, state or {}, loss_reduction)
     if isinstance(stepped, OptimizerSet):
         _check_several(deterministic, rate_rule, max_local_batch)
@@ -162,13 +167,14 @@ def elastic(
         rate = ScaledRate(stepped, course.global_batch, rate_rule)
         course.needs_parts = rate.needs_parts
     is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
+    is_measured = is_measured and not has_blocks
     noise = GradientNoise(course.global_batch) if is_measured else None
-    part = _part(stepped) if shard is not None and isinstance(host, Linked | Profiling) else None
-    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, part)
+    own_shard = _make_shard(shard, host, model, stepped)
+    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, own_shard)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(
         train_state,
-        _gradients(model, host, _parts_interval(course, noise), deterministic),
+        _gradients(model, host, _parts_interval(course, noise), deterministic, own_shard),
         course,
         total_steps,
         own_batch,
@@ -227,7 +233,13 @@ def _parts_interval(course: AnyCourse, noise: GradientNoise | None) -> int:
     return 0 if noise is None else NOISE_INTERVAL
 
 
-def _gradients(model: nn.Module, host: Host, parts_interval: int, deterministic: bool) -> Gradients:
+def _gradients(
+    model: nn.Module, host: Host, parts_interval: int, deterministic: bool, shard: StateShard | None
+) -> Gradients:
+    if shard is not None and shard.blocks:
+        from swell.train.sharding.divided_gradients import DividedGradients
+
+        return DividedGradients(model, shard)
     if not deterministic:
         return FastGradients(model, parts_interval)
     compute_alike(host.device)
@@ -297,11 +309,15 @@ def _divided_worker() -> type[Linked]:
     return DividedWorker
 
 
-def _part(optimizer: torch.optim.Optimizer | OptimizerSet) -> OptimizerShard:
-    from swell.train.sharding.optimizer_shard import OptimizerShard
+def _make_shard(
+    shard: ShardChoice | None, host: Host, model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet
+) -> StateShard | None:
+    """This worker's, if it may have others."""
+    if shard is None or isinstance(optimizer, OptimizerSet) or not isinstance(host, Linked | Profiling):
+        return None
+    from swell.train.sharding.shard_choice import make_shard
 
-    assert not isinstance(optimizer, OptimizerSet)  # noqa: S101 - it was refused
-    return OptimizerShard(optimizer)
+    return make_shard(shard, model, optimizer)
 
 
 def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int | None) -> None:
@@ -316,40 +332,25 @@ def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int 
 
 
 def _check_shard(
+    model: nn.Module,
     optimizer: torch.optim.Optimizer | OptimizerSet,
-    shard: ShardedState | None,
+    shard: ShardChoice | None,
     mirrors: bool,
-    deterministic: bool,
-    rate_rule: RateRule,
+    options: Mapping[str, bool],
 ) -> None:
-    """Raises ValueError for what a divided state cannot be combined with."""
+    """Raises ValueError for what a divided state cannot be combined with: several optimizers, `options`."""
     if shard is None:
         if mirrors:
             raise ValueError(
-                "elastic() got mirrors=True without shard='optimizer', where each worker has the whole state "
-                "anyway; give both, or neither"
+                "elastic() got mirrors=True without shard, where each worker has the whole state anyway; "
+                "give both, or neither"
             )
         return
-    _check_choice("shard", shard, ShardedState)
     if isinstance(optimizer, OptimizerSet):
-        raise ValueError(
-            "elastic() got shard='optimizer' and several optimizers; give one, or take shard out"
-        )
-    if deterministic or rate_rule == "adascale":
-        what = "deterministic=True" if deterministic else "rate_rule='adascale'"
-        raise ValueError(
-            f"elastic() got shard='optimizer' and {what}, which do not go together; take one out"
-        )
-    from swell.train.sharding.elementwise import check_elementwise
+        raise ValueError("elastic() got shard and several optimizers; give one, or take shard out")
+    from swell.train.sharding.shard_choice import check_choice
 
-    check_elementwise(optimizer)
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if not parameter.is_contiguous():
-                raise ValueError(
-                    f"elastic() got shard='optimizer' and a parameter of shape {tuple(parameter.shape)} that "
-                    "is not contiguous, as after to(memory_format=torch.channels_last); take one of them out"
-                )
+    check_choice(shard, model, optimizer, [name for name, is_given in options.items() if is_given])
 
 
 def _check_choice(name: str, value: str, choices: object) -> None:

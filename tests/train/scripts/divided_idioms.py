@@ -1,6 +1,7 @@
-"""Small models in the idioms of other scripts, whose optimizer's state is divided.
+"""Small models in the idioms of other scripts, whose state is divided.
 
-Arguments: file for the result, epochs, idiom: see `MODELS`.
+Arguments: file for the result, epochs, idiom (see `MODELS`), what is divided: `optimizer`, `blocks`, or
+`mirrors` (blocks, with mirrors).
 """
 
 import json
@@ -113,7 +114,7 @@ MODELS = {
     "momentum": LanguageModel,
 }
 
-result, epochs, idiom = sys.argv[1:]
+result, epochs, idiom, divided = sys.argv[1:]
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(5)
 tokens = torch.randint(VOCABULARY, (48, LENGTH + 1))
@@ -128,7 +129,8 @@ run = train.elastic(
     DataLoader(TensorDataset(tokens), batch_size=6, shuffle=True),
     epochs=int(epochs),
     scheduler=scheduler,
-    shard="optimizer",
+    shard="optimizer" if divided == "optimizer" else [Block],
+    mirrors=divided == "mirrors",
 )
 for _ in run.epochs():
     for (batch,) in run.batches():

@@ -15,14 +15,19 @@ from swell.wire import messages
 IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 8
 
 
+@pytest.mark.parametrize("divided", ["optimizer", "blocks", "mirrors"])
 @pytest.mark.parametrize("idiom", ["tied", "checkpointed", "frozen", "lora", "momentum", "scalar"])
 def test_what_is_learnt_does_not_depend_on_the_sizes(
-    start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, idiom: str
+    start_agent: Callable[..., FakeAgent],
+    run_plain: Callable[..., Path],
+    tmp_path: Path,
+    idiom: str,
+    divided: str,
 ) -> None:
     agent = start_agent(
         total_steps=EPOCHS * 8, pace_per_s=600.0, checkpoint_interval_s=1e9, ends_when_told=True
     )
-    agent.start_ready([0, 1, 2], IDIOMS, str(tmp_path / "result.json"), str(EPOCHS), idiom)
+    agent.start_ready([0, 1, 2], IDIOMS, str(tmp_path / "result.json"), str(EPOCHS), idiom, divided)
     agent.join([0], source=None)
     agent.wait_steps(0, 2)
     agent.join([0, 1, 2], source=0)
@@ -32,6 +37,6 @@ def test_what_is_learnt_does_not_depend_on_the_sizes(
         agent.wait(worker, messages.Finished)
         assert agent.exit_status(worker) == 0, agent.logs()
     ours = json.loads((tmp_path / "result.json").read_text())
-    theirs = json.loads(run_plain("divided_idioms.py", str(EPOCHS), idiom).read_text())
+    theirs = json.loads(run_plain("divided_idioms.py", str(EPOCHS), idiom, divided).read_text())
     assert ours["steps"] == theirs["steps"] == EPOCHS * 8
     assert ours["weights"] == pytest.approx(theirs["weights"], rel=1e-8, abs=1e-11)

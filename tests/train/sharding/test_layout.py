@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.sharding.intervals import Intervals, common, largest, size, union, without
+from swell.train.sharding.intervals import Interval, Intervals, common, largest, size, union, without
 from swell.train.sharding.layout import Layout, covers, lay_out, plan_transfers
 
 places = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6).map(
@@ -40,13 +40,17 @@ def test_the_largest_part_is_as_large_as_may_be(all_places: Intervals, most: int
 sizes = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 
 
+#: The ends of the units into which a state falls.
+ends = st.lists(st.integers(1, 60), min_size=1, max_size=4).map(lambda sizes: list(accumulate(sizes)))
+
+
 def _resized(
-    num_elements: int, before: Layout, takers: list[int], hosts: list[str] | None
+    units: list[Interval], before: Layout, takers: list[int], hosts: list[str] | None
 ) -> tuple[Layout, int]:
     """The next layout, and how many elements moved; every move is from where the element lies."""
     num_ranks = len(before.owned)
     held = [before.held(rank) for rank in range(num_ranks)]
-    layout = lay_out(num_elements, before.owned, held, takers, hosts)
+    layout = lay_out(units, before.owned, held, takers, hosts)
     planned = plan_transfers(held, layout)
     for source, target, interval in planned:
         assert common((interval,), held[source]) == (interval,)
@@ -61,20 +65,22 @@ def _resized(
     return layout, size(move.interval for move in planned)
 
 
-@given(st.integers(1, 200), sizes, st.data())
+@given(ends, sizes, st.data())
 def test_each_element_has_one_owner_at_every_size(
-    num_elements: int, steps: list[int], data: st.DataObject
+    ends: list[int], steps: list[int], data: st.DataObject
 ) -> None:
     """Growth and shrinking by any ranks, one after another, with mirrors on several machines and without."""
+    units, num_elements = list(pairwise([0, *ends])), ends[-1]
     hosts = data.draw(st.none() | st.lists(st.sampled_from("ab"), min_size=6, max_size=6))
     layout = Layout((union([(0, num_elements)]), *[()] * 5), ((),) * 6)
     for num_workers in steps:
         takers = data.draw(st.permutations(range(6)))[:num_workers]
-        layout, _ = _resized(num_elements, layout, takers, hosts)
+        layout, _ = _resized(units, layout, takers, hosts)
         assert sum(map(size, layout.owned)) == num_elements
         assert covers(layout.owned, num_elements)
-        shares = [size(layout.owned[rank]) for rank in takers]
-        assert max(shares) - min(shares) <= 1
+        for unit in units:
+            shares = [size(common(layout.owned[rank], (unit,))) for rank in takers]
+            assert max(shares) - min(shares) <= 1
         if hosts is None or num_workers == 1:
             assert not any(layout.mirrored)
             continue
@@ -85,15 +91,20 @@ def test_each_element_has_one_owner_at_every_size(
                 assert covers([layout.held(rank) for rank in takers if hosts[rank] != host], num_elements)
 
 
-@given(st.integers(1, 200), sizes, st.data())
-def test_owners_get_no_more_than_they_lack(num_elements: int, steps: list[int], data: st.DataObject) -> None:
+@given(ends, sizes, st.data())
+def test_owners_get_no_more_than_they_lack(ends: list[int], steps: list[int], data: st.DataObject) -> None:
     """Without mirrors the plan is the lower bound: what the parts exceed of what their owners had before."""
+    units, num_elements = list(pairwise([0, *ends])), ends[-1]
     layout = Layout((union([(0, num_elements)]), *[()] * 5), ((),) * 6)
     for num_workers in steps:
         takers = data.draw(st.permutations(range(6)))[:num_workers]
-        had = [size(layout.owned[rank]) for rank in range(6)]
-        layout, moved = _resized(num_elements, layout, takers, None)
-        assert moved == sum(max(size(layout.owned[rank]) - had[rank], 0) for rank in takers)
+        had = layout.owned
+        layout, moved = _resized(units, layout, takers, None)
+        assert moved == sum(
+            max(size(common(layout.owned[rank], (unit,))) - size(common(had[rank], (unit,))), 0)
+            for rank in takers
+            for unit in units
+        )
 
 
 @pytest.mark.parametrize("hosts", [None, ["a"] * 8, list("aabbccdd")])
@@ -103,6 +114,6 @@ def test_a_state_that_is_often_moved_stays_in_few_pieces(hosts: list[str] | None
     for turn in range(400):
         first, num_workers = turn * 5 % 8, 1 + turn * turn % 8
         takers = [(first + number) % 8 for number in range(num_workers)]
-        layout, _ = _resized(10_000_000, layout, takers, hosts)
+        layout, _ = _resized([(0, 10_000_000)], layout, takers, hosts)
         most = max(most, sum(map(len, layout.owned)))
     assert most <= 8 * 8, most

@@ -106,6 +106,7 @@ class FusedGradients:
         self._packing = Packing(model, self._statistics, parts_interval)
         self._flat: FlatBuffer | None = None
         self._is_begun = False  # a pass of this step is in the buffer
+        self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
 
     @property
     def is_stale(self) -> bool:
@@ -133,7 +134,8 @@ class FusedGradients:
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
-            words = StepWords(loss, self._packing.has_gradient(), ballot.vote, ballot.stop)
+            has_gradient = self.has_gradient_apart or self._packing.has_gradient()
+            words = StepWords(loss, has_gradient, ballot.vote, ballot.stop)
             return tally_of(words if not share.is_weighted else self._weigh(words, share.passes[0]), share, 1)
         flat = self._pack(share.passes[-1], loss)
         ballot.write(flat.said, share)
@@ -142,6 +144,8 @@ class FusedGradients:
             members.sum_all(norms)
         words = self._packing.read(flat, share.is_weighted)
         check_agreement(words, share, members)
+        if self.has_gradient_apart:
+            words = words._replace(has_gradient=True)
         return tally_of(words, share, members.num_workers)
 
     def abandon(self) -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
-from swell.train.collective.trained import mark_trained, was_trained
+from swell.train.collective.trained import is_divided, mark_trained, was_trained
 from swell.train.data.sample_schedule import Pass
 from swell.train.scaling import shows_parts
 
@@ -48,6 +48,7 @@ class FlatBuffer:
         tensors: list[torch.Tensor],
         num_gradients: int,
         dtype: torch.dtype,
+        device: torch.device,
         num_norms: int,
         are_norms_apart: bool = False,
     ) -> None:
@@ -57,7 +58,7 @@ class FlatBuffer:
             are_norms_apart: they are not `summed` with all else.
         """
         sizes = [*(tensor.numel() for tensor in tensors), 2 + num_norms + len(tensors) + NUM_SAID]
-        self.numbers = torch.empty(sum(sizes), dtype=dtype, device=tensors[0].device)
+        self.numbers = torch.empty(sum(sizes), dtype=dtype, device=device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
@@ -75,8 +76,10 @@ class Packing:
     def __init__(self, model: nn.Module, statistics: BatchNormStatistics, parts_interval: int = 0) -> None:
         """`parts_interval`: sum what `scaling.PartNorms` tells, too; see `scaling.shows_parts`."""
         mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
-        self.parameters = [parameter for parameter in model.parameters() if was_trained(parameter)]
-        self._untrained = [parameter for parameter in model.parameters() if not was_trained(parameter)]
+        parameters = [parameter for parameter in model.parameters() if not is_divided(parameter)]
+        self.parameters = [parameter for parameter in parameters if was_trained(parameter)]
+        self._untrained = [parameter for parameter in parameters if not was_trained(parameter)]
+        self._device = next(model.parameters()).device
         self._statistics = statistics
         self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
         is_wide = any(parameter.dtype == torch.float64 for parameter in self.parameters)
@@ -98,7 +101,9 @@ class Packing:
     def new(self) -> FlatBuffer:
         """A buffer, not yet written to."""
         is_seldom = self._parts_interval > 1
-        return FlatBuffer(self._tensors, len(self.parameters), self.dtype, self._num_norms, is_seldom)
+        return FlatBuffer(
+            self._tensors, len(self.parameters), self.dtype, self._device, self._num_norms, is_seldom
+        )
 
     def norms_apart(self, flat: FlatBuffer, step: int) -> torch.Tensor | None:
         """Return what a step sums besides `flat.summed`; None: nothing."""

@@ -313,15 +313,18 @@ def divide(
     """What worker `rank` of `num_workers` computes of a step of so many samples.
 
     Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes one
-    borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part.
+    borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part. All make as
+    many passes.
 
     Args:
         part: makes a pass of places among the step's samples; of none, one that borrows the sample at
             their start.
     """
     if num_shards is None:
-        parts = slices(cut(num_global, num_workers, rank), max_local_batch)
-        return Share(tuple(map(part, parts)))
+        places = cut(num_global, num_workers, rank)
+        most = -(-num_global // num_workers)  # of a worker
+        num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
+        return Share(tuple(map(part, _slices(places, num_passes))))
     num_shards = min(num_shards, num_global)
     shards = cut(num_shards, num_workers, rank)
     parts = [cut(num_global, num_shards, shard) for shard in shards]
@@ -376,9 +379,10 @@ def default_shards(global_batch: int) -> int:
 
 def slices(places: range, max_size: int | None) -> list[range]:
     """Nearly equal slices of at most `max_size`, at least one."""
-    if max_size is None or len(places) <= max_size:
-        return [places]
-    num_slices = -(-len(places) // max_size)
+    return _slices(places, 1 if max_size is None else max(1, -(-len(places) // max_size)))
+
+
+def _slices(places: range, num_slices: int) -> list[range]:
     parts = (cut(len(places), num_slices, number) for number in range(num_slices))
     return [range(places.start + part.start, places.start + part.stop) for part in parts]
 

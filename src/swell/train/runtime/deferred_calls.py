@@ -65,16 +65,18 @@ class DeferredCalls:
     ) -> torch.Tensor:
         """Later clip by the norm of the sum; returns this pass's own, which becomes that of the sum then."""
         norm = self._own_norm(parameters, *args[1:2], **_only(options, "norm_type"))
+        clip = self._state.clipping(clip)
         self.clips.append(lambda: _correct(norm, clip(parameters, *args, **options)))
         return norm
 
     def clip_later(self, clip: Call, parameters: list[torch.Tensor], *args: Any, **options: Any) -> None:
-        self.clips.append(partial(clip, parameters, *args, **options))
+        self.clips.append(partial(self._state.clipping(clip), parameters, *args, **options))
 
     def total_norm(
         self, total: Call, gradients: list[torch.Tensor], *args: Any, **options: Any
     ) -> torch.Tensor:
         """The norm of this pass's own gradients, which becomes that of the sum in `run.step`."""
+        total = self._state.clipping(total)
         holders, parameters = self.holders(gradients), list(self._state.model.parameters())
         norm = self._own_norm(holders, *args[:1], **_only(options, "norm_type"))
         if len(holders) == len(_gradients_of(parameters)):

@@ -1,4 +1,4 @@
-"""A worker of an agent that has a part of the optimizer's state.
+"""A worker of an agent that has a part of the training state.
 
 A step ends here in three parts: the sum of the gradients, the vote, and the handing round of the parameters.
 What is carried out between steps begins with what the others hold; see `ShardGroup`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import msgspec
 import torch
@@ -38,7 +39,7 @@ class DividedWorker(Linked):
 
     def enter(self, task: Task) -> None:
         assert task.state.shard is not None  # noqa: S101 - else there is another kind of host
-        self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
+        self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored, self._lose)
         super().enter(task)
 
     # ---------------------------------------------------------------- a step
@@ -179,6 +180,14 @@ class DividedWorker(Linked):
             )
             exit_now(environ.EXIT_STOPPED)
 
+    def _lose(self, broken: GroupBroken) -> NoReturn:
+        """The group broke while the script called a model whose blocks are divided, outside of a step."""
+        sys.stderr.write(
+            f"a peer left while the script called the model between two steps ({broken}): the job goes on "
+            "from its checkpoint\n"
+        )
+        exit_now(environ.EXIT_STOPPED)
+
     # ---------------------------------------------------------------- checkpoints
     def _save_if_due(self) -> None:
         try:
@@ -206,6 +215,7 @@ class DividedWorker(Linked):
         while self._is_member and self._shards.is_divided:
             try:
                 self._group.gather(0)
+                self._shards.gather_model()
                 break
             except GroupBroken as broken:
                 self._break_off(broken)

@@ -263,6 +263,8 @@ class Run:
         if not is_last:
             self._task.gradients.add(part, own_loss)
             return own_loss
+        if (shard := self._task.state.shard) is not None and shard.blocks:
+            shard.clips = self._clips()
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
             self._task.state.lose_update()
@@ -381,7 +383,9 @@ class Run:
         parts = PartNorms(tally.part_squared_norm, tally.num_parts, self._share.num_global)
         loss = tally.loss if tally.has_weight else None
         self._calls.close()
-        self._task.state.finish_step(loss, self._clips(), parts)
+        shard = self._task.state.shard
+        are_clipped = shard is not None and len(shard.blocks) > 0  # before the vote
+        self._task.state.finish_step(loss, () if are_clipped else self._clips(), parts)
         self._calls.open()
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.updates)
@@ -391,7 +395,8 @@ class Run:
         if self._clip_grad_norm is None:
             return self._calls.clips
         parameters = self._task.state.model.parameters()
-        own = partial(torch.nn.utils.clip_grad_norm_, parameters, self._clip_grad_norm)
+        clip = self._task.state.clipping(torch.nn.utils.clip_grad_norm_)
+        own = partial(clip, parameters, self._clip_grad_norm)
         return [own, *self._calls.clips]
 
     def _weigh(self, part: Pass, weight: SupportsFloat | None) -> Pass:

@@ -13,16 +13,18 @@ from typing import Any
 import torch
 from torch import nn
 
+from swell.train.collective.trained import is_divided
 from swell.train.runtime.host import Task
 
 
 def warm_up(task: Task) -> None:
     """Touch memory for the gradients, the buffer they are summed in, and the optimizer's state."""
-    parameters = [p for p in task.state.model.parameters() if p.requires_grad and p.device.type == "cpu"]
+    trained = [p for p in task.state.model.parameters() if p.requires_grad and not is_divided(p)]
+    parameters = [parameter for parameter in trained if parameter.device.type == "cpu"]
     if parameters:
         grad_bytes = sum(parameter.nbytes for parameter in parameters)
-        is_divided = task.state.shard is not None  # then no worker will have the whole of it
-        state_bytes = 0 if is_divided else sum(map(optimizer_bytes, task.state.optimizers))
+        has_part = task.state.shard is not None  # then no worker will have the whole of it
+        state_bytes = 0 if has_part else sum(map(optimizer_bytes, task.state.optimizers))
         num_bytes = grad_bytes + task.gradients.num_bytes + state_bytes
         _touch(num_bytes)
     torch.zeros(1, device="cpu", requires_grad=True).sum().backward()  # starts the engine

@@ -41,31 +41,40 @@ def covers(held: Sequence[Intervals], num_elements: int) -> bool:
 
 
 def lay_out(
-    num_elements: int,
+    units: Sequence[Interval],
     owned: Sequence[Intervals],
     held: Sequence[Intervals],
     takers: Sequence[int],
     places: Sequence[str] | None = None,
 ) -> Layout:
-    """The layout in which the ranks `takers` have parts of equal size, and keep as much as they can.
+    """The layout in which the ranks `takers` have parts of equal size of each unit, and keep what they can.
 
     Args:
+        units: stretches that cover the state; what is gathered at once is one.
         owned: by rank, what it has owned; no element twice.
         held: by rank, what it has, its own part and mirrors.
         places: by rank, the machine that it is on, if there are to be mirrors.
     """
+    parts = [_divide(unit, owned, held, takers) for unit in units]
+    owners = tuple(union(*(part.get(rank, ()) for part in parts)) for rank in range(len(owned)))
+    return Layout(owners, _mirrors(owners, takers, places))
+
+
+def _divide(
+    unit: Interval, owned: Sequence[Intervals], held: Sequence[Intervals], takers: Sequence[int]
+) -> dict[int, Intervals]:
+    """What each taker is to own of a unit."""
     parts: dict[int, Intervals] = {}
-    room = {rank: len(cut(num_elements, len(takers), turn)) for turn, rank in enumerate(takers)}
+    room = {rank: len(cut(size([unit]), len(takers), turn)) for turn, rank in enumerate(takers)}
     for rank in takers:
-        parts[rank] = largest(owned[rank], room[rank])
-    free = without(below(num_elements), union(*parts.values()))
+        parts[rank] = largest(common(owned[rank], (unit,)), room[rank])
+    free = without(union([unit]), union(*parts.values()))
     for near in (True, False):  # first what a mirror has here already
         for rank in takers:
             offered = common(free, held[rank]) if near else free
             taken = largest(offered, room[rank] - size(parts[rank]))
             parts[rank], free = union(parts[rank], taken), without(free, taken)
-    owners = tuple(parts.get(rank, ()) for rank in range(len(owned)))
-    return Layout(owners, _mirrors(owners, takers, places))
+    return parts
 
 
 def _mirrors(

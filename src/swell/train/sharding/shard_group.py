@@ -1,4 +1,4 @@
-"""What the workers of a group do together where each has a part of the optimizer's state.
+"""What the workers of a group do together where each has a part of the training state.
 
 In a step all sum the gradients, as ever, and then vote: who passes the vote knows that all others have
 complete gradients. Only then each updates its own part, and hands the new parameters round. A worker that
@@ -11,7 +11,7 @@ and those that come are given theirs in the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
@@ -21,11 +21,12 @@ import torch.distributed as dist
 
 from swell.train.collective.group import Group, GroupBroken
 from swell.train.collective.pieces import Pieces
+from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.layout import Layout, Transfer, covers, lay_out, plan_transfers
-from swell.train.sharding.optimizer_shard import OptimizerShard
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.state_pieces import Forms, StatePieces, split
+from swell.train.sharding.state_shard import StateShard
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20
@@ -45,12 +46,20 @@ class StateLost(Exception):
 class ShardGroup:
     """One worker's part in it."""
 
-    def __init__(self, group: Group, shard: OptimizerShard, is_mirrored: bool) -> None:
-        self._group, self._shard, self._is_mirrored = group, shard, is_mirrored
+    def __init__(
+        self,
+        group: Group,
+        shard: StateShard,
+        is_mirrored: bool,
+        lose: Callable[[GroupBroken], object] = lambda broken: None,
+    ) -> None:
+        """`lose`: see `GroupExchange`."""
+        self._group, self._shard, self._is_mirrored, self._lose = group, shard, is_mirrored, lose
         self._owned: Intervals = shard.places.everything
         shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
         self._places: Sequence[str] = ("",)  # by rank, the machines of the present group
+        self._exchange: GroupExchange | None = None
         self.is_voting = False  #: see `ShardCard`
         self.is_spread = True
 
@@ -103,7 +112,7 @@ class ShardGroup:
     def spread(self) -> None:
         """Hand round the parameters that each owner has updated. Raises GroupBroken: some have not come."""
         self.is_spread = False
-        parameters = self._shard.places.parameters
+        parameters = self._shard.places.replicated
         updated = [each for each in parameters if each.requires_grad or each.grad is not None]
         self._spread(self._layout.owned, updated)
         self.is_spread = True
@@ -167,7 +176,7 @@ class ShardGroup:
         owned = _apart([card.owned for card in cards])
         if not all(card.is_spread and not card.is_voting for card in cards):
             self.is_spread = False
-            self._spread(_givers(owned, held), self._shard.places.parameters)
+            self._spread(_givers(owned, held), self._shard.places.replicated)
         self.is_spread, self._places = True, places
         cuts = _cuts([card.owned for card in cards], [card.held for card in cards])
         self._lay_out(owned, held, cuts, range(len(cards)), places)
@@ -185,7 +194,7 @@ class ShardGroup:
         What this worker had before is dropped once all have got theirs.
         """
         mirror_places = places if self._is_mirrored else None
-        layout = lay_out(self._shard.num_elements, owned, held, takers, mirror_places)
+        layout = lay_out(self._shard.places.units, owned, held, takers, mirror_places)
         rank, parameters = self._group.rank, self._shard.places
         own_held = layout.held(rank)
         is_whole = own_held == parameters.everything
@@ -202,6 +211,32 @@ class ShardGroup:
                 self._await_others(old, made)
             self._shard.replace(made)
         self._layout, self._owned = layout, layout.owned[rank]
+        self._connect()
+
+    def _connect(self) -> None:
+        """Blocks get what is not here from the others."""
+        shard = self._shard
+        if not shard.blocks:
+            return
+        self._exchange = None
+        if self.is_divided:
+            units = shard.places.units
+            self._exchange = GroupExchange(
+                self._group, self._layout, shard.blocks, units, shard.pieces, self._lose
+            )
+        shard.connect(self._exchange)
+
+    def gather_model(self) -> None:
+        """Training is over: the leader gets the parameters of all blocks. All do this together."""
+        if self._exchange is None:
+            return
+        for block in self._shard.blocks:
+            if block.is_away:
+                full = block.gather()
+                if self._group.rank == 0:
+                    block.bring(block.split(full))
+                block.release()
+        self._exchange.finish()
 
     def _await_others(self, old: StatePieces, made: StatePieces) -> None:
         """Raises GroupBroken: perhaps not all have what they lacked, and what was here before is kept, too.

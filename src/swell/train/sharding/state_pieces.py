@@ -1,8 +1,9 @@
-"""What an optimizer keeps for stretches of its parameters: pieces of a flat state.
+"""Stretches of parameters and what an optimizer keeps for them: pieces of a flat state.
 
-All elements of all parameters, in the order of the optimizer's groups, have a place in one flat sequence.
-A piece is a stretch of one parameter, with what the optimizer keeps for it: tensors with a number for each
-element, and values that are the same for all elements, such as the number of steps.
+All elements of all parameters have a place in one flat sequence, those that are divided first. A piece is a
+stretch of one parameter, with what the optimizer keeps for it: tensors with a number for each element, and
+values that are the same for all elements, such as the number of steps. A piece of a parameter that is divided
+has the parameter's own elements, too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
@@ -40,14 +41,24 @@ class StatePiece:
     begin: int  #: first element, in the flat sequence
     end: int
     kept: dict[str, Any] = field(default_factory=dict)  #: sliced tensors are flat
+    value: torch.Tensor | None = None  #: of a parameter that is divided: its elements, flat
+    gradient: torch.Tensor | None = None  #: like `value`, of the step under way
 
 
 class ParameterPlaces:
-    """Where the elements of an optimizer's parameters lie in the flat sequence."""
+    """Where the elements of parameters lie in the flat sequence."""
 
-    def __init__(self, parameters: Iterable[torch.Tensor]) -> None:
-        self.parameters = list(parameters)
+    def __init__(
+        self, replicated: Iterable[torch.Tensor], divided: Sequence[Sequence[torch.Tensor]] = ()
+    ) -> None:
+        """`divided`: parameters that are divided as well, by block."""
+        self.replicated = list(replicated)
+        self.num_divided = sum(map(len, divided))  #: the first so many parameters are
+        self.parameters = [parameter for block in divided for parameter in block] + self.replicated
         self.begins = [0, *accumulate(parameter.numel() for parameter in self.parameters)]
+        ends = [0, *accumulate(map(len, divided)), len(self.parameters)]
+        #: Each block's stretch, and the one of all other parameters.
+        self.units = [(self.begins[first], self.begins[last]) for first, last in pairwise(ends)]
 
     @property
     def num_elements(self) -> int:
@@ -72,6 +83,8 @@ class ParameterPlaces:
 
         A parameter that is one number stays as it is: so what is kept for it is a number, too.
         """
+        if tensor is None and piece.value is not None:
+            return piece.value
         whole = self.parameters[piece.place] if tensor is None else tensor
         if not whole.dim():
             return whole.detach()
@@ -101,6 +114,8 @@ class StatePieces:
                 name: value.contiguous().view(-1) if is_sliced(value) else value
                 for name, value in kept.items()
             }
+            if piece.place < places.num_divided:
+                piece.value = parameter.detach().view(-1)
         return made
 
     @property
@@ -129,8 +144,11 @@ class StatePieces:
         """
         for piece in self.pieces:
             near = self._places.parameters[piece.place].device if device is None else device
-            kept = forms.get(piece.place, {})
-            piece.kept = {name: _room(form, piece.end - piece.begin, near) for name, form in kept.items()}
+            kept, size = forms.get(piece.place, {}), piece.end - piece.begin
+            piece.kept = {name: _room(form, size, near) for name, form in kept.items()}
+            if piece.place < self._places.num_divided:
+                dtype = self._places.parameters[piece.place].dtype
+                piece.value = torch.empty(size, dtype=dtype, device=near)
 
     def take(self, other: StatePieces) -> None:
         """Copy what another set of pieces has of the same elements."""
@@ -156,15 +174,29 @@ class StatePieces:
     @staticmethod
     def _slices(piece: StatePiece, interval: Interval) -> list[torch.Tensor]:
         begin, end = interval[0] - piece.begin, interval[1] - piece.begin
-        return [piece.kept[name][begin:end] for name in sorted(piece.kept) if is_sliced(piece.kept[name])]
+        return [tensor[begin:end] for tensor in _sliced(piece)]
 
     def checksum(self, intervals: Iterable[Interval]) -> int:
         """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
         found = [place for interval in intervals for place in self.overlapping(interval)]
         return sum(int(_bits(each).sum()) for piece, both in found for each in self._slices(piece, both))
 
+    def values(self, interval: Interval) -> list[torch.Tensor]:
+        """The parameters' elements in an interval of what is divided, in the order of the flat sequence."""
+        found = []
+        for piece, (begin, end) in self.overlapping(interval):
+            assert piece.value is not None  # noqa: S101 - it is divided
+            found.append(piece.value[begin - piece.begin : end - piece.begin])
+        return found
+
     def num_bytes(self) -> int:
-        return sum(value.nbytes for piece in self.pieces for value in piece.kept.values() if is_sliced(value))
+        return sum(tensor.nbytes for piece in self.pieces for tensor in _sliced(piece))
+
+
+def _sliced(piece: StatePiece) -> list[torch.Tensor]:
+    """The tensors of a piece that have a number for each element, the same ones in the same order on all."""
+    kept = [piece.kept[name] for name in sorted(piece.kept) if is_sliced(piece.kept[name])]
+    return kept if piece.value is None else [*kept, piece.value]
 
 
 def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.packing import squared_norm
-from swell.train.collective.trained import mark_trained, was_trained
+from swell.train.collective.trained import is_divided, mark_trained, was_trained
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
@@ -26,7 +26,7 @@ from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
 
 if TYPE_CHECKING:  # most jobs need none of it
-    from swell.train.sharding.optimizer_shard import OptimizerShard
+    from swell.train.sharding.state_shard import StateShard
 
 
 class TrainState:
@@ -42,7 +42,7 @@ class TrainState:
         course: AnyCourse | None = None,
         rate: ScaledRate | None = None,
         noise: GradientNoise | None = None,
-        shard: OptimizerShard | None = None,
+        shard: StateShard | None = None,
     ) -> None:
         """
         Args:
@@ -79,6 +79,12 @@ class TrainState:
         self.rate = rate
         self.noise = noise
         self.shard = shard
+        #: Names of what is divided, in the model's state dict.
+        self._divided = {
+            name
+            for name, parameter in self._plain_model.named_parameters(remove_duplicate=False)
+            if is_divided(parameter)
+        }
         self.steps = 0  #: of the job's own batch, finished since the job began
         self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
@@ -194,6 +200,10 @@ class TrainState:
             if self.shard is not None:
                 self.shard.leave_step()
 
+    def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
+        """What clips the gradients as this function of torch's does, wherever they are."""
+        return clip if self.shard is None or not self.shard.blocks else self.shard.clipping(clip)
+
     def find_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """The script's loop uses a scaler that it has not given to `elastic`: it belongs to the state now.
 
@@ -253,7 +263,8 @@ class TrainState:
     def lose_update(self) -> None:
         """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
         self.lose_step()
-        self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self.model.parameters()]
+        here = [tensor for tensor in self.model.parameters() if not is_away(tensor)]
+        self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in here]
         self._held = self._hyperparameters() if self._begun is None else self._begun
 
     def _hyperparameters(self) -> list[dict[str, Any]]:
@@ -298,7 +309,7 @@ class TrainState:
 
     def is_finite(self) -> bool:
         """Whether it is worth going on from: a parameter that is no number never becomes one again."""
-        trained = [p.detach() for p in self.model.parameters() if p.requires_grad]
+        trained = [p.detach() for p in self.model.parameters() if p.requires_grad and not is_away(p)]
         return all(_is_finite(parameter) for parameter in trained)
 
     def tree(self, is_shared: bool = False) -> codec.Tree:
@@ -311,7 +322,7 @@ class TrainState:
         return {
             "steps": self.steps,
             "loss": self.losses.state(),
-            "model": self._plain_model.state_dict(),
+            "model": self._model_state(is_shared),
             **self._optimizer_tree(is_shared),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             **self._scaler_tree(),
@@ -323,6 +334,14 @@ class TrainState:
             **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
             **({} if self.noise is None else {"noise": self.noise.state_dict()}),
         }
+
+    def _model_state(self, is_shared: bool) -> dict[str, Any]:
+        """The model's state dict, `is_shared`: of what is not divided among the workers."""
+        if self.shard is None:
+            return self._plain_model.state_dict()
+        with self.shard.reading():
+            state = self._plain_model.state_dict()
+        return {name: state[name] for name in state if not is_shared or name not in self._divided}
 
     def _optimizer_tree(self, is_shared: bool) -> codec.Tree:
         if self.shard is None:
@@ -345,7 +364,7 @@ class TrainState:
             return {}
         self.is_torn = True
         held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
-        own = {key: tensor for key, tensor in model.state_dict().items() if _lies_in(tensor, held)}
+        own = {key: tensor for key, tensor in self._model_state(True).items() if _lies_in(tensor, held)}
         slots: dict[str, object] = codec.slots(skeleton)["model"]
         return {slot: own[key] for key, slot in slots.items() if isinstance(slot, codec.Slot) and key in own}
 
@@ -360,8 +379,7 @@ class TrainState:
             RuntimeError: the state is of another model, or of a script that registered something else.
         """
         self._check(tree)
-        if not _is_same_memory(self._plain_model.state_dict(), tree["model"]):
-            self._plain_model.load_state_dict(tree["model"])
+        self._restore_model(tree["model"], is_shared=tree.get("is_divided", False))
         self._added_groups.restore(tree.get("groups", ()))
         if self.shard is None:
             self.optimizer.load_state_dict(tree["optimizer"])
@@ -390,6 +408,17 @@ class TrainState:
             self.noise.load_state_dict(tree["noise"])
         self._restored = self._hyperparameters() if self.variables.is_waiting else None
         self.is_valid, self.is_torn = True, False
+
+    def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:
+        """`is_shared`: they are those of what is not divided among the workers."""
+        if self.shard is not None and not is_shared:
+            self.shard.expect_whole()
+        if _is_same_memory(self._model_state(is_shared), values):
+            return
+        lacking = self._divided if is_shared else set()
+        answer = self._plain_model.load_state_dict(values, strict=not lacking)
+        if missing := {*answer.missing_keys} - lacking:
+            raise RuntimeError(f"the state lacks {_listed(missing)}, which this script's model has")
 
     def _trained_places(self) -> list[list[int]]:
         """Places of the parameters that are trained now, and of those that were so far."""
@@ -428,6 +457,11 @@ class TrainState:
         """Bytes of the whole state."""
         elsewhere = 0 if self.shard is None or self.shard.is_whole else self.shard.whole_bytes()
         return elsewhere + sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
+
+
+def is_away(parameter: torch.Tensor) -> bool:
+    """Whether a parameter has no memory for its elements, which other workers keep."""
+    return is_divided(parameter) and parameter.untyped_storage().nbytes() < parameter.nbytes
 
 
 def _listed(names: set[str]) -> str:

@@ -1,0 +1,235 @@
+"""Exchange of a divided block's parameters and gradients with those who keep parts of it.
+
+Each message begins with what its sender is about. So workers that do not compute the same blocks in the same
+order, as where one evaluates alone, are told that, and do not add up what does not belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from swell.train.collective.gradients import LoopError
+from swell.train.collective.group import Group, GroupBroken
+from swell.train.sharding.divided_block import DividedBlock
+from swell.train.sharding.intervals import Interval, Intervals, common, size
+from swell.train.sharding.layout import Layout
+from swell.train.sharding.state_pieces import StatePieces
+
+#: Bytes before the numbers of a message: a place in the loop, and a block.
+HEAD_BYTES = 16
+GATHER, REDUCE = 0, 1
+#: Workers compare what they are about before they move anything in the first steps, and in one of so many.
+NUM_COMPARED, COMPARE_EVERY = 2, 64
+
+
+class LoneExchange:
+    """Nobody else is there: what others would keep is zero. For a trial run that has a worker's share."""
+
+    def __init__(self, units: Sequence[Interval], pieces: StatePieces) -> None:
+        self._units, self._pieces = units, pieces
+
+    def gather(self, block: DividedBlock) -> torch.Tensor:
+        begin, _ = unit = self._units[block.number]
+        full = torch.zeros(block.num_elements, dtype=block.dtype, device=block.device)
+        for first, last in common(self._pieces.intervals, (unit,)):
+            torch.cat(self._pieces.values((first, last)), out=full[first - begin : last - begin])
+        return full
+
+    def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
+        begin, _ = unit = self._units[block.number]
+        held = common(self._pieces.intervals, (unit,))
+        return torch.cat([gradient[first - begin : last - begin] for first, last in held])
+
+    def begin_step(self) -> None:
+        """Nobody has to know."""
+
+    def end_step(self) -> None:
+        """Nobody has to know."""
+
+    def agree(self, flags: list[bool]) -> list[bool]:
+        return flags
+
+    def gather_numbers(self, own: torch.Tensor) -> torch.Tensor:
+        return own.view(1)
+
+    @property
+    def owned(self) -> Intervals:
+        return self._pieces.intervals
+
+
+class _Part(NamedTuple):
+    """What a rank has of a block: intervals from the block's beginning, and bytes of a message of them."""
+
+    intervals: Intervals
+    num_bytes: int
+
+
+class GroupExchange:
+    """With the workers of a group, by the layout of the state there."""
+
+    def __init__(
+        self,
+        group: Group,
+        layout: Layout,
+        blocks: Sequence[DividedBlock],
+        units: Sequence[Interval],
+        pieces: StatePieces,
+        lose: Callable[[GroupBroken], object],
+    ) -> None:
+        """`lose`: called where the group breaks outside of a step; it does not return."""
+        self._group, self._pieces, self._units, self._lose = group, pieces, units, lose
+        held = [layout.held(rank) for rank in range(group.num_workers)]
+        each = list(zip(blocks, units, strict=False))  # the last unit is no block
+        self._owned = [[_part(own, unit, block.dtype) for own in layout.owned] for block, unit in each]
+        self._held = [[_part(has, unit, block.dtype) for has in held] for block, unit in each]
+        self.owned = layout.owned[group.rank]
+        self._is_over = False
+        self.broken: GroupBroken | None = None  #: then all that is gathered is zero
+        self._num_steps = 0  # that were begun
+        self._is_within = False  # a step
+        self._is_first = True  # since that changed
+
+    def begin_step(self) -> None:
+        self._num_steps, self._is_within, self._is_first = self._num_steps + 1, True, True
+
+    def end_step(self) -> None:
+        self._is_within, self._is_first = False, True
+        if self.broken is not None:
+            raise self.broken
+
+    def finish(self) -> None:
+        """There are no more steps, and the group is about to end."""
+        self._is_over = True
+
+    def agree(self, flags: list[bool]) -> list[bool]:
+        numbers = torch.tensor(flags, dtype=torch.int32, device=self._group.device)
+        self._group.sum_all(numbers)
+        return [number > 0 for number in numbers.tolist()]
+
+    def gather_numbers(self, own: torch.Tensor) -> torch.Tensor:
+        numbers = torch.zeros(self._group.num_workers, dtype=own.dtype, device=own.device)
+        numbers[self._group.rank] = own
+        self._group.sum_all(numbers)
+        return numbers
+
+    # ---------------------------------------------------------------- parameters
+    def gather(self, block: DividedBlock) -> torch.Tensor:
+        """Zeros once the group is broken: this step comes again, and what its script sees is forgotten.
+
+        Raises LoopError: other workers are about something else.
+        """
+        if self._is_over:
+            raise LoopError(
+                "training is over, and only the leader has the whole of a model that was divided among the "
+                "workers (shard=[...]): call it after the last step where run.is_leader is true"
+            )
+        full = torch.empty(block.num_elements, dtype=block.dtype, device=block.device)
+        try:
+            if self.broken is None:
+                self._gather(block, full)
+                return full
+        except GroupBroken as broken:
+            self._note_broken(broken)
+        return full.zero_()
+
+    def _gather(self, block: DividedBlock, full: torch.Tensor) -> None:
+        said = self._say(block, GATHER)
+        parts, rank = self._owned[block.number], self._group.rank
+        own, begin = parts[rank], self._units[block.number][0]
+        num_bytes = max(part.num_bytes for part in parts)
+        message = torch.empty(num_bytes, dtype=torch.uint8, device=block.device)
+        message[:HEAD_BYTES].view(torch.int64).copy_(said)
+        values = [value for first, last in own.intervals for value in self._values(begin, first, last)]
+        if values:
+            torch.cat(values, out=_numbers(message, own, block.dtype))
+        room = torch.empty(len(parts), num_bytes, dtype=torch.uint8, device=block.device)
+        self._group.run(lambda: dist.all_gather_into_tensor(room.view(-1), message))
+        self._check_said(room[:, :HEAD_BYTES].contiguous().view(torch.int64))
+        for row, part in zip(room, parts, strict=True):
+            numbers, done = _numbers(row, part, block.dtype), 0
+            for first, last in part.intervals:
+                full[first:last].copy_(numbers[done : done + last - first])
+                done += last - first
+
+    def _values(self, begin: int, first: int, last: int) -> list[torch.Tensor]:
+        return self._pieces.values((begin + first, begin + last))
+
+    # ---------------------------------------------------------------- gradients
+    def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
+        """All workers that hold an element get the same sum of it, bit for bit."""
+        own = self._held[block.number][self._group.rank]
+        try:
+            if self.broken is None:
+                return self._reduce(block, gradient, own)
+        except GroupBroken as broken:
+            self._note_broken(broken)
+        return torch.zeros(size(own.intervals), dtype=block.dtype, device=block.device)
+
+    def _reduce(self, block: DividedBlock, gradient: torch.Tensor, own: _Part) -> torch.Tensor:
+        said, parts = self._say(block, REDUCE), self._held[block.number]
+        sizes = [part.num_bytes for part in parts]
+        sent = torch.empty(sum(sizes), dtype=torch.uint8, device=block.device)
+        for message, part in zip(sent.split(sizes), parts, strict=True):
+            message[:HEAD_BYTES].view(torch.int64).copy_(said)
+            if part.intervals:
+                slices = [gradient[first:last] for first, last in part.intervals]
+                torch.cat(slices, out=_numbers(message, part, block.dtype))
+        room = torch.empty(len(parts), own.num_bytes, dtype=torch.uint8, device=block.device)
+        splits = [own.num_bytes] * len(parts)
+        self._group.run(lambda: dist.all_to_all_single(room.view(-1), sent, splits, sizes))
+        self._check_said(room[:, :HEAD_BYTES].contiguous().view(torch.int64))
+        rows = [_numbers(row, own, block.dtype) for row in room]
+        summed = rows[0].clone()
+        for row in rows[1:]:  # in the order of ranks, whatever part a worker holds
+            summed.add_(row)
+        return summed
+
+    # ---------------------------------------------------------------- what they are about
+    def _say(self, block: DividedBlock, action: int) -> torch.Tensor:
+        """What this worker is about. Now and then all compare that first, in messages of one size."""
+        place = self._num_steps * 2 + self._is_within
+        said = torch.tensor([place, block.number * 2 + action], device=block.device)
+        is_new = self._num_steps <= NUM_COMPARED or self._num_steps % COMPARE_EVERY == 0
+        if self._is_first or is_new:
+            self._is_first = False
+            room = torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
+            self._group.run(lambda: dist.all_gather_into_tensor(room.view(-1), said))
+            self._check_said(room)
+        return said
+
+    def _check_said(self, told: torch.Tensor) -> None:
+        places = told.tolist()
+        if any(place != places[0] for place in places):
+            told_by = "; ".join(f"worker {rank} {_described(*place)}" for rank, place in enumerate(places))
+            raise LoopError(
+                "the workers compute different blocks of a model that is divided among them "
+                f"(shard=[...]): {told_by}. All have to call the model alike: take out what only one of them "
+                "does, such as an evaluation on rank 0, and blocks that are left out at random"
+            )
+
+    def _note_broken(self, broken: GroupBroken) -> None:
+        self.broken = broken
+        if not self._is_within:
+            self._lose(broken)
+
+
+def _described(place: int, what: int) -> str:
+    step, is_within = divmod(place, 2)
+    action = "adds up gradients of" if what % 2 else "gathers"
+    when = f"in step {step}" if is_within else f"after step {step}" if step else "before a step"
+    return f"{action} block {what // 2} {when} of this group"
+
+
+def _part(held: Intervals, unit: Interval, dtype: torch.dtype) -> _Part:
+    found = common(held, (unit,))
+    num_bytes = -(-(HEAD_BYTES + size(found) * dtype.itemsize) // HEAD_BYTES) * HEAD_BYTES
+    return _Part(tuple((first - unit[0], last - unit[0]) for first, last in found), num_bytes)
+
+
+def _numbers(message: torch.Tensor, part: _Part, dtype: torch.dtype) -> torch.Tensor:
+    """The numbers of a message, which lie behind its head."""
+    return message[HEAD_BYTES : HEAD_BYTES + size(part.intervals) * dtype.itemsize].view(dtype)

@@ -1,0 +1,285 @@
+"""A block of a model, of whose parameters each worker keeps a part, and all of them while it computes.
+
+What torch calls FSDP. The module and its parameters stay the objects that the script made. While the block
+does not compute, its parameters have no memory: each is one number that is no number, seen in its shape. The
+block gathers them when it is called, and once more when its backward pass wants them; a graph holds no
+parameter in the meantime, but says where in the block it lies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from swell.train.collective.gradients import LoopError
+from swell.train.sharding.intervals import Intervals
+
+
+class BlockExchange(Protocol):
+    """How a block's parameters come from the workers that keep them, and gradients to these."""
+
+    def gather(self, block: DividedBlock) -> torch.Tensor:
+        """All parameters of the block: flat, in memory of their own."""
+
+    def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
+        """Sum a flat gradient of the whole block over the workers; returns what this worker keeps of it."""
+
+    def begin_step(self) -> None:
+        """All workers begin a step."""
+
+    def end_step(self) -> None:
+        """This worker has computed its gradients of the step, or gives them up. Raises GroupBroken."""
+
+    def agree(self, flags: list[bool]) -> list[bool]:
+        """Whether any worker has said so, by place. Raises GroupBroken."""
+
+    def gather_numbers(self, own: torch.Tensor) -> torch.Tensor:
+        """A number of each worker, by rank. Raises GroupBroken."""
+
+    @property
+    def owned(self) -> Intervals:
+        """What this worker keeps of the state, and counts in sums over workers."""
+
+
+class _Place(NamedTuple):
+    """Where a tensor that a graph wants again lies in a block."""
+
+    block: DividedBlock
+    offset: int
+    size: torch.Size
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class _Other(NamedTuple):
+    """Any other tensor that a graph wants again, as the hooks outside of the block keep it."""
+
+    unpack: Callable[[Any], torch.Tensor]
+    kept: Any
+
+
+class DividedBlock:
+    """One block; whole until it is told otherwise."""
+
+    def __init__(self, number: int, name: str, module: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
+        """`parameters`: with one dtype and device; no other module has them."""
+        self.number, self.name = number, name  #: among the blocks, and in the model
+        self.parameters = list(parameters)
+        self.dtype, self.device = parameters[0].dtype, parameters[0].device
+        self.num_elements = sum(parameter.numel() for parameter in parameters)
+        #: None: this worker has all there is, and there are no others.
+        self.exchange: BlockExchange | None = None
+        self.factor = 1.0  #: of the gradients of the pass under way
+        #: Of the passes of this step, summed over the workers: what this worker keeps. None: there is none.
+        self.gradient: torch.Tensor | None = None
+        self.has_gradient = [False] * len(parameters)  #: by parameter, in any pass here
+        #: Called with the block before it is gathered for a backward pass, or once it has a gradient there.
+        self.on_backward: Callable[[DividedBlock], None] = lambda block: None
+        self._is_away = False
+        self._full: torch.Tensor | None = None  # gathered
+        self._hooks: list[AbstractContextManager[None]] = []
+        self._ready: set[int] = set()  # places of parameters with a gradient in this backward pass
+        self._watched: set[int] = set()
+        self.is_read = False  #: by Swell, which knows what is away
+        module.register_state_dict_pre_hook(lambda *_: self._check_read())
+        module.register_forward_pre_hook(lambda *_: self._enter())
+        module.register_forward_hook(lambda *_: self._leave(), always_call=True)
+
+    # ---------------------------------------------------------------- where the parameters are
+    @property
+    def is_away(self) -> bool:
+        """Whether the parameters are not here, or just while they are gathered."""
+        return self._is_away
+
+    def send_away(self) -> None:
+        """The parameters' memory is given up: what this worker keeps of them lies elsewhere."""
+        self._is_away, self._full = True, None
+        for parameter in self.parameters:
+            nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
+            parameter.data = nothing.expand(parameter.shape)
+
+    def bring(self, values: Sequence[torch.Tensor]) -> None:
+        """The parameters are here from now on: one flat tensor for each."""
+        self._is_away, self._full = False, None
+        self._point_to(values)
+
+    def gather(self) -> torch.Tensor:
+        """All of the parameters, flat. They are seen in the module until `release`."""
+        if self._full is None:
+            assert self.exchange is not None  # noqa: S101 - something is away
+            self._full = self.exchange.gather(self)
+            self._point_to(self.split(self._full))
+        return self._full
+
+    def release(self) -> None:
+        if self._is_away and self._full is not None:
+            self.send_away()
+
+    def _point_to(self, values: Sequence[torch.Tensor]) -> None:
+        for parameter, part in zip(self.parameters, values, strict=True):
+            parameter.data = part.view(parameter.shape)
+
+    def split(self, flat: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        parts: tuple[torch.Tensor, ...] = flat.split([parameter.numel() for parameter in self.parameters])
+        return parts
+
+    def _check_read(self) -> None:
+        """Raises LoopError where the script asks for parameters of which this worker has a part."""
+        if self._is_away and not self.is_read:
+            raise LoopError(
+                f"the script calls state_dict() of a model whose block {self.name!r} is divided among the "
+                "workers (shard=[...]); read the whole one from a checkpoint with "
+                "swell.train.load_checkpoint(folder), or on the leader after the last step"
+            )
+
+    # ---------------------------------------------------------------- forward
+    def _enter(self) -> None:
+        if not self._is_away:
+            return
+        self.gather()
+        outer = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        keep, find = outer if outer is not None else (_same, _same)
+        hooks = saved_tensors_hooks(lambda tensor: self._pack(tensor, keep, find), _unpack)
+        hooks.__enter__()
+        self._hooks.append(hooks)
+
+    def _leave(self) -> None:
+        if self._hooks:
+            self._hooks.pop().__exit__(None, None, None)
+            if not self._hooks and torch._C._current_graph_task_id() == -1:  # else a backward pass wants it
+                self.release()
+
+    def _pack(
+        self, tensor: torch.Tensor, keep: Callable[[torch.Tensor], Any], find: Callable[[Any], torch.Tensor]
+    ) -> _Place | _Other:
+        full = self._full
+        if full is not None and tensor.untyped_storage().data_ptr() == full.untyped_storage().data_ptr():
+            return _Place(self, int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.dtype)
+        return _Other(find, keep(tensor))
+
+    # ---------------------------------------------------------------- backward
+    def begin_step(self) -> None:
+        """Forget what a step before has left."""
+        self.gradient, self.has_gradient = None, [False] * len(self.parameters)
+        self.abandon_backward()
+        for place, parameter in enumerate(self.parameters):
+            if parameter.requires_grad and place not in self._watched:
+                self._watched.add(place)
+                parameter.register_post_accumulate_grad_hook(lambda _, place=place: self._note(place))
+
+    def abandon_backward(self) -> None:
+        self._ready.clear()
+        self._hooks.clear()
+        self.release()
+
+    def gather_again(self) -> torch.Tensor:
+        """`gather`, as a backward pass wants it."""
+        self.on_backward(self)
+        return self.gather()
+
+    def _note(self, place: int) -> None:
+        """A parameter has its gradient of this pass."""
+        if self.exchange is None or torch._C._current_graph_task_id() == -1:
+            return
+        self._ready.add(place)
+        self.on_backward(self)
+        if len(self._ready) == sum(parameter.requires_grad for parameter in self.parameters):
+            self.reduce()
+
+    @property
+    def is_trained(self) -> bool:
+        return any(parameter.requires_grad for parameter in self.parameters)
+
+    def take(self) -> None:
+        """Add this pass's gradient to that of the step, where no other worker has one."""
+        self._ready = {place for place, each in enumerate(self.parameters) if each.grad is not None}
+        self.reduce()
+
+    @torch.no_grad()
+    def reduce(self) -> None:
+        """Add this pass's gradient, if there is one, to that of the step, summed over the workers."""
+        if self._ready:
+            flat = torch.empty(self.num_elements, dtype=self.dtype, device=self.device)
+            for place, (parameter, part) in enumerate(zip(self.parameters, self.split(flat), strict=True)):
+                if parameter.grad is None or not self.factor:  # not `* 0`: a borrowed sample's inf
+                    part.zero_()
+                else:
+                    torch.mul(parameter.grad.reshape(-1), self.factor, out=part)
+                    self.has_gradient[place] = True
+                parameter.grad = None
+            self._ready.clear()
+            summed = flat if self.exchange is None else self.exchange.reduce(self, flat)
+            self.gradient = summed if self.gradient is None else self.gradient.add_(summed)
+        self.release()
+
+
+def _same(thing: Any) -> Any:
+    return thing
+
+
+def _unpack(kept: _Place | _Other) -> torch.Tensor:
+    if isinstance(kept, _Other):
+        return kept.unpack(kept.kept)
+    full = kept.block.gather_again()
+    return full.view(kept.dtype).as_strided(kept.size, kept.stride, kept.offset)
+
+
+def find_blocks(
+    model: nn.Module, kinds: tuple[type[nn.Module], ...]
+) -> list[tuple[str, nn.Module, list[nn.Parameter]]]:
+    """The modules of these kinds, with those of their parameters that are no number of a block within.
+
+    Raises:
+        LoopError: there is none, or its parameters cannot be divided.
+    """
+    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
+    if not modules:
+        named = ", ".join(kind.__name__ for kind in kinds)
+        raise LoopError(
+            f"elastic() got shard=[{named}], and the model has no module of these classes; name those of its "
+            "blocks, such as the layers of a transformer"
+        )
+    holders = _innermost(model, modules)
+    blocks = []
+    for name, module in modules:
+        parameters = [each for each in module.parameters() if holders.get(id(each)) == name and each.dim()]
+        if parameters:
+            _check_alike(name, parameters)
+            blocks.append((name, module, parameters))
+    return blocks
+
+
+def _innermost(model: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> dict[int, str]:
+    """The innermost block of each parameter, by its id; empty: it is in none.
+
+    Raises LoopError for a parameter that is in two places.
+    """
+    names = [name for name, _ in modules]
+    holders: dict[int, str] = {}
+    for path, parameter in model.named_parameters(remove_duplicate=False):
+        within = [name for name in names if not name or path.startswith(f"{name}.")]
+        holder = max(within, key=len, default="")
+        if holders.setdefault(id(parameter), holder) != holder:
+            other = holders[id(parameter)]
+            raise LoopError(
+                f"elastic() got shard=[...] and the parameter {path!r}, which is in the block {holder!r} and "
+                f"in {repr(other) if other else 'the rest of the model'} as well; a block has its parameters "
+                "for itself: name an outer module that has both, or untie them"
+            )
+    return holders
+
+
+def _check_alike(name: str, parameters: Sequence[nn.Parameter]) -> None:
+    kinds = {(parameter.dtype, parameter.device) for parameter in parameters}
+    if len(kinds) > 1:
+        found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
+        raise LoopError(
+            f"elastic() got shard=[...] and the block {name!r} with parameters of {found}; a block travels "
+            "in one piece: give its parameters one dtype and one device"
+        )

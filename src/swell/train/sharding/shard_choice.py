@@ -1,0 +1,71 @@
+"""Choice of what state is divided among workers (`elastic(shard=...)`): what it cannot be combined with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import nn
+
+from swell.train.sharding.divided_block import DividedBlock, find_blocks
+from swell.train.sharding.elementwise import check_elementwise
+from swell.train.sharding.state_shard import StateShard
+
+#: What each worker keeps a part of: what the optimizer keeps; or also the parameters of blocks.
+ShardChoice = Literal["optimizer"] | Sequence[type[nn.Module]]
+
+
+def check_choice(
+    shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Optimizer, others: Sequence[str]
+) -> None:
+    """See that a state can be divided so.
+
+    Args:
+        others: what else the script gave to `elastic` that needs whole gradients, such as
+            `deterministic=True`.
+
+    Raises:
+        ValueError: it cannot; the text says what to change.
+        LoopError: the model's blocks cannot be divided.
+    """
+    if isinstance(shard, str) and shard != "optimizer":
+        raise ValueError(f"elastic() got shard={shard!r}; give 'optimizer', or a list of classes of modules")
+    if others:
+        raise ValueError(f"elastic() got shard and {others[0]}, which do not go together; take one out")
+    check_elementwise(optimizer)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if not isinstance(shard, str):
+        kinds = _kinds(shard)
+        parameters += [each for _, _, held in find_blocks(model, kinds) for each in held]
+        if hasattr(model, "_orig_mod") or any(hasattr(module, "_orig_mod") for module in model.modules()):
+            raise ValueError(
+                "elastic() got shard=[...] and a module that torch.compile has made; blocks change the "
+                "memory of their parameters in each pass, which a compiled graph does not see: take one out"
+            )
+    for parameter in parameters:
+        if not parameter.is_contiguous():
+            raise ValueError(
+                f"elastic() got shard and a parameter of shape {tuple(parameter.shape)} that is not "
+                "contiguous, as after to(memory_format=torch.channels_last); take one of them out"
+            )
+
+
+def make_shard(shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Optimizer) -> StateShard:
+    """This worker's, which has everything yet."""
+    if isinstance(shard, str):
+        return StateShard(optimizer)
+    found = find_blocks(model, _kinds(shard))
+    return StateShard(optimizer, [DividedBlock(number, *each) for number, each in enumerate(found)])
+
+
+def _kinds(shard: Sequence[type[nn.Module]]) -> tuple[type[nn.Module], ...]:
+    """Raises ValueError: they are no classes of modules."""
+    kinds = tuple(shard) if isinstance(shard, Sequence) else (shard,)
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+            raise ValueError(
+                f"elastic() got shard with {kind!r:.80}; give 'optimizer', or a list of classes of modules, "
+                "such as [Block]"
+            )
+    return kinds

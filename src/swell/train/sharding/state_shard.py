@@ -1,0 +1,349 @@
+"""A shard of the training state: what this worker keeps of what the optimizer keeps, and of divided blocks.
+
+The worker updates those elements and no others. Outside of a step the optimizer holds the script's parameters
+and no state. During its step it holds pieces of them instead. So anything that a script does with parameters
+and gradients that are not divided themselves (ZeRO-1) stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice, pairwise
+from typing import Any
+
+import torch
+
+from swell.train.collective.gradients import LoopError
+from swell.train.collective.trained import mark_divided
+from swell.train.sharding.block_exchange import LoneExchange
+from swell.train.sharding.divided_block import BlockExchange, DividedBlock
+from swell.train.sharding.intervals import common, size
+from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
+
+ADDED = (
+    "the script adds a parameter group to its optimizer, whose state is divided among the workers "
+    "(shard='optimizer'); give the optimizer all parameters at the beginning, and set requires_grad later"
+)
+
+
+class StateShard:
+    """This worker's shard; all of the state until it is told otherwise."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, blocks: Sequence[DividedBlock] = ()) -> None:
+        """`blocks`: whose parameters are divided as well."""
+        self._optimizer, self.blocks = optimizer, blocks
+        divided = {id(parameter) for block in blocks for parameter in block.parameters}
+        replicated = [parameter for parameter in self._parameters() if id(parameter) not in divided]
+        self.places = ParameterPlaces(replicated, [block.parameters for block in blocks])
+        mark_divided(parameter for block in blocks for parameter in block.parameters)
+        self._pieces: StatePieces | None = None  # None: the optimizer itself keeps the whole state
+        self._outside: list[list[torch.Tensor]] = []  # what its groups hold outside of the step under way
+        self._tensors: list[torch.Tensor] = []  # what they hold within
+        optimizer.register_step_pre_hook(lambda *_: self._enter())
+        optimizer.register_step_post_hook(lambda *_: self.leave_step())
+        optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
+        self._is_asked = False  # for its state dict, by Swell
+        self._num_groups = len(optimizer.param_groups)
+        self.exchange: BlockExchange | None = None  #: see `connect`
+        #: What the script does to the gradients of a step, where blocks are divided: before the vote.
+        self.clips: Sequence[Callable[[], object]] = ()
+        #: A whole state that is loaded stays in host memory until it is divided: the device may be too small.
+        self.loads_to_host = False
+
+    @property
+    def num_elements(self) -> int:
+        return self.places.num_elements
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this worker has all of the state."""
+        return self._pieces is None
+
+    @property
+    def pieces(self) -> StatePieces:
+        """What this worker has, in the memory where it lies, cut as it is computed."""
+        return (
+            StatePieces.of_whole(self.places, self._optimizer.state) if self._pieces is None else self._pieces
+        )
+
+    def whole_bytes(self) -> int:
+        """Bytes of the whole state, estimated from this worker's part of it."""
+        pieces = self.pieces
+        return round(pieces.num_bytes() * self.num_elements / max(1, size(pieces.intervals)))
+
+    def parameter_bytes(self) -> int:
+        """Bytes of the whole parameters that are trained, which the workers hand round in each step."""
+        return sum(parameter.nbytes for parameter in self.places.replicated if parameter.requires_grad)
+
+    def block_bytes(self) -> int:
+        """Bytes of the parameters that are divided."""
+        return sum(block.num_elements * block.dtype.itemsize for block in self.blocks)
+
+    # ---------------------------------------------------------------- it is laid out anew
+    def replace(self, pieces: StatePieces) -> None:
+        """Keep these pieces from now on, and nothing else. All of the state: it has one of each parameter."""
+        self._pieces = None if pieces.intervals == self.places.everything else pieces
+        if self._pieces is None:
+            self._fill(pieces)
+        else:
+            self._empty()
+
+    def connect(self, exchange: BlockExchange | None) -> None:
+        """Say how blocks get what is not here; None: nobody else has anything."""
+        self.exchange = exchange
+        for block in self.blocks:
+            block.exchange = exchange
+
+    def hold_share(self, num_workers: int) -> None:
+        """Keep no more than one of so many workers would, and update no other elements: for a trial run.
+
+        It is a share of each parameter, so that the whole state can be told from it.
+        """
+        if self._pieces is None and num_workers > 1:
+            begins = self.places.begins
+            shares = [(begin, begin + -(-(end - begin) // num_workers)) for begin, end in pairwise(begins)]
+            made = StatePieces(self.places, shares)
+            made.make_room(self.pieces.forms())
+            made.take(self.pieces)
+            self.replace(made)
+            self.connect(LoneExchange(self.places.units, made))
+
+    def expect_whole(self) -> None:
+        """A whole state is about to be loaded: make room for the parameters of all blocks."""
+        for block in self.blocks:
+            if block.is_away:
+                room = torch.empty(block.num_elements, dtype=block.dtype, device=block.device)
+                block.bring(block.split(room))
+
+    def load(self, state_dict: dict[str, Any], is_divided: bool) -> None:
+        """Give the optimizer a state dict: the whole of another state.
+
+        Args:
+            is_divided: it has hyperparameters only, and what is kept here stays.
+        """
+        if is_divided:
+            kept = dict(self._optimizer.state)
+            self._optimizer.load_state_dict(state_dict)
+            self._optimizer.state.update(kept)
+        elif self.loads_to_host:
+            parameters = self._parameters()
+            state = {parameters[place]: kept for place, kept in state_dict["state"].items()}
+            self._pieces = StatePieces.of_whole(self.places, state)
+            self._optimizer.load_state_dict({**state_dict, "state": {}})
+        else:
+            self._pieces = None
+            self._optimizer.load_state_dict(state_dict)
+
+    @contextmanager
+    def filled(self, whole: StatePieces) -> Iterator[None]:
+        """Within, the optimizer keeps this state, which is the whole one, so that it can be saved."""
+        self._fill(whole)
+        try:
+            yield
+        finally:
+            self._empty()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within, the model's state dict may be asked for, though parameters may be away."""
+        for block in self.blocks:
+            block.is_read = True
+        try:
+            yield
+        finally:
+            for block in self.blocks:
+                block.is_read = False
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The optimizer's state dict without its state."""
+        return {**self.state_dict(), "state": {}}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimizer's, of what it keeps outside of a step: nothing where `is_whole` is False."""
+        self._is_asked = True
+        try:
+            return self._optimizer.state_dict()
+        finally:
+            self._is_asked = False
+
+    def _fill(self, whole: StatePieces) -> None:
+        """Let the optimizer keep what these pieces, one of each parameter, have."""
+        state = self._optimizer.state
+        state.clear()
+        for piece in whole.pieces:
+            parameter = self.places.parameters[piece.place]
+            if piece.kept:
+                state[parameter] = {
+                    name: value.view(parameter.shape) if is_sliced(value) else value
+                    for name, value in piece.kept.items()
+                }
+        values = iter(piece.value for piece in whole.pieces)
+        for block in self.blocks:
+            block.bring([value for value in islice(values, len(block.parameters)) if value is not None])
+
+    def _empty(self) -> None:
+        """The optimizer keeps nothing, nor do modules: all is in pieces."""
+        self._optimizer.state.clear()
+        for block in self.blocks:
+            block.send_away()
+
+    # ---------------------------------------------------------------- a step
+    def _enter(self) -> None:
+        groups, state = self._optimizer.param_groups, self._optimizer.state
+        if len(groups) != self._num_groups:
+            raise RuntimeError(ADDED)
+        if self._pieces is None or self._outside:
+            return
+        self._outside = [group["params"] for group in groups]
+        self._tensors = [self.places.elements(piece) for piece in self._pieces.pieces]
+        group_of = {
+            id(each): group for group, held in zip(groups, self._outside, strict=True) for each in held
+        }
+        for group in groups:
+            group["params"] = []
+        for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
+            parameter = self.places.parameters[piece.place]
+            tensor.grad = piece.gradient
+            if piece.value is None and parameter.grad is not None:
+                tensor.grad = self.places.elements(piece, parameter.grad.contiguous())
+            if id(parameter) in group_of:  # else it is in a block, and never trained
+                group_of[id(parameter)]["params"].append(tensor)
+            if piece.kept:
+                state[tensor] = piece.kept
+
+    def leave_step(self) -> None:
+        """The optimizer holds what the script gave it again. To be called as well where a step raised."""
+        if self._pieces is None or not self._outside:
+            return
+        groups, state = self._optimizer.param_groups, self._optimizer.state
+        for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
+            piece.kept = checked(state.get(tensor, {}), tensor)
+            piece.gradient = tensor.grad = None
+        state.clear()
+        for group, parameters in zip(groups, self._outside, strict=True):
+            group["params"] = parameters
+        self._outside, self._tensors = [], []
+
+    # ---------------------------------------------------------------- gradients of blocks
+    def take_gradients(self) -> None:
+        """Each piece gets its part of the sum that its block has, or each parameter, where that is whole."""
+        has_gradient = self._agree([flag for block in self.blocks for flag in block.has_gradient])
+        flags = iter(has_gradient)
+        of_block = [list(islice(flags, len(block.parameters))) for block in self.blocks]
+        if self._pieces is None:
+            for block, has in zip(self.blocks, of_block, strict=True):
+                _give_whole(block, has)
+            return
+        sums: dict[int, Iterator[torch.Tensor]] = {}
+        pieces = [piece for piece in self._pieces.pieces if piece.value is not None]
+        block_of = [block for block in self.blocks for _ in block.parameters]
+        for block in self.blocks:
+            sizes = [piece.end - piece.begin for piece in pieces if block_of[piece.place] is block]
+            if block.gradient is not None:
+                sums[block.number] = iter(block.gradient.split(sizes))
+        for piece in pieces:
+            found = sums.get(block_of[piece.place].number)
+            gradient = None if found is None else next(found)
+            piece.gradient = gradient if has_gradient[piece.place] else None
+
+    def _agree(self, flags: list[bool]) -> list[bool]:
+        """Whether any worker has said so, by place. Raises GroupBroken."""
+        if self.exchange is None:
+            return flags
+        return self.exchange.agree(flags)
+
+    def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
+        """What clips the gradients as this function of torch's does. Raises LoopError: nothing does."""
+        name = getattr(clip, "__name__", "")
+        known: dict[str, Callable[..., Any]] = {
+            "clip_grad_norm_": self.clip_norm,
+            "clip_grad_value_": self.clip_value,
+        }
+        instead = known.get(name)
+        if instead is None:
+            raise LoopError(
+                f"the script calls {name}, and its gradients are divided among the workers (shard=[...]); "
+                "call clip_grad_norm_ or clip_grad_value_ instead"
+            )
+
+        def call(*args: Any, **options: Any) -> Any:
+            return clip(*args, **options) if self.is_whole else instead(*args, **options)
+
+        return call
+
+    @torch.no_grad()
+    def clip_norm(
+        self,
+        parameters: Iterable[torch.Tensor],
+        max_norm: float,
+        norm_type: float = 2.0,
+        error_if_nonfinite: bool = False,
+        foreach: bool | None = None,
+    ) -> torch.Tensor:
+        """As torch's `clip_grad_norm_`, of gradients of which each worker has a part. Raises GroupBroken."""
+        assert self._pieces is not None and self.exchange is not None  # noqa: S101 - else torch does it
+        held, pieces = self._clipped(parameters)
+        owned = [
+            piece.gradient[begin - piece.begin : end - piece.begin]
+            for piece in pieces
+            if piece.gradient is not None
+            for begin, end in common(((piece.begin, piece.end),), self.exchange.owned)
+        ]
+        own = torch.nn.utils.get_total_norm(owned, norm_type)
+        parts = self.exchange.gather_numbers(own.to(torch.float64))
+        whole = [each.grad for each in held if each.grad is not None]
+        rest = torch.nn.utils.get_total_norm(whole, norm_type).to(parts).view(1)
+        total: torch.Tensor = torch.linalg.vector_norm(torch.cat([parts, rest]), float(norm_type))
+        if error_if_nonfinite and not total.isfinite():
+            raise RuntimeError(
+                f"the total norm of order {norm_type} of the gradients is {float(total)}, and "
+                "clip_grad_norm_ was called with error_if_nonfinite=True"
+            )
+        factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
+        for gradient in (*(each.grad for each in held), *(piece.gradient for piece in pieces)):
+            if gradient is not None:
+                gradient.mul_(factor.to(gradient))
+        return total
+
+    @torch.no_grad()
+    def clip_value(
+        self, parameters: Iterable[torch.Tensor], clip_value: float, foreach: bool | None = None
+    ) -> None:
+        """As torch's `clip_grad_value_`."""
+        held, pieces = self._clipped(parameters)
+        for gradient in (*(each.grad for each in held), *(piece.gradient for piece in pieces)):
+            if gradient is not None:
+                gradient.clamp_(-float(clip_value), float(clip_value))
+
+    def _clipped(self, parameters: Iterable[torch.Tensor]) -> tuple[list[torch.Tensor], list[StatePiece]]:
+        """Those of the parameters that are whole, and the pieces of the others."""
+        wanted = {id(parameter): parameter for parameter in parameters}
+        divided = {id(each) for each in self.places.parameters[: self.places.num_divided]}
+        held = [parameter for key, parameter in wanted.items() if key not in divided]
+        pieces = [] if self._pieces is None else self._pieces.pieces
+        return held, [
+            piece
+            for piece in pieces
+            if piece.value is not None and id(self.places.parameters[piece.place]) in wanted
+        ]
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
+
+    def _check_asked(self) -> None:
+        """Raises RuntimeError where the script asks for a state of which this worker has a part."""
+        if self._pieces is not None and not self._is_asked:
+            raise RuntimeError(
+                "the script calls state_dict() of its optimizer, of whose state each worker has a part "
+                "(shard='optimizer'); read the whole one from a checkpoint with "
+                "swell.train.load_checkpoint(folder), or take shard='optimizer' out"
+            )
+
+
+def _give_whole(block: DividedBlock, has_gradient: Sequence[bool]) -> None:
+    """The parameters of a block get their gradients back, if they were taken."""
+    if block.gradient is None:
+        return
+    for parameter, part, has in zip(block.parameters, block.split(block.gradient), has_gradient, strict=True):
+        parameter.grad = part.view(parameter.shape) if has else None
