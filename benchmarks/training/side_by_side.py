@@ -1,7 +1,8 @@
 """A training script that trains two equal models in turn, a block of steps each, and notes the time of each.
 
-One is trained by `swell.train`, the other as PyTorch's users do, with DistributedDataParallel and a
-DistributedSampler, in the same processes and the same group: whatever else the machine does meets both.
+One is trained by `swell.train`, the other as PyTorch's users do, with DistributedDataParallel (FSDP2 where layers
+are divided) and a DistributedSampler, in the same processes and the same group: whatever else the machine does
+meets both.
 
 `side_by_side.py --size 25M --optimizer adam --blocks 20 --steps 10 --out FILE`
 """
@@ -21,7 +22,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
-from benchmarks.training.problem import DIVISIONS, OPTIMIZERS, SIZES, make_problem
+from benchmarks.training.problem import (
+    DIVISIONS,
+    OPTIMIZERS,
+    SIZES,
+    divide_with_fsdp,
+    divides_blocks,
+    make_problem,
+)
 from benchmarks.training.train import GLOBAL_BATCH
 from swell import train
 
@@ -56,7 +64,12 @@ def plain_blocks(options: argparse.Namespace) -> Iterator[None]:
     """Once the process group is there."""
     model, optimizer, data = make_problem(options.size, options.optimizer)
     loss_of = nn.CrossEntropyLoss()
-    parallel = DistributedDataParallel(model)
+    if divides_blocks(options.optimizer):
+        divide_with_fsdp(model)
+        parallel: nn.Module = model
+        optimizer = OPTIMIZERS[options.optimizer](model.parameters(), lr=1e-4)
+    else:
+        parallel = DistributedDataParallel(model)
     samples = Subset(data, range(options.steps * GLOBAL_BATCH))
     sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(samples)
     loader = DataLoader(samples, batch_size=GLOBAL_BATCH // dist.get_world_size(), sampler=sampler)

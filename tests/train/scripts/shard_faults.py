@@ -20,13 +20,16 @@ import torch.distributed as dist
 from swell.train.collective.group import GroupBroken
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.divided_run import DividedWorker
+from swell.train.sharding.block_exchange import GroupExchange
+from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
-from swell.train.sharding.state_pieces import StatePieces
+from swell.train.sharding.state_pieces import StatePiece, StatePieces
 from swell.wire import environ
 
 WORKER = os.environ[environ.WORKER]
 FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
 votes = count(1)  # no variable that Swell takes back with a step that comes again
+gather, reduce = GroupExchange._gather, GroupExchange._reduce
 changes, await_others = count(1), ShardGroup._await_others
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
@@ -72,10 +75,29 @@ def faulty_wait(self: ShardGroup, old: StatePieces, made: StatePieces) -> None:
     await_others(self, old, made)
 
 
+def faulty_gather(self: GroupExchange, block: DividedBlock, full: torch.Tensor) -> None:
+    is_now = self._is_within and self._num_steps == AT_STEP and block.number == 1
+    if is_now and FAULT == "before a gathering":
+        die()
+    gather(self, block, full)
+    if is_now and FAULT == "after a gathering":
+        die()
+
+
+def faulty_reduce(self: GroupExchange, block: DividedBlock, gradient: torch.Tensor, own: Any) -> torch.Tensor:
+    if FAULT == "amid the gradients" and self._num_steps == AT_STEP and block.number == 0:
+        die()
+    return reduce(self, block, gradient, own)
+
+
 def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:
     if source:
         die()
     return broadcast(tensor, source, **options)
+
+
+def own_value(piece: StatePiece) -> dict[str, torch.Tensor]:
+    return {} if piece.value is None else {"itself": piece.value}
 
 
 def telling_finish(self: DividedWorker) -> None:
@@ -85,7 +107,7 @@ def telling_finish(self: DividedWorker) -> None:
     held = {
         f"{piece.begin}-{piece.end}": [
             [name, hashlib.sha256(value.numpy().tobytes()).hexdigest() if value.dim() else float(value)]
-            for name, value in sorted(piece.kept.items())
+            for name, value in sorted({**piece.kept, **own_value(piece)}.items())
         ]
         for piece in whole.pieces
     }
@@ -93,6 +115,7 @@ def telling_finish(self: DividedWorker) -> None:
     finish(self)
 
 
+GroupExchange._gather, GroupExchange._reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
 ShardGroup._await_others = faulty_wait  # type: ignore[method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

@@ -18,7 +18,7 @@ from swell.wire import messages
 FAULTS = CURVE.with_name("shard_faults.py")
 
 
-@pytest.mark.parametrize("word", ["shard", "mirrors"])
+@pytest.mark.parametrize("word", ["shard", "mirrors", "blocks", "blocks-mirrors"])
 def test_grows_and_shrinks(agent: FakeAgent, plain: Path, tmp_path: Path, word: str) -> None:
     args = (str(tmp_path / "result.json"), str(EPOCHS), word)
     agent.start_ready([0, 1, 2, 3], CURVE, *args)
@@ -89,13 +89,30 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize("faults", KILLS, ids=lambda faults: ", ".join(f"{w} {f}" for w, f in faults.items()))
+BLOCK_KILLS = [
+    {"1": "before a gathering"},
+    {"1": "after a gathering"},
+    {"1": "amid the gradients"},
+    {"1": "after the vote", "2": "unsure"},
+    {"1": "before the parameters"},
+]
+
+
+def _named(value: object) -> str:
+    return ", ".join(f"{w} {f}" for w, f in value.items()) if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("word", "faults"),
+    [*(("mirrors", each) for each in KILLS), *(("blocks-mirrors", each) for each in BLOCK_KILLS)],
+    ids=_named,
+)
 def test_after_a_kill_at_any_moment_there_is_one_state(
-    agent: FakeAgent, plain: Path, tmp_path: Path, faults: dict[str, str]
+    agent: FakeAgent, plain: Path, tmp_path: Path, word: str, faults: dict[str, str]
 ) -> None:
     """Also where some workers have passed the vote of a step and others do not know."""
     agent.environ["SHARD_FAULTS"] = json.dumps({worker: [fault, 7] for worker, fault in faults.items()})
-    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), word)
     agent.join([0, 1, 2, 3], source=None)
     broken = [agent.wait(worker, messages.Broken).steps for worker in (0, 2, 3)]
     assert agent.join([0, 2, 3], source=0, has_news=False) >= max(broken)
@@ -169,12 +186,13 @@ def test_a_mirror_that_differs_is_found_and_renewed(agent: FakeAgent, plain: Pat
     assert_mirrors_equal(tmp_path, [0, 1, 2])
 
 
+@pytest.mark.parametrize("word", ["shard", "blocks"])
 def test_all_save_together_and_go_on_at_another_size(
-    start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path
+    start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path, word: str
 ) -> None:
     """A checkpoint has the whole state, as that of a job whose workers all have it."""
     folder = tmp_path / "checkpoints"
-    args = (str(tmp_path / "result.json"), str(EPOCHS), "shard")
+    args = (str(tmp_path / "result.json"), str(EPOCHS), word)
     first = start_agent(
         total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=0.2, checkpoint_dir=str(folder)
     )
@@ -194,3 +212,33 @@ def test_all_save_together_and_go_on_at_another_size(
     assert second.join([0, 1], source=None) == saved["steps"]
     finish(second, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
+
+
+@pytest.mark.parametrize("word", ["blocks", "blocks-mirrors"])
+def test_a_step_in_several_passes_gathers_as_often_at_all_workers(
+    start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path, word: str
+) -> None:
+    """Though one of two workers has more samples, of three in the last step of an epoch, than a pass may have."""
+    agent = start_agent(
+        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, max_local_batch=1
+    )
+    agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), str(EPOCHS), word)
+    agent.join([0], source=None)
+    agent.wait_steps(0, 10)
+    agent.join([1, 0], source=0)
+    finish(agent, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_all_workers_may_call_the_model_between_steps(
+    agent: FakeAgent, run_plain: Callable[..., Path], tmp_path: Path
+) -> None:
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "blocks", "evaluate")
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.join([0, 1, 2], source=None)
+    finish(agent, [0, 1, 2])
+    plain = run_plain("curve.py", str(EPOCHS), "evaluate")
+    assert_same_learning(tmp_path / "result.json", plain)
+    ours, theirs = (json.loads(each.read_text())["evaluations"] for each in (tmp_path / "result.json", plain))
+    assert len(ours) == EPOCHS
+    assert ours == pytest.approx(theirs, rel=1e-9)
