@@ -218,7 +218,7 @@ def test_all_save_together_and_go_on_at_another_size(
 def test_a_step_in_several_passes_gathers_as_often_at_all_workers(
     start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path, word: str
 ) -> None:
-    """Though one of two workers has more samples, of three in the last step of an epoch, than a pass may have."""
+    """Though of three samples in the last step of an epoch one of two workers has more than the other."""
     agent = start_agent(
         total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, max_local_batch=1
     )

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.train.curve_runs import CURVE
+from tests.train.fake_agent import FakeAgent
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
+from swell.train.collective.gradients import LoopError
 from swell.train.sharding.elementwise import check_elementwise
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
@@ -88,6 +91,9 @@ def test_what_does_not_go_together_is_named() -> None:
         ({"shard": "optimizer", "rate_rule": "adascale"}, "adascale"),
         ({"shard": "parameters"}, "shard='parameters'"),
         ({"mirrors": True}, "mirrors=True without shard"),
+        ({"shard": [nn.Linear], "scaler": torch.amp.GradScaler("cpu")}, "a scaler"),
+        ({"shard": [nn.Linear, "Block"]}, "list of classes of modules"),
+        ({"shard": nn.Linear(2, 2)}, "list of classes of modules"),
         ({"shard": "optimizer", "optimizer": several}, "several optimizers"),
     ):
         with pytest.raises(ValueError, match=why):
@@ -98,3 +104,66 @@ def test_a_parameter_in_another_memory_format_is_refused() -> None:
     model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with pytest.raises(ValueError, match=r"not contiguous.*channels_last"):
         _elastic(model, shard="optimizer")
+
+
+class Pair(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+
+def _tied() -> nn.Module:
+    model = Pair()
+    model.second.weight = model.first.weight
+    return model
+
+
+def _mixed() -> nn.Module:
+    model = Pair()
+    model.second.bias = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    return model
+
+
+def _compiled() -> nn.Module:
+    model = Pair()
+    model.second = torch.compile(model.second)  # type: ignore[assignment]
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "why"),
+    [
+        (Pair, nn.Conv2d, "no module of these classes"),
+        (_tied, nn.Linear, "'second.weight', which is in the block 'second' and in 'first'"),
+        (_mixed, nn.Linear, "'second' with parameters of torch.float32 on cpu, torch.float64 on cpu"),
+        (_compiled, nn.Linear, "torch.compile"),
+    ],
+)
+def test_blocks_that_cannot_be_divided_are_named(
+    make: Callable[[], nn.Module], kind: type[nn.Module], why: str
+) -> None:
+    with pytest.raises((ValueError, LoopError), match=why):
+        _elastic(make(), shard=[kind])
+
+
+#: What a script does that it cannot do with divided blocks, and a part of what it is told.
+HABITS = {
+    "alone": "take out what only one of them does",
+    "at random": "take out what only one of them does",
+    "state_dict": "calls state_dict",
+    "weight": "leave the weight out",
+    "own norm": "calls get_total_norm",
+    "scaler": "GradScaler",
+}
+
+
+@pytest.mark.parametrize(("habit", "told"), HABITS.items())
+def test_a_habit_that_does_not_go_with_divided_blocks_is_named(
+    start_agent: Callable[..., FakeAgent], habit: str, told: str
+) -> None:
+    agent = start_agent(total_steps=40, checkpoint_interval_s=1e9)
+    agent.start_ready([0, 1], CURVE.with_name("shard_habits.py"), habit)
+    agent.regroup([0, 1], source=None)
+    statuses = [agent.exit_status(worker) for worker in (0, 1)]
+    assert any(statuses), statuses
+    assert told in agent.logs()

@@ -59,6 +59,14 @@ class DeferredCalls:
         wanted = set(map(id, gradients))
         return [p for p in self._state.model.parameters() if p.grad is not None and id(p.grad) in wanted]
 
+    def has_gradients(self, gradients: Iterable[torch.Tensor]) -> bool:
+        """Whether these are the model's, or may be meant to be: gradients of divided blocks are not here."""
+        return self._has_blocks or len(self.holders(gradients)) > 0
+
+    @property
+    def _has_blocks(self) -> bool:
+        return self._state.shard is not None and len(self._state.shard.blocks) > 0
+
     # ------------------------------------------------------------------ clipping
     def clip_norm(
         self, clip: Call, parameters: list[torch.Tensor], *args: Any, **options: Any
@@ -115,6 +123,11 @@ class DeferredCalls:
     # ------------------------------------------------------------------ scalers
     def note_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """The script puts the scaler's factor on the loss of its pass."""
+        if self._has_blocks:
+            raise LoopError(
+                "the loop uses a GradScaler, and elastic() got shard=[...], whose blocks sum their gradients "
+                "before the scaler's factor can be taken off; train in bfloat16, or use shard='optimizer'"
+            )
         if self._state.scaler is None:
             self._state.find_scaler(scaler)
         elif self._state.scaler is not scaler:
@@ -166,7 +179,7 @@ def _get_total_norm(total: Call, tensors: Tensors, *args: Any, **options: Any) -
     if not _loops:
         return total(tensors, *args, **options)
     held = _listed(tensors)
-    loop = next((loop for loop in _loops if loop.is_out and loop.holders(held)), None)
+    loop = next((loop for loop in _loops if loop.is_out and loop.has_gradients(held)), None)
     if loop is None:
         return total(held, *args, **options)
     return loop.total_norm(total, held, *args, **options)

@@ -22,6 +22,8 @@ from swell.train.sharding.state_pieces import StatePieces
 #: Bytes before the numbers of a message: a place in the loop, and a block.
 HEAD_BYTES = 16
 GATHER, REDUCE = 0, 1
+#: Before torch 2.13 it has another name.
+all_gather: Callable[..., object] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 #: Workers compare what they are about before they move anything in the first steps, and in one of so many.
 NUM_COMPARED, COMPARE_EVERY = 2, 64
 
@@ -147,7 +149,7 @@ class GroupExchange:
         if values:
             torch.cat(values, out=_numbers(message, own, block.dtype))
         room = torch.empty(len(parts), num_bytes, dtype=torch.uint8, device=block.device)
-        self._group.run(lambda: dist.all_gather_into_tensor(room.view(-1), message))
+        self._group.run(lambda: all_gather(room.view(-1), message))
         self._check_said(room[:, :HEAD_BYTES].contiguous().view(torch.int64))
         for row, part in zip(room, parts, strict=True):
             numbers, done = _numbers(row, part, block.dtype), 0
@@ -197,7 +199,7 @@ class GroupExchange:
         if self._is_first or is_new:
             self._is_first = False
             room = torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
-            self._group.run(lambda: dist.all_gather_into_tensor(room.view(-1), said))
+            self._group.run(lambda: all_gather(room.view(-1), said))
             self._check_said(room)
         return said
 

@@ -255,7 +255,7 @@ class StateShard:
 
     def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
         """What clips the gradients as this function of torch's does. Raises LoopError: nothing does."""
-        name = getattr(clip, "__name__", "")
+        name = getattr(clip, "__name__", "").lstrip("_")  # of torch's own beneath
         known: dict[str, Callable[..., Any]] = {
             "clip_grad_norm_": self.clip_norm,
             "clip_grad_value_": self.clip_value,

@@ -455,7 +455,11 @@ class TrainState:
 
     def num_bytes(self) -> int:
         """Bytes of the whole state."""
-        elsewhere = 0 if self.shard is None or self.shard.is_whole else self.shard.whole_bytes()
+        elsewhere = 0
+        if (
+            self.shard is not None and not self.shard.is_whole
+        ):  # the tree tells of blocks as if they were here
+            elsewhere = self.shard.whole_bytes() - self.shard.block_bytes()
         return elsewhere + sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
 
 
