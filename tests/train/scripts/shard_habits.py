@@ -8,6 +8,7 @@ import sys
 
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
@@ -25,11 +26,12 @@ class Stack(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for number, block in enumerate(self.blocks):
             if habit != "at random" or number in (0, 3) or random.random() < 0.5:
-                x = x + block(x).tanh()
+                x = x + (functional.linear(x, block.weight) if habit == "functional" else block(x)).tanh()
         return x
 
 
 model = Stack()
+averaged = torch.optim.swa_utils.AveragedModel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = DataLoader(TensorDataset(data), batch_size=8)
 run = train.elastic(model, optimizer, loader, epochs=10, shard=[nn.Linear])
@@ -42,6 +44,10 @@ for _ in run.epochs():
         if habit == "own norm":
             torch.nn.utils.get_total_norm([each.grad for each in model.parameters() if each.grad is not None])
         run.step(loss, weight=2.0 if habit == "weight" else None)
+        if habit == "average":
+            averaged.update_parameters(model)
+        if habit == "log":
+            print(sum(float(each.norm()) for each in model.parameters()))
     if habit == "alone" and run.rank == 0:
         model(data)
     if habit == "state_dict":

@@ -15,23 +15,49 @@ from swell.wire import messages
 MOMENTS_BYTES = 2 * 8 * (NUM_PARAMETERS - 3)  #: of all parameters with a gradient, in float64
 
 
+@pytest.mark.parametrize(
+    ("word", "divided_bytes"), [("shard", MOMENTS_BYTES), ("blocks", MOMENTS_BYTES * 3 // 2)]
+)
 @pytest.mark.parametrize("least_workers", [1, 3])
 def test_a_trial_tells_the_whole_state_and_holds_what_one_worker_will(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path, least_workers: int
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, least_workers: int, word: str, divided_bytes: int
 ) -> None:
     agent = start_agent(mode="profile", total_steps=None, local_batches=(4, 8), least_workers=least_workers)
-    agent.start(0, CURVE, str(tmp_path / "result.json"), "3", "shard")
+    agent.start(0, CURVE, str(tmp_path / "result.json"), "3", word)
     profiled = agent.wait(0, messages.Profiled)
-    assert profiled.divided_bytes == pytest.approx(MOMENTS_BYTES, rel=0.1)  # a parameter has none
-    assert profiled.state_bytes >= profiled.divided_bytes + 8 * NUM_PARAMETERS
+    assert profiled.divided_bytes == pytest.approx(divided_bytes, rel=0.1)  # a parameter has none
+    assert profiled.state_bytes == pytest.approx(MOMENTS_BYTES + 8 * NUM_PARAMETERS, rel=0.1)
     assert not profiled.has_mirrors
 
 
+@pytest.mark.parametrize("word", ["mirrors", "blocks"])
 def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, word: str
 ) -> None:
     agent = start_agent(mode="group", local_batches=(3,), group_steps=4)
-    agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "3", "mirrors")
+    agent.start_ready([0, 1], CURVE, str(tmp_path / "result.json"), "3", word)
     agent.regroup([0, 1], source=None)
     assert agent.wait(0, messages.GroupStepped).step_s > 0.0
     assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("habit", "told"),
+    [("average", "an average of weights"), ("log", "'blocks.0.weight'"), ("functional", "'blocks.0.weight'")],
+)
+def test_a_script_that_reads_what_will_not_be_there_is_told(
+    start_agent: Callable[..., FakeAgent], habit: str, told: str
+) -> None:
+    """At one worker it would be there: only so is it found before the job has several."""
+    agent = start_agent(mode="profile", total_steps=None, local_batches=(4, 8))
+    agent.start(0, CURVE.with_name("shard_habits.py"), habit)
+    assert agent.exit_status(0) == 1
+    assert told in agent.logs()
+
+
+@pytest.mark.parametrize("habit", ["none", "alone"])
+def test_a_script_that_reads_none_is_tried_as_any(start_agent: Callable[..., FakeAgent], habit: str) -> None:
+    agent = start_agent(mode="profile", total_steps=None, local_batches=(4, 8))
+    agent.start(0, CURVE.with_name("shard_habits.py"), habit)
+    agent.wait(0, messages.Profiled, lambda profiled: not profiled.goes_on)
+    assert agent.exit_status(0) == 0, agent.logs()

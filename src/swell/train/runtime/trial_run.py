@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import torch
 
@@ -25,6 +25,9 @@ from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
+
+if TYPE_CHECKING:  # most jobs need none of it
+    from swell.train.sharding.read_watch import ReadWatch
 
 NUM_WARM_UPS = 2
 #: Time spent on each batch size, unless a single step takes longer.
@@ -87,6 +90,7 @@ class Profiling:
         self._left_s: float | None = None  # when the epoch ended
         self._own_steps: int | None = None  # of the script
         self.findings: list[ScriptFinding] = []  #: of other checks of the script
+        self._reads: ReadWatch | None = None
         #: Called when an epoch has ended and the script asks for the next one's first batch.
         self.look_at_end: Callable[[], list[ScriptFinding]] = list
 
@@ -149,11 +153,22 @@ class Profiling:
     def enter(self, task: Task) -> None:
         check_no_group()
         self._tell_ready(task)
+        self._watch_reads()
         if self._link.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
             self._is_comparing = self._comparison.begin(task, self._true_course, most, has_passes)
         self._finish_if_done()
+
+    def _watch_reads(self) -> None:
+        """See that the script reads no parameters of divided blocks that will not be there."""
+        shard = self._task.state.shard
+        if self._reads is None and shard is not None and shard.blocks:
+            from swell.train.sharding.read_watch import ReadWatch
+
+            self._reads = ReadWatch(self._task.state.model, shard.blocks)
+        if self._reads is not None:
+            self._reads.open()
 
     def _finish_if_done(self) -> None:
         if not self._sizes and not self._is_comparing:
@@ -212,6 +227,8 @@ class Profiling:
             torch.cuda.synchronize(self.device)
         self._meter.end_step()
         self._timed.append(self._meter.step_s)
+        if self._reads is not None and len(self._timed) == NUM_WARM_UPS:
+            self._reads.close()
         if not self._is_measured():
             return
         self._note_size()
@@ -219,6 +236,7 @@ class Profiling:
             self._size_index += 1
         elif self.has_epoch_ends:
             self._link.send(self._profiled(goes_on=True))
+            self._watch_reads()
             self._task.course.end_epoch()
             self._left_s = time.monotonic()
         else:

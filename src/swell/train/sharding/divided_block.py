@@ -83,6 +83,7 @@ class DividedBlock:
         self.on_backward: Callable[[DividedBlock], None] = lambda block: None
         self._is_away = False
         self._full: torch.Tensor | None = None  # gathered
+        self._num_entered = 0
         self._hooks: list[AbstractContextManager[None]] = []
         self._ready: set[int] = set()  # places of parameters with a gradient in this backward pass
         self._watched: set[int] = set()
@@ -139,7 +140,13 @@ class DividedBlock:
             )
 
     # ---------------------------------------------------------------- forward
+    @property
+    def is_computing(self) -> bool:
+        """Whether its forward pass is under way, or any backward pass."""
+        return self._num_entered > 0 or torch._C._current_graph_task_id() != -1
+
     def _enter(self) -> None:
+        self._num_entered += 1
         if not self._is_away:
             return
         self.gather()
@@ -150,6 +157,7 @@ class DividedBlock:
         self._hooks.append(hooks)
 
     def _leave(self) -> None:
+        self._num_entered -= 1
         if self._hooks:
             self._hooks.pop().__exit__(None, None, None)
             if not self._hooks and torch._C._current_graph_task_id() == -1:  # else a backward pass wants it

@@ -1,0 +1,115 @@
+"""A watch for reads of a divided block's parameters while the block does not compute.
+
+Where a job has several workers the parameters are not there then, and a script that averages weights, say,
+would average numbers that are none. A trial run, in which they are there, finds such a script and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+
+import swell.train
+from swell.train.collective.gradients import LoopError
+from swell.train.sharding.divided_block import DividedBlock
+
+TRAIN, TORCH = (os.path.dirname(module.__file__ or "") for module in (swell.train, torch))
+STATE = os.path.join(TRAIN, "state")  # what calls the optimizer
+#: Attributes that are views of the elements, and of no other attribute can be said that it reads them.
+VIEWS = {"data", "T", "mT", "H", "mH", "real", "imag"}
+#: What can be asked of a parameter that is away.
+QUESTIONS = {
+    *(
+        "numel",
+        "nelement",
+        "size",
+        "dim",
+        "ndimension",
+        "stride",
+        "element_size",
+        "is_contiguous",
+        "get_device",
+    ),
+    *("is_floating_point", "is_complex", "is_inference", "requires_grad_", "register_hook", "data_ptr"),
+    *("register_post_accumulate_grad_hook", "__hash__", "is_signed", "untyped_storage", "storage_offset"),
+}
+
+
+class ReadWatch(TorchFunctionMode):
+    """Looks at each of torch's functions that the script calls, from `open` to `close`."""
+
+    def __init__(self, model: nn.Module, blocks: Sequence[DividedBlock]) -> None:
+        super().__init__()
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        self._blocks = {
+            id(parameter): (names[id(parameter)], block) for block in blocks for parameter in block.parameters
+        }
+        self._is_open = False
+
+    def open(self) -> None:
+        if not self._is_open and self._blocks:
+            self._is_open = True
+            self.__enter__()  # type: ignore[no-untyped-call]
+
+    def close(self) -> None:
+        """Look at no more, unless the script is within a mode of its own."""
+        if self._is_open and _get_current_function_mode() is self:
+            self._is_open = False
+            self.__exit__(None, None, None)
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Raises LoopError for a read of what will not be there."""
+        kwargs = kwargs or {}
+        if self._is_open and _reads(function):
+            for tensor in _tensors([*args, *kwargs.values()]):
+                name, block = self._blocks.get(id(tensor), ("", None))
+                if block is not None and not block.is_computing and _is_by_script():
+                    raise LoopError(
+                        f"the script reads the parameter {name!r} while the block {block.name!r} does not "
+                        "compute; with several workers it is not there then, for elastic() got shard=[...]: "
+                        "take out what reads it, such as an average of weights or a norm for a log, call the "
+                        "block as a module, or use shard='optimizer'"
+                    )
+        return function(*args, **kwargs)
+
+
+def _reads(function: Callable[..., Any]) -> bool:
+    name = getattr(function, "__name__", "")
+    if name in ("__get__", "__set__", "__delete__"):
+        return name == "__get__" and getattr(getattr(function, "__self__", None), "__name__", "") in VIEWS
+    return name not in QUESTIONS
+
+
+def _is_by_script() -> bool:
+    """Whether the script reads, and neither Swell nor the optimizer for Swell."""
+    frame: FrameType | None = sys._getframe(2)
+    is_by_script = False
+    while frame is not None:
+        folder = os.path.dirname(frame.f_code.co_filename)
+        if folder == STATE or (folder.startswith(TRAIN) and not is_by_script):
+            return False
+        is_by_script |= not folder.startswith(TORCH)
+        frame = frame.f_back
+    return is_by_script
+
+
+def _tensors(things: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Tensors among arguments, and in lists of these."""
+    for thing in things:
+        if isinstance(thing, torch.Tensor):
+            yield thing
+        elif isinstance(thing, list | tuple):
+            yield from _tensors(thing)
