@@ -1,8 +1,8 @@
 """A training script that trains two equal models in turn, a block of steps each, and notes the time of each.
 
 One is trained by `swell.train`, the other as PyTorch's users do, with DistributedDataParallel (FSDP2 where
-layers are divided) and a DistributedSampler, in the same processes and the same group: whatever else the machine
-does meets both.
+layers are divided) and a DistributedSampler, in the same processes and the same group. Whatever else the
+machine does meets both.
 
 `side_by_side.py --size 25M --optimizer adam --blocks 20 --steps 10 --out FILE`
 """
