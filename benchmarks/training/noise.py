@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
+from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL, make_problem
 from swell import train
 from swell.train.collective.gradients import FusedGradients
 from swell.train.collective.packing import Packing
@@ -119,7 +119,7 @@ def _sum_over_workers(number: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training.noise", description=__doc__)
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=USUAL)
     parser.add_argument("--optimizers", nargs="+", choices=list(OPTIMIZERS), default=list(OPTIMIZERS))
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--blocks", type=int, help="of each of the two kinds; 40 of 1M and 6 of 25M")

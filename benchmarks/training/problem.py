@@ -41,7 +41,8 @@ class Size:
     width: int  #: of the model; the feed-forward part is four times as wide
 
 
-SIZES = {"1M": Size(5, 128), "25M": Size(8, 512)}
+SIZES = {"1M": Size(5, 128), "25M": Size(8, 512), "100M": Size(8, 1024)}
+USUAL = ["1M", "25M"]  #: of a benchmark that is told none
 
 
 class Encoder(nn.Module):

@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.lapslog import read_laps
 from benchmarks.training.pauses import Pause, Stretch, pause_of
-from benchmarks.training.problem import OPTIMIZERS, SIZES
+from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import TRAIN, Case, Side, kill_worker, wait_for_group
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.table import OURS, RIVAL, Row, parts_table_of, row_of, table_of, verdict_on
@@ -126,7 +126,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write all that was measured to this file")
     parser.add_argument("--keep", type=Path, help="a new folder for the logs; by default they are removed")
     options = parser.parse_args(arguments)
-    on_one = {"sizes": list(SIZES), "optimizers": ["sgd", "adam"], "rounds": ["small", "large"]}
+    on_one = {"sizes": USUAL, "optimizers": ["sgd", "adam"], "rounds": ["small", "large"]}
     chosen = {"sides": list(SIDES), **(on_one if options.hosts == 1 else ON_TWO_HOSTS)}
     parser.set_defaults(**chosen)
     return parser.parse_args(arguments)

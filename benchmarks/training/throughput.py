@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.training.problem import OPTIMIZERS, SIZES
+from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.train import GLOBAL_BATCH
 
@@ -90,7 +90,7 @@ def table_of(rows: Sequence[Row]) -> Table:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training.throughput", description=__doc__)
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=USUAL)
     parser.add_argument("--optimizers", nargs="+", choices=list(OPTIMIZERS), default=["adam"])
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2, 4])
     parser.add_argument("--blocks", type=int, default=30, help="of each of the two, in turn; 30")
