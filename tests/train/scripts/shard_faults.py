@@ -77,6 +77,13 @@ def faulty_wait(self: ShardGroup, old: StatePieces, made: StatePieces) -> None:
 
 def faulty_gather(self: GroupExchange, block: DividedBlock, full: torch.Tensor) -> None:
     is_now = self._is_within and self._num_steps == AT_STEP and block.number == 1
+    if (
+        FAULT == "in an evaluation"
+        and not self._is_within
+        and self._num_steps >= AT_STEP
+        and block.number == 1
+    ):
+        die()
     if is_now and FAULT == "before a gathering":
         die()
     gather(self, block, full)

@@ -39,7 +39,9 @@ class DividedWorker(Linked):
 
     def enter(self, task: Task) -> None:
         assert task.state.shard is not None  # noqa: S101 - else there is another kind of host
-        self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored, self._lose)
+        self._shards = ShardGroup(
+            self._group, task.state.shard, task.is_mirrored, self._meet_again, self._lose
+        )
         super().enter(task)
 
     # ---------------------------------------------------------------- a step
@@ -180,12 +182,17 @@ class DividedWorker(Linked):
             )
             exit_now(environ.EXIT_STOPPED)
 
-    def _lose(self, broken: GroupBroken) -> NoReturn:
-        """The group broke while the script called a model whose blocks are divided, outside of a step."""
-        sys.stderr.write(
-            f"a peer left while the script called the model between two steps ({broken}): the job goes on "
-            "from its checkpoint\n"
-        )
+    def _meet_again(self, broken: GroupBroken) -> None:
+        """The group broke while the script called a model whose blocks are divided, outside of a step.
+
+        Newcomers come too early: they would begin with a step.
+        """
+        self._shards.is_spread = False
+        self._break_off(broken)
+        self._follow_orders()
+
+    def _lose(self, reason: str) -> NoReturn:
+        sys.stderr.write(f"{reason}: the job goes on from its checkpoint\n")
         exit_now(environ.EXIT_STOPPED)
 
     # ---------------------------------------------------------------- checkpoints

@@ -80,16 +80,24 @@ class GroupExchange:
         blocks: Sequence[DividedBlock],
         units: Sequence[Interval],
         pieces: StatePieces,
-        lose: Callable[[GroupBroken], object],
+        meet_again: Callable[[GroupBroken], object],
+        lose: Callable[[str], object],
+        is_amid: bool,
     ) -> None:
-        """`lose`: called where the group breaks outside of a step; it does not return."""
-        self._group, self._pieces, self._units, self._lose = group, pieces, units, lose
+        """
+        Args:
+            meet_again: called where the group breaks outside of a step; there is another when it returns.
+            lose: called where it cannot go on, with the reason; it does not return.
+            is_amid: the group before broke, and its members may be at different places of their scripts.
+        """
+        self._group, self._pieces, self._units = group, pieces, units
+        self._meet_again, self._lose, self._is_amid = meet_again, lose, is_amid
         held = [layout.held(rank) for rank in range(group.num_workers)]
         each = list(zip(blocks, units, strict=False))  # the last unit is no block
         self._owned = [[_part(own, unit, block.dtype) for own in layout.owned] for block, unit in each]
         self._held = [[_part(has, unit, block.dtype) for has in held] for block, unit in each]
         self.owned = layout.owned[group.rank]
-        self._is_over = False
+        self._is_over = self._has_ended = False
         self.broken: GroupBroken | None = None  #: then all that is gathered is zero
         self._num_steps = 0  # that were begun
         self._is_within = False  # a step
@@ -104,8 +112,12 @@ class GroupExchange:
             raise self.broken
 
     def finish(self) -> None:
-        """There are no more steps, and the group is about to end."""
+        """There are no more steps."""
         self._is_over = True
+
+    def end(self) -> None:
+        """The group is about to end."""
+        self._has_ended = True
 
     def agree(self, flags: list[bool]) -> list[bool]:
         numbers = torch.tensor(flags, dtype=torch.int32, device=self._group.device)
@@ -120,11 +132,11 @@ class GroupExchange:
 
     # ---------------------------------------------------------------- parameters
     def gather(self, block: DividedBlock) -> torch.Tensor:
-        """Zeros once the group is broken: this step comes again, and what its script sees is forgotten.
+        """Zeros once the group is broken in a step: that comes again, and what its script sees is forgotten.
 
         Raises LoopError: other workers are about something else.
         """
-        if self._is_over:
+        if self._has_ended:
             raise LoopError(
                 "training is over, and only the leader has the whole of a model that was divided among the "
                 "workers (shard=[...]): call it after the last step where run.is_leader is true"
@@ -135,7 +147,13 @@ class GroupExchange:
                 self._gather(block, full)
                 return full
         except GroupBroken as broken:
-            self._note_broken(broken)
+            self.broken = broken
+            if self._is_over:
+                self._lose("a peer left while the leader was given the whole model")
+            if not self._is_within:
+                self._meet_again(broken)
+                if block.exchange is not None:  # else this worker has everything now, and is alone
+                    return block.exchange.gather(block)
         return full.zero_()
 
     def _gather(self, block: DividedBlock, full: torch.Tensor) -> None:
@@ -168,7 +186,7 @@ class GroupExchange:
             if self.broken is None:
                 return self._reduce(block, gradient, own)
         except GroupBroken as broken:
-            self._note_broken(broken)
+            self.broken = broken
         return torch.zeros(size(own.intervals), dtype=block.dtype, device=block.device)
 
     def _reduce(self, block: DividedBlock, gradient: torch.Tensor, own: _Part) -> torch.Tensor:
@@ -206,17 +224,14 @@ class GroupExchange:
     def _check_said(self, told: torch.Tensor) -> None:
         places = told.tolist()
         if any(place != places[0] for place in places):
+            if self._is_amid:
+                self._lose("the workers were not at the same place when a peer left")
             told_by = "; ".join(f"worker {rank} {_described(*place)}" for rank, place in enumerate(places))
             raise LoopError(
                 "the workers compute different blocks of a model that is divided among them "
                 f"(shard=[...]): {told_by}. All have to call the model alike: take out what only one of them "
                 "does, such as an evaluation on rank 0, and blocks that are left out at random"
             )
-
-    def _note_broken(self, broken: GroupBroken) -> None:
-        self.broken = broken
-        if not self._is_within:
-            self._lose(broken)
 
 
 def _described(place: int, what: int) -> str:

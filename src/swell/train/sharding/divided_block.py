@@ -100,7 +100,10 @@ class DividedBlock:
 
     def send_away(self) -> None:
         """The parameters' memory is given up: what this worker keeps of them lies elsewhere."""
-        self._is_away, self._full = True, None
+        self._is_away = True
+        if self._num_entered and self._full is not None:  # amid its forward pass, where no step changes them
+            return
+        self._full = None
         for parameter in self.parameters:
             nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
             parameter.data = nothing.expand(parameter.shape)
@@ -112,11 +115,14 @@ class DividedBlock:
 
     def gather(self) -> torch.Tensor:
         """All of the parameters, flat. They are seen in the module until `release`."""
-        if self._full is None:
-            assert self.exchange is not None  # noqa: S101 - something is away
-            self._full = self.exchange.gather(self)
-            self._point_to(self.split(self._full))
-        return self._full
+        if self._full is not None:
+            return self._full
+        assert self.exchange is not None  # noqa: S101 - something is away
+        full = self.exchange.gather(self)
+        if self._is_away:  # else all have come meanwhile, for there are no others left
+            self._full = full
+            self._point_to(self.split(full))
+        return full
 
     def release(self) -> None:
         if self._is_away and self._full is not None:

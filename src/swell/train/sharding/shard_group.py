@@ -51,10 +51,12 @@ class ShardGroup:
         group: Group,
         shard: StateShard,
         is_mirrored: bool,
-        lose: Callable[[GroupBroken], object] = lambda broken: None,
+        meet_again: Callable[[GroupBroken], object] = lambda broken: None,
+        lose: Callable[[str], object] = lambda reason: None,
     ) -> None:
-        """`lose`: see `GroupExchange`."""
-        self._group, self._shard, self._is_mirrored, self._lose = group, shard, is_mirrored, lose
+        """`meet_again`, `lose`: see `GroupExchange`."""
+        self._group, self._shard, self._is_mirrored = group, shard, is_mirrored
+        self._meet_again, self._lose, self._is_amid = meet_again, lose, False
         self._owned: Intervals = shard.places.everything
         shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
@@ -174,7 +176,8 @@ class ShardGroup:
         if not covers(held, self._shard.num_elements):
             raise StateLost
         owned = _apart([card.owned for card in cards])
-        if not all(card.is_spread and not card.is_voting for card in cards):
+        self._is_amid = not all(card.is_spread and not card.is_voting for card in cards)
+        if self._is_amid:
             self.is_spread = False
             self._spread(_givers(owned, held), self._shard.places.replicated)
         self.is_spread, self._places = True, places
@@ -220,9 +223,15 @@ class ShardGroup:
             return
         self._exchange = None
         if self.is_divided:
-            units = shard.places.units
             self._exchange = GroupExchange(
-                self._group, self._layout, shard.blocks, units, shard.pieces, self._lose
+                self._group,
+                self._layout,
+                shard.blocks,
+                shard.places.units,
+                shard.pieces,
+                self._meet_again,
+                self._lose,
+                self._is_amid,
             )
         shard.connect(self._exchange)
 
@@ -230,13 +239,14 @@ class ShardGroup:
         """Training is over: the leader gets the parameters of all blocks. All do this together."""
         if self._exchange is None:
             return
+        self._exchange.finish()
         for block in self._shard.blocks:
             if block.is_away:
                 full = block.gather()
                 if self._group.rank == 0:
                     block.bring(block.split(full))
                 block.release()
-        self._exchange.finish()
+        self._exchange.end()
 
     def _await_others(self, old: StatePieces, made: StatePieces) -> None:
         """Raises GroupBroken: perhaps not all have what they lacked, and what was here before is kept, too.
