@@ -24,12 +24,13 @@ from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
 from swell.train.sharding.state_pieces import StatePiece, StatePieces
+from swell.train.state import state_transfer
 from swell.wire import environ
 
 WORKER = os.environ[environ.WORKER]
 FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
 votes = count(1)  # no variable that Swell takes back with a step that comes again
-gather, reduce = GroupExchange._gather, GroupExchange._reduce
+gather, reduce, gather_model = GroupExchange.gather_or_fail, GroupExchange._reduce, ShardGroup.gather_model
 changes, await_others = count(1), ShardGroup._await_others
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
@@ -75,20 +76,21 @@ def faulty_wait(self: ShardGroup, old: StatePieces, made: StatePieces) -> None:
     await_others(self, old, made)
 
 
-def faulty_gather(self: GroupExchange, block: DividedBlock, full: torch.Tensor) -> None:
+def faulty_gather(self: GroupExchange, block: DividedBlock) -> torch.Tensor:
     is_now = self._is_within and self._num_steps == AT_STEP and block.number == 1
-    if (
-        FAULT == "in an evaluation"
-        and not self._is_within
-        and self._num_steps >= AT_STEP
-        and block.number == 1
-    ):
+    is_between = not self._is_within and self._num_steps >= AT_STEP and block.number == 1
+    if (is_now and FAULT == "before a gathering") or (is_between and FAULT == "in an evaluation"):
         die()
-    if is_now and FAULT == "before a gathering":
-        die()
-    gather(self, block, full)
+    full = gather(self, block)
     if is_now and FAULT == "after a gathering":
         die()
+    return full
+
+
+def faulty_end(self: ShardGroup) -> None:
+    if FAULT == "at the end":
+        die()
+    gather_model(self)
 
 
 def faulty_reduce(self: GroupExchange, block: DividedBlock, gradient: torch.Tensor, own: Any) -> torch.Tensor:
@@ -122,7 +124,10 @@ def telling_finish(self: DividedWorker) -> None:
     finish(self)
 
 
-GroupExchange._gather, GroupExchange._reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
+GroupExchange.gather_or_fail, GroupExchange._reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
+ShardGroup.gather_model = faulty_end  # type: ignore[method-assign]
+if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
+    state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]
 ShardGroup._await_others = faulty_wait  # type: ignore[method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

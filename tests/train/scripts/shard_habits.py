@@ -25,6 +25,7 @@ class Stack(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for number, block in enumerate(self.blocks):
+            assert isinstance(block, nn.Linear)
             if habit != "at random" or number in (0, 3) or random.random() < 0.5:
                 x = x + (functional.linear(x, block.weight) if habit == "functional" else block(x)).tanh()
         return x
@@ -35,12 +36,16 @@ averaged = torch.optim.swa_utils.AveragedModel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = DataLoader(TensorDataset(data), batch_size=8)
 run = train.elastic(model, optimizer, loader, epochs=10, shard=[nn.Linear])
+if habit == "before":
+    model(data)
 scaler = torch.amp.GradScaler("cpu")
 for _ in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().mean()
         (scaler.scale(loss) if habit == "scaler" else loss).backward()
+        if habit == "written":
+            model.blocks[0].weight.grad = torch.ones(4, 4)
         if habit == "own norm":
             torch.nn.utils.get_total_norm([each.grad for each in model.parameters() if each.grad is not None])
         run.step(loss, weight=2.0 if habit == "weight" else None)

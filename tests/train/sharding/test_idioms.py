@@ -16,7 +16,9 @@ IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 8
 
 
 @pytest.mark.parametrize("divided", ["optimizer", "blocks", "mirrors"])
-@pytest.mark.parametrize("idiom", ["tied", "checkpointed", "frozen", "lora", "momentum", "scalar"])
+@pytest.mark.parametrize(
+    "idiom", ["tied", "checkpointed", "checkpointed within", "frozen", "lora", "momentum", "scalar"]
+)
 def test_what_is_learnt_does_not_depend_on_the_sizes(
     start_agent: Callable[..., FakeAgent],
     run_plain: Callable[..., Path],

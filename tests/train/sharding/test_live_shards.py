@@ -245,3 +245,36 @@ def test_all_workers_may_call_the_model_between_steps(
     ours, theirs = (json.loads(each.read_text())["evaluations"] for each in (tmp_path / "result.json", plain))
     assert len(ours) == EPOCHS
     assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+@pytest.mark.parametrize("word", ["mirrors", "blocks-mirrors"])
+def test_one_worker_may_have_everything_and_the_others_not(
+    agent: FakeAgent, plain: Path, tmp_path: Path, word: str
+) -> None:
+    """It is alone on its machine, and so mirrors all parts of the others. One of those dies."""
+    agent.environ["SHARD_PLACES"] = json.dumps({"0": "a", "1": "b", "2": "b"})
+    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), word, "evaluate")
+    agent.join([0], source=None)
+    agent.wait_steps(0, 3)
+    agent.join([1, 0, 2], source=0)
+    agent.wait(1, messages.Progress, lambda message: message.num_workers == 3)
+    psutil.Process(agent.processes[2].pid).kill()
+    for worker in (0, 1):
+        agent.wait(worker, messages.Broken)
+    agent.join([1, 0], source=1, has_news=False)
+    finish(agent, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_a_kill_while_the_leader_is_given_the_model_loses_nothing(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    agent.environ["SHARD_FAULTS"] = json.dumps({"1": ["at the end", 0]})
+    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "blocks-mirrors")
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, EPOCHS * 8 - 20)
+    for worker in (0, 2):
+        assert agent.wait(worker, messages.Broken).steps == EPOCHS * 8
+    agent.join([2, 0], source=2, has_news=False)
+    finish(agent, [2, 0])
+    assert_same_learning(tmp_path / "result.json", plain)

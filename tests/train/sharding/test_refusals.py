@@ -154,6 +154,8 @@ HABITS = {
     "weight": "leave the weight out",
     "own norm": "calls get_total_norm",
     "scaler": "GradScaler",
+    "before": "between elastic() and its first batch",
+    "written": "the script sets it by hand",
 }
 
 

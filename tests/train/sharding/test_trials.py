@@ -61,3 +61,16 @@ def test_a_script_that_reads_none_is_tried_as_any(start_agent: Callable[..., Fak
     agent.start(0, CURVE.with_name("shard_habits.py"), habit)
     agent.wait(0, messages.Profiled, lambda profiled: not profiled.goes_on)
     assert agent.exit_status(0) == 0, agent.logs()
+
+
+@pytest.mark.parametrize("divided", ["optimizer", "blocks", "mirrors"])
+def test_sizes_are_compared_as_those_of_any_script(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, divided: str
+) -> None:
+    agent = start_agent(mode="profile", total_steps=None, local_batches=(4, 8), compares=True)
+    agent.start(
+        0, CURVE.with_name("divided_idioms.py"), str(tmp_path / "result.json"), "300", "lora", divided
+    )
+    profiled = agent.wait(0, messages.Profiled, lambda profiled: not profiled.goes_on)
+    assert profiled.findings == []
+    assert agent.exit_status(0) == 0, agent.logs()

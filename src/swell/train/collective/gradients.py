@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -99,11 +100,11 @@ class Gradients(Protocol):
 class FusedGradients:
     """Sums in the order in which it is fastest: rounding depends on the number of workers."""
 
-    def __init__(self, model: nn.Module, parts_interval: int = 0) -> None:
-        """`parts_interval`: see `Packing`."""
-        self._model, self._parts_interval = model, parts_interval
+    def __init__(self, model: nn.Module, parts_interval: int = 0, apart: Collection[int] = ()) -> None:
+        """`parts_interval`, `apart`: see `Packing`."""
+        self._model, self._parts_interval, self._apart = model, parts_interval, apart
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics, parts_interval)
+        self._packing = Packing(model, self._statistics, parts_interval, apart)
         self._flat: FlatBuffer | None = None
         self._is_begun = False  # a pass of this step is in the buffer
         self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
@@ -116,7 +117,7 @@ class FusedGradients:
         """Sum the parameters that the script has unfrozen as well. Raises LoopError: it is too late."""
         if self._is_begun:
             raise LoopError(UNFROZEN)
-        self._packing = Packing(self._model, self._statistics, self._parts_interval)
+        self._packing = Packing(self._model, self._statistics, self._parts_interval, self._apart)
         self._flat = None
 
     @property

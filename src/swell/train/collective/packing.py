@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,7 +10,7 @@ from torch import nn
 
 from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
-from swell.train.collective.trained import is_divided, mark_trained, was_trained
+from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import Pass
 from swell.train.scaling import shows_parts
 
@@ -73,10 +73,20 @@ class FlatBuffer:
 class Packing:
     """Between a model and flat buffers: `write` or `add`, sum, `read`."""
 
-    def __init__(self, model: nn.Module, statistics: BatchNormStatistics, parts_interval: int = 0) -> None:
-        """`parts_interval`: sum what `scaling.PartNorms` tells, too; see `scaling.shows_parts`."""
+    def __init__(
+        self,
+        model: nn.Module,
+        statistics: BatchNormStatistics,
+        parts_interval: int = 0,
+        apart: Collection[int] = (),
+    ) -> None:
+        """
+        Args:
+            parts_interval: sum what `scaling.PartNorms` tells, too; see `scaling.shows_parts`.
+            apart: ids of parameters that are summed in another way.
+        """
         mark_trained(parameter for parameter in model.parameters() if parameter.requires_grad)
-        parameters = [parameter for parameter in model.parameters() if not is_divided(parameter)]
+        parameters = [parameter for parameter in model.parameters() if id(parameter) not in apart]
         self.parameters = [parameter for parameter in parameters if was_trained(parameter)]
         self._untrained = [parameter for parameter in parameters if not was_trained(parameter)]
         self._device = next(model.parameters()).device

@@ -323,7 +323,7 @@ def divide(
     if num_shards is None:
         places = cut(num_global, num_workers, rank)
         most = -(-num_global // num_workers)  # of a worker
-        num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
+        num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)  # an empty one comes first
         return Share(tuple(map(part, _slices(places, num_passes))))
     num_shards = min(num_shards, num_global)
     shards = cut(num_shards, num_workers, rank)

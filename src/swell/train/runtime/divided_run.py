@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 import torch
 
+from swell.tally import Reduction
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import GroupBroken
 from swell.train.data.sample_schedule import Share
@@ -47,9 +48,23 @@ class DividedWorker(Linked):
     # ---------------------------------------------------------------- a step
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         tally = super().reduce(share, loss, stop)
-        if tally is None or tally.is_stop or not self._shards.is_divided:
-            return tally
-        return tally if self._passes_vote() else None
+        if tally is not None and not tally.is_stop and self._shards.is_divided:
+            tally = tally if self._has_clipped() and self._passes_vote() else None
+        if tally is None:
+            self._shards.lose_step()
+        return tally
+
+    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
+        return False if self._shards.is_lost else super().report(metrics, step, reduction)
+
+    def _has_clipped(self) -> bool:
+        """Whether the gradients are what the update needs: then no worker needs another for it."""
+        try:
+            self._shards.clip()
+        except GroupBroken as broken:
+            self._break_off(broken)
+            return False
+        return True
 
     def _passes_vote(self) -> bool:
         """Whether all workers make the update of this step, for which all have the gradients.
@@ -177,7 +192,7 @@ class DividedWorker(Linked):
             self._shards.settle(cards, places)
         except StateLost:
             sys.stderr.write(
-                "the optimizer's state was divided among the workers, and parts of it are lost with those "
+                "the training state was divided among the workers, and parts of it are lost with those "
                 "that are gone: the job goes on from its checkpoint\n"
             )
             exit_now(environ.EXIT_STOPPED)

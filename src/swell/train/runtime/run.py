@@ -173,6 +173,12 @@ class Run:
         return self._has_stepped
 
     @property
+    def is_step_lost(self) -> bool:
+        """Whether a model that is divided is not here as it is until the next step: a peer has left."""
+        shard = self._task.state.shard
+        return shard is not None and shard.exchange is not None and shard.exchange.is_lost
+
+    @property
     def share(self) -> Share | None:
         """What this worker computes in the step under way; None between two steps."""
         return self._share
@@ -384,8 +390,8 @@ class Run:
         loss = tally.loss if tally.has_weight else None
         self._calls.close()
         shard = self._task.state.shard
-        are_clipped = shard is not None and len(shard.blocks) > 0  # before the vote
-        self._task.state.finish_step(loss, () if are_clipped else self._clips(), parts)
+        clips = self._clips() if shard is None or not shard.blocks else shard.clips  # some may be done by now
+        self._task.state.finish_step(loss, clips, parts)
         self._calls.open()
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self.updates)

@@ -100,6 +100,9 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
         last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
         link.send(messages.NotCompared(finding=fails_with_part(last_line, place_of_error(error))))
         return environ.EXIT_STOPPED
+    if started and started[-1].is_step_lost:  # what it computed was not the model's any more
+        sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
+        return environ.EXIT_STOPPED
     share = started[-1].share if started and is_out_of_memory(error) else None
     advice = None if share is None else why_hopeless(share)
     if share is not None and advice is None:

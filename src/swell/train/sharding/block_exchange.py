@@ -31,6 +31,8 @@ NUM_COMPARED, COMPARE_EVERY = 2, 64
 class LoneExchange:
     """Nobody else is there: what others would keep is zero. For a trial run that has a worker's share."""
 
+    is_lost = False
+
     def __init__(self, units: Sequence[Interval], pieces: StatePieces) -> None:
         self._units, self._pieces = units, pieces
 
@@ -97,23 +99,22 @@ class GroupExchange:
         self._owned = [[_part(own, unit, block.dtype) for own in layout.owned] for block, unit in each]
         self._held = [[_part(has, unit, block.dtype) for has in held] for block, unit in each]
         self.owned = layout.owned[group.rank]
-        self._is_over = self._has_ended = False
-        self.broken: GroupBroken | None = None  #: then all that is gathered is zero
+        self._has_ended = False
+        #: The step under way comes again: all that is gathered is zero until the next one begins.
+        self.is_lost = False
+        self._broken: GroupBroken | None = None
         self._num_steps = 0  # that were begun
         self._is_within = False  # a step
         self._is_first = True  # since that changed
 
     def begin_step(self) -> None:
         self._num_steps, self._is_within, self._is_first = self._num_steps + 1, True, True
+        self.is_lost = self._broken is not None
 
     def end_step(self) -> None:
         self._is_within, self._is_first = False, True
-        if self.broken is not None:
-            raise self.broken
-
-    def finish(self) -> None:
-        """There are no more steps."""
-        self._is_over = True
+        if self._broken is not None:
+            raise self._broken
 
     def end(self) -> None:
         """The group is about to end."""
@@ -141,22 +142,20 @@ class GroupExchange:
                 "training is over, and only the leader has the whole of a model that was divided among the "
                 "workers (shard=[...]): call it after the last step where run.is_leader is true"
             )
-        full = torch.empty(block.num_elements, dtype=block.dtype, device=block.device)
         try:
-            if self.broken is None:
-                self._gather(block, full)
-                return full
+            if not self.is_lost:
+                return self.gather_or_fail(block)
         except GroupBroken as broken:
-            self.broken = broken
-            if self._is_over:
-                self._lose("a peer left while the leader was given the whole model")
+            self._broken, self.is_lost = broken, True
             if not self._is_within:
                 self._meet_again(broken)
                 if block.exchange is not None:  # else this worker has everything now, and is alone
                     return block.exchange.gather(block)
-        return full.zero_()
+        return torch.zeros(block.num_elements, dtype=block.dtype, device=block.device)
 
-    def _gather(self, block: DividedBlock, full: torch.Tensor) -> None:
+    def gather_or_fail(self, block: DividedBlock) -> torch.Tensor:
+        """Raises GroupBroken, or LoopError as `gather` does."""
+        full = torch.empty(block.num_elements, dtype=block.dtype, device=block.device)
         said = self._say(block, GATHER)
         parts, rank = self._owned[block.number], self._group.rank
         own, begin = parts[rank], self._units[block.number][0]
@@ -174,6 +173,7 @@ class GroupExchange:
             for first, last in part.intervals:
                 full[first:last].copy_(numbers[done : done + last - first])
                 done += last - first
+        return full
 
     def _values(self, begin: int, first: int, last: int) -> list[torch.Tensor]:
         return self._pieces.values((begin + first, begin + last))
@@ -183,10 +183,10 @@ class GroupExchange:
         """All workers that hold an element get the same sum of it, bit for bit."""
         own = self._held[block.number][self._group.rank]
         try:
-            if self.broken is None:
+            if not self.is_lost:
                 return self._reduce(block, gradient, own)
         except GroupBroken as broken:
-            self.broken = broken
+            self._broken, self.is_lost = broken, True
         return torch.zeros(size(own.intervals), dtype=block.dtype, device=block.device)
 
     def _reduce(self, block: DividedBlock, gradient: torch.Tensor, own: _Part) -> torch.Tensor:

@@ -9,7 +9,7 @@ parameter in the meantime, but says where in the block it lies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +23,8 @@ from swell.train.sharding.intervals import Intervals
 
 class BlockExchange(Protocol):
     """How a block's parameters come from the workers that keep them, and gradients to these."""
+
+    is_lost: bool  #: the step under way comes again, and what is gathered until the next one is zero
 
     def gather(self, block: DividedBlock) -> torch.Tensor:
         """All parameters of the block: flat, in memory of their own."""
@@ -84,13 +86,15 @@ class DividedBlock:
         self._is_away = False
         self._full: torch.Tensor | None = None  # gathered
         self._num_entered = 0
+        self._has_begun = False  # a step, in this process
+        self.is_reduced = False  #: in this backward pass
         self._hooks: list[AbstractContextManager[None]] = []
         self._ready: set[int] = set()  # places of parameters with a gradient in this backward pass
         self._watched: set[int] = set()
         self.is_read = False  #: by Swell, which knows what is away
         module.register_state_dict_pre_hook(lambda *_: self._check_read())
-        module.register_forward_pre_hook(lambda *_: self._enter())
-        module.register_forward_hook(lambda *_: self._leave(), always_call=True)
+        module.register_forward_pre_hook(lambda *_: self._enter(), prepend=True)
+        module.register_forward_hook(lambda _, __, output: self._leave(output), always_call=True)
 
     # ---------------------------------------------------------------- where the parameters are
     @property
@@ -125,7 +129,7 @@ class DividedBlock:
         return full
 
     def release(self) -> None:
-        if self._is_away and self._full is not None:
+        if self._is_away and self._full is not None and not self._num_entered:
             self.send_away()
 
     def _point_to(self, values: Sequence[torch.Tensor]) -> None:
@@ -152,6 +156,12 @@ class DividedBlock:
         return self._num_entered > 0 or torch._C._current_graph_task_id() != -1
 
     def _enter(self) -> None:
+        if not self._has_begun:
+            raise LoopError(
+                f"the script calls the block {self.name!r} between elastic() and its first batch, and "
+                "elastic() got shard=[...]: a worker that joins later would call it alone; call the model "
+                "before elastic(), or once the loop has begun"
+            )
         self._num_entered += 1
         if not self._is_away:
             return
@@ -162,9 +172,11 @@ class DividedBlock:
         hooks.__enter__()
         self._hooks.append(hooks)
 
-    def _leave(self) -> None:
+    def _leave(self, output: Any) -> None:
         self._num_entered -= 1
         if self._hooks:
+            for node in _nodes_of(output):  # also where nothing is kept, as in a checkpoint of a part of it
+                node.register_prehook(lambda _: self._begin_backward())
             self._hooks.pop().__exit__(None, None, None)
             if not self._hooks and torch._C._current_graph_task_id() == -1:  # else a backward pass wants it
                 self.release()
@@ -173,14 +185,23 @@ class DividedBlock:
         self, tensor: torch.Tensor, keep: Callable[[torch.Tensor], Any], find: Callable[[Any], torch.Tensor]
     ) -> _Place | _Other:
         full = self._full
-        if full is not None and tensor.untyped_storage().data_ptr() == full.untyped_storage().data_ptr():
+        is_plain = tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
+        if (
+            is_plain
+            and full is not None
+            and tensor.untyped_storage().data_ptr() == full.untyped_storage().data_ptr()
+        ):
             return _Place(self, int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.dtype)
         return _Other(find, keep(tensor))
 
     # ---------------------------------------------------------------- backward
-    def begin_step(self) -> None:
-        """Forget what a step before has left."""
-        self.gradient, self.has_gradient = None, [False] * len(self.parameters)
+    def begin_step(self, factor: float) -> None:
+        """Forget what a step before has left. `factor`: of the gradients of its first pass."""
+        self.gradient, self.has_gradient, self.factor = None, [False] * len(self.parameters), factor
+        self._has_begun = True
+        if self.exchange is not None:
+            for parameter in self.parameters:
+                parameter.grad = None  # of a step in which this worker was alone
         self.abandon_backward()
         for place, parameter in enumerate(self.parameters):
             if parameter.requires_grad and place not in self._watched:
@@ -190,12 +211,17 @@ class DividedBlock:
     def abandon_backward(self) -> None:
         self._ready.clear()
         self._hooks.clear()
+        self._num_entered, self.is_reduced = 0, False
         self.release()
 
     def gather_again(self) -> torch.Tensor:
         """`gather`, as a backward pass wants it."""
         self.on_backward(self)
         return self.gather()
+
+    def _begin_backward(self) -> None:
+        if self._is_away and torch._C._current_graph_task_id() != -1:
+            self.gather_again()
 
     def _note(self, place: int) -> None:
         """A parameter has its gradient of this pass."""
@@ -210,15 +236,10 @@ class DividedBlock:
     def is_trained(self) -> bool:
         return any(parameter.requires_grad for parameter in self.parameters)
 
-    def take(self) -> None:
-        """Add this pass's gradient to that of the step, where no other worker has one."""
-        self._ready = {place for place, each in enumerate(self.parameters) if each.grad is not None}
-        self.reduce()
-
     @torch.no_grad()
     def reduce(self) -> None:
         """Add this pass's gradient, if there is one, to that of the step, summed over the workers."""
-        if self._ready:
+        if self._ready and self.exchange is not None:
             flat = torch.empty(self.num_elements, dtype=self.dtype, device=self.device)
             for place, (parameter, part) in enumerate(zip(self.parameters, self.split(flat), strict=True)):
                 if parameter.grad is None or not self.factor:  # not `* 0`: a borrowed sample's inf
@@ -228,13 +249,35 @@ class DividedBlock:
                     self.has_gradient[place] = True
                 parameter.grad = None
             self._ready.clear()
-            summed = flat if self.exchange is None else self.exchange.reduce(self, flat)
+            summed = self.exchange.reduce(self, flat)
             self.gradient = summed if self.gradient is None else self.gradient.add_(summed)
+            self.is_reduced = True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no gradient is to come in this backward pass, as far as one can see."""
+        return not self._ready and (self.is_reduced or not self.is_trained)
+
+    def end_backward(self) -> None:
+        self.reduce()
+        self.is_reduced = False
         self.release()
 
 
 def _same(thing: Any) -> Any:
     return thing
+
+
+def _nodes_of(output: Any) -> Iterator[torch.autograd.graph.Node]:
+    """The last nodes of the graphs of tensors in what a module returns."""
+    if isinstance(output, torch.Tensor):
+        if output.grad_fn is not None:
+            yield output.grad_fn
+    elif isinstance(output, Mapping):
+        yield from _nodes_of(list(output.values()))
+    elif isinstance(output, list | tuple):
+        for part in output:
+            yield from _nodes_of(part)
 
 
 def _unpack(kept: _Place | _Other) -> torch.Tensor:
@@ -262,7 +305,11 @@ def find_blocks(
     holders = _innermost(model, modules)
     blocks = []
     for name, module in modules:
-        parameters = [each for each in module.parameters() if holders.get(id(each)) == name and each.dim()]
+        parameters = [
+            each
+            for each in module.parameters()
+            if holders.get(id(each)) == name and each.dim() and each.numel()
+        ]
         if parameters:
             _check_alike(name, parameters)
             blocks.append((name, module, parameters))

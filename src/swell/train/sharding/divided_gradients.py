@@ -19,14 +19,25 @@ WEIGHTED = (
     "loss.backward(), when the weight is not known yet; leave the weight out, or use shard='optimizer'"
 )
 
+WRITTEN = (
+    "a parameter of a block that is divided (elastic(shard=[...])) has a gradient that no backward pass of "
+    "this step has given it: the script sets it by hand, or sets requires_grad between a batch and its "
+    "run.step; call loss.backward(), and set requires_grad before `for batch in run.batches():`"
+)
+
 
 class DividedGradients(FastGradients):
-    """Those of all other parameters are summed in one piece, at the end of the step."""
+    """Those of all other parameters are summed in one piece, at the end of the step.
+
+    So are those of blocks where this worker has all there is, and there are no others.
+    """
 
     def __init__(self, model: nn.Module, shard: StateShard) -> None:
         super().__init__(model)
         self._shard, self._blocks = shard, shard.blocks
-        self._has_backward = False  # is under way, and its end will be told
+        self._apart = {id(parameter) for block in shard.blocks for parameter in block.parameters}
+        self._is_apart = False  # the sum of the blocks' gradients
+        self._backward = -1  # the backward pass whose end will be told
         self._passes: tuple[Pass, ...] = ()
         self._number = 0  # of the pass under way
         for block in self._blocks:
@@ -35,46 +46,39 @@ class DividedGradients(FastGradients):
     @property
     def num_bytes(self) -> int:
         """An all-reduce moves each number twice; blocks move theirs three times, in two of these as parts."""
-        return super().num_bytes + self._shard.block_bytes() * 3 // 2
+        whole_bytes = 0 if self._is_apart else self._shard.block_bytes()
+        return super().num_bytes - whole_bytes + self._shard.block_bytes() * 3 // 2
 
     def begin(self, share: Share, members: Members) -> None:
+        exchange = self._shard.exchange
+        if self._is_apart != (exchange is not None):
+            self._is_apart = exchange is not None
+            self._remake()
         super().begin(share, members)
-        self._passes, self._number, self._has_backward = share.passes, 0, False
+        self._passes, self._number, self._backward = share.passes, 0, -1
         for block in self._blocks:
-            block.begin_step()
-            block.factor = share.passes[0].factor
-        if self._shard.exchange is not None:
-            self._shard.exchange.begin_step()
+            block.begin_step(share.passes[0].factor)
+        if exchange is not None:
+            exchange.begin_step()
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         self._check(part)
-        if self._shard.exchange is None:
-            for block in self._blocks:
-                block.take()
         super().add(part, loss)
         self._number += 1
         for block in self._blocks:
             block.factor = self._passes[self._number].factor
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
-        """The script's clips are carried out, too: afterwards no worker needs another for its update.
-
-        Raises GroupBroken: it may have broken before, within the script's forward or backward pass.
-        """
+        """Raises GroupBroken: it may have broken before, within the script's forward or backward pass."""
         self._check(share.passes[-1])
-        exchange = self._shard.exchange
-        if exchange is not None:
-            exchange.end_step()
-        elif self._number:
-            for block in self._blocks:
-                block.take()
+        if self._shard.exchange is not None:
+            self._shard.exchange.end_step()
         fused = self._chosen
         assert isinstance(fused, FusedGradients)  # noqa: S101 - see `_choose`
-        fused.has_gradient_apart = self._has_gradient()
+        fused.has_gradient_apart = any(block.gradient is not None for block in self._blocks)
         totals = super().reduce(share, loss, ballot, members)
-        self._shard.take_gradients()
-        for clip in self._shard.clips:
-            clip()
+        if self._shard.exchange is not None:
+            self._shard.take_gradients()
         return totals
 
     def abandon(self) -> None:
@@ -85,27 +89,29 @@ class DividedGradients(FastGradients):
     def _choose(self, members: Members) -> None:
         """Sums that begin within the backward pass would come in between those of blocks."""
 
-    def _has_gradient(self) -> bool:
-        return any(
-            block.gradient is not None or any(each.grad is not None for each in block.parameters)
-            for block in self._blocks
-        )
+    def _remake(self) -> None:
+        self._chosen = FusedGradients(self._model, apart=self._apart if self._is_apart else ())
 
     def _check(self, part: Pass) -> None:
         if part.weight != self._passes[self._number].weight:
             raise LoopError(WEIGHTED)
+        if self._is_apart and any(
+            each.grad is not None for block in self._blocks for each in block.parameters
+        ):
+            raise LoopError(WRITTEN)
 
     # ---------------------------------------------------------------- within a backward pass
     def _note_backward(self, block: DividedBlock) -> None:
-        if not self._has_backward:
-            self._has_backward = True
+        task: int = torch._C._current_graph_task_id()
+        if task != self._backward:
+            self._backward = task
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end_backward)
         for other in self._blocks:
-            if other is not block and not other.is_trained:  # nothing else tells that it is done with
+            if other is not block and other.is_done:
                 other.release()
 
     def _end_backward(self) -> None:
-        self._has_backward = False
+        self._backward = -1
         for block in self._blocks:
-            block.reduce()
+            block.end_backward()

@@ -77,6 +77,11 @@ class ShardGroup:
         return ShardCard(self._owned, self._shard.pieces.stretches, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
+    def clip(self) -> None:
+        """Clip the gradients of divided blocks, by a norm over all workers. Raises GroupBroken."""
+        if self._shard.blocks:
+            self._shard.clip()
+
     def vote(self, wish: bool, compares: bool) -> VoteOutcome:
         """See that all have the gradients of the step.
 
@@ -199,10 +204,8 @@ class ShardGroup:
         mirror_places = places if self._is_mirrored else None
         layout = lay_out(self._shard.places.units, owned, held, takers, mirror_places)
         rank, parameters = self._group.rank, self._shard.places
-        own_held = layout.held(rank)
-        is_whole = own_held == parameters.everything
-        cut_by = [own_held] if is_whole else layout.owned  # mirrors alike: rounding may depend on it
-        made = StatePieces(parameters, [part for owner in cut_by for part in common(owner, own_held)])
+        is_whole = all(layout.held(taker) == parameters.everything for taker in takers) and rank in takers
+        made = self._pieces_of(layout, is_whole)
         old = self._shard.pieces if held[rank] else StatePieces(parameters, ())
         planned = plan_transfers(held, layout)
         forms = self._gather_forms(old) if planned else old.forms()
@@ -212,9 +215,15 @@ class ShardGroup:
             if planned:
                 self._transfer(planned, old, made, sorted({*cuts, *_cuts(layout.owned)}))
                 self._await_others(old, made)
-            self._shard.replace(made)
+            self._shard.replace(made, is_whole)
         self._layout, self._owned = layout, layout.owned[rank]
         self._connect()
+
+    def _pieces_of(self, layout: Layout, is_whole: bool) -> StatePieces:
+        """This worker's, cut alike at owners and mirrors: rounding may depend on it."""
+        parameters, held = self._shard.places, layout.held(self._group.rank)
+        cut_by = [held] if is_whole else layout.owned
+        return StatePieces(parameters, [part for owner in cut_by for part in common(owner, held)])
 
     def _connect(self) -> None:
         """Blocks get what is not here from the others."""
@@ -236,17 +245,28 @@ class ShardGroup:
         shard.connect(self._exchange)
 
     def gather_model(self) -> None:
-        """Training is over: the leader gets the parameters of all blocks. All do this together."""
-        if self._exchange is None:
+        """Training is over: the leader gets the parameters of all blocks. All do this together.
+
+        Raises GroupBroken: a peer is gone.
+        """
+        if self._exchange is None or self._shard.is_whole:
             return
-        self._exchange.finish()
         for block in self._shard.blocks:
-            if block.is_away:
-                full = block.gather()
-                if self._group.rank == 0:
-                    block.bring(block.split(full))
-                block.release()
+            full = self._exchange.gather_or_fail(block)
+            if self._group.rank == 0:
+                block.bring(block.split(full))
+        self._group.gather(0)
         self._exchange.end()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the step under way comes again, so that what the script does until then is forgotten."""
+        return self._exchange is not None and self._exchange.is_lost
+
+    def lose_step(self) -> None:
+        """The step under way comes again."""
+        if self._exchange is not None:
+            self._exchange.is_lost = True
 
     def _await_others(self, old: StatePieces, made: StatePieces) -> None:
         """Raises GroupBroken: perhaps not all have what they lacked, and what was here before is kept, too.
@@ -260,7 +280,7 @@ class ShardGroup:
             both.make_room(old.forms() | made.forms())
             both.take(old)
             both.take(made)
-            self._shard.replace(both)
+            self._shard.replace(both, is_whole=False)
             raise
 
     def _gather_forms(self, own: StatePieces) -> Forms:
@@ -288,7 +308,7 @@ class ShardGroup:
                 if sum(end - begin for begin, end in filled[-1]) >= WINDOW_ELEMENTS:
                     filled.append([])
                 filled[-1].append(unit)
-        for turn in range(max(map(len, windows.values()))):
+        for turn in range(max(map(len, windows.values()), default=0)):
             self._transfer_window(
                 {pair: units[turn] for pair, units in windows.items() if turn < len(units)}, old, new
             )
@@ -329,12 +349,12 @@ class ShardGroup:
         Raises GroupBroken: a peer is gone.
         """
         ranks = range(self._group.num_workers)
+        if self._shard.is_whole:
+            yield
+            return
         held = [self._layout.held(rank) for rank in ranks]
         everything = self._shard.places.everything
         planned = plan_transfers(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
-        if not planned:  # rank 0 has it
-            yield
-            return
         is_writer = self._group.rank == 0
         whole = StatePieces(self._shard.places, everything if is_writer else ())
         whole.make_room(self._gather_forms(self._shard.pieces), torch.device("cpu"))

@@ -225,7 +225,7 @@ def checked(kept: dict[str, Any], parameter: torch.Tensor) -> dict[str, Any]:
         if is_sliced(value) and value.shape != parameter.shape:
             raise TypeError(
                 f"the optimizer keeps {name!r} of shape {tuple(value.shape)} for a parameter of shape "
-                f"{tuple(parameter.shape)}, which cannot be divided among workers; take shard='optimizer' out"
+                f"{tuple(parameter.shape)}, which cannot be divided among workers; take shard out"
             )
     return kept
 

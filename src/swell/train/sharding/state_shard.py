@@ -23,7 +23,7 @@ from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, State
 
 ADDED = (
     "the script adds a parameter group to its optimizer, whose state is divided among the workers "
-    "(shard='optimizer'); give the optimizer all parameters at the beginning, and set requires_grad later"
+    "(shard=...); give the optimizer all parameters at the beginning, and set requires_grad later"
 )
 
 
@@ -46,7 +46,7 @@ class StateShard:
         self._is_asked = False  # for its state dict, by Swell
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
-        #: What the script does to the gradients of a step, where blocks are divided: before the vote.
+        #: What is still to be done to the gradients of a step, where blocks are divided.
         self.clips: Sequence[Callable[[], object]] = ()
         #: A whole state that is loaded stays in host memory until it is divided: the device may be too small.
         self.loads_to_host = False
@@ -57,7 +57,7 @@ class StateShard:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this worker has all of the state."""
+        """Whether this worker has all of the state, as all others have: the optimizer keeps it."""
         return self._pieces is None
 
     @property
@@ -81,9 +81,13 @@ class StateShard:
         return sum(block.num_elements * block.dtype.itemsize for block in self.blocks)
 
     # ---------------------------------------------------------------- it is laid out anew
-    def replace(self, pieces: StatePieces) -> None:
-        """Keep these pieces from now on, and nothing else. All of the state: it has one of each parameter."""
-        self._pieces = None if pieces.intervals == self.places.everything else pieces
+    def replace(self, pieces: StatePieces, is_whole: bool) -> None:
+        """Keep these pieces from now on, and nothing else.
+
+        Args:
+            is_whole: all workers have everything, and there is one piece of each parameter.
+        """
+        self._pieces = None if is_whole else pieces
         if self._pieces is None:
             self._fill(pieces)
         else:
@@ -106,7 +110,7 @@ class StateShard:
             made = StatePieces(self.places, shares)
             made.make_room(self.pieces.forms())
             made.take(self.pieces)
-            self.replace(made)
+            self.replace(made, is_whole=False)
             self.connect(LoneExchange(self.places.units, made))
 
     def expect_whole(self) -> None:
@@ -228,12 +232,14 @@ class StateShard:
     # ---------------------------------------------------------------- gradients of blocks
     def take_gradients(self) -> None:
         """Each piece gets its part of the sum that its block has, or each parameter, where that is whole."""
-        has_gradient = self._agree([flag for block in self.blocks for flag in block.has_gradient])
+        assert self.exchange is not None  # noqa: S101 - else the gradients are where they belong
+        has_gradient = self.exchange.agree([flag for block in self.blocks for flag in block.has_gradient])
         flags = iter(has_gradient)
         of_block = [list(islice(flags, len(block.parameters))) for block in self.blocks]
         if self._pieces is None:
             for block, has in zip(self.blocks, of_block, strict=True):
                 _give_whole(block, has)
+                block.gradient = None
             return
         sums: dict[int, Iterator[torch.Tensor]] = {}
         pieces = [piece for piece in self._pieces.pieces if piece.value is not None]
@@ -246,12 +252,14 @@ class StateShard:
             found = sums.get(block_of[piece.place].number)
             gradient = None if found is None else next(found)
             piece.gradient = gradient if has_gradient[piece.place] else None
+        for block in self.blocks:
+            block.gradient = None
 
-    def _agree(self, flags: list[bool]) -> list[bool]:
-        """Whether any worker has said so, by place. Raises GroupBroken."""
-        if self.exchange is None:
-            return flags
-        return self.exchange.agree(flags)
+    def clip(self) -> None:
+        """Do what is still to be done to the gradients of the step. Raises GroupBroken."""
+        clips, self.clips = self.clips, ()
+        for clip in clips:
+            clip()
 
     def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
         """What clips the gradients as this function of torch's does. Raises LoopError: nothing does."""
@@ -291,7 +299,7 @@ class StateShard:
             for begin, end in common(((piece.begin, piece.end),), self.exchange.owned)
         ]
         own = torch.nn.utils.get_total_norm(owned, norm_type)
-        parts = self.exchange.gather_numbers(own.to(torch.float64))
+        parts = self.exchange.gather_numbers(own.to(self.blocks[0].device, torch.float64))
         whole = [each.grad for each in held if each.grad is not None]
         rest = torch.nn.utils.get_total_norm(whole, norm_type).to(parts).view(1)
         total: torch.Tensor = torch.linalg.vector_norm(torch.cat([parts, rest]), float(norm_type))
@@ -336,8 +344,8 @@ class StateShard:
         if self._pieces is not None and not self._is_asked:
             raise RuntimeError(
                 "the script calls state_dict() of its optimizer, of whose state each worker has a part "
-                "(shard='optimizer'); read the whole one from a checkpoint with "
-                "swell.train.load_checkpoint(folder), or take shard='optimizer' out"
+                "(shard=...); read the whole one from a checkpoint with "
+                "swell.train.load_checkpoint(folder), or take shard out"
             )
 
 
