@@ -38,6 +38,7 @@ from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 
 PACED = ("--devices", "paced:8@200")
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a user asks for
 
 
 @pytest.fixture
@@ -398,6 +399,9 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--disk-rate", "many"), ("--disk-rate many: 'many' is not an amount of data",)),
         (("--set", "flowcon.resource=disk"), ("flowcon.resource=disk may not be",)),
         (("--rack", "a rack"), ("a rack cannot be called 'a rack'", "choose one with --rack")),
+        (("--metrics-address", EVERYWHERE), ("--metrics-address goes with --metrics-port PORT",)),
+        (("--metrics-port", "0", "--metrics-address", "here"), ("here is no IP address", EVERYWHERE)),
+        (("--metrics-port", "0", "--metrics-address", "192.0.2.9"), ("192.0.2.9", "choose another")),
         (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
     ],
 )
@@ -421,6 +425,21 @@ def test_http_is_answered_where_it_was_asked_for(state: Path, up: Run) -> None:
     assert run_swell("down", "--state", state).returncode == 0
     assert not StateFolder(state).socket.exists()
     assert "http:" not in up(*PACED).stdout, "a port is not remembered"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.9", EVERYWHERE])
+def test_metrics_are_at_an_address_that_is_asked_for(state: Path, up: Run, address: str) -> None:
+    done = up(*PACED, "--metrics-port", 0, "--metrics-address", address)
+    ((port, token_file),) = re.findall(
+        rf"\nmetrics http://{address}:(\d+)/metrics, token in (\S+)\n", done.stdout
+    )
+    headers = {"Authorization": f"Bearer {Path(token_file).read_text()}"}
+    url = f"http://127.0.0.9:{port}/metrics"
+    assert "swell_info{" in httpx.get(url, headers=headers, trust_env=False).text
+    assert httpx.get(url, trust_env=False).status_code == 401, "it needs the token there, too"
+    if address != EVERYWHERE:
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"http://127.0.0.8:{port}/metrics", trust_env=False)
 
 
 def test_a_taken_port(state: Path, up: Run) -> None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import time
+
+import pytest
 import torch
 from torch import nn
 
 from swell.train.runtime.rehearsal import numbers_in
+from swell.train.runtime.resume_check import _ResumeCheck
 
 
 def test_the_same_numbers_are_the_same_bytes_wherever_they_are_in_memory() -> None:
@@ -18,3 +25,16 @@ def test_the_same_numbers_are_the_same_bytes_wherever_they_are_in_memory() -> No
     with torch.no_grad():
         next(other.parameters()).view(-1)[0] += 1e-7
     assert numbers_in(one.state_dict()) != numbers_in(other.state_dict())
+
+
+def test_a_child_that_is_killed_while_it_tells_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it is killed for its time, and a large state takes long to write."""
+
+    def tell_half(_check: object, handle: int, *_: object) -> None:
+        os.write(handle, pickle.dumps(b"state" * 100)[:50])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(_ResumeCheck, "_become", tell_half)
+    check = object.__new__(_ResumeCheck)
+    check._end_s = time.monotonic() + 60.0
+    assert check._rehearse() is None

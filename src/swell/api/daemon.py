@@ -23,7 +23,7 @@ from swell.api.page.page import Page
 from swell.api.page.sessions import Sessions
 from swell.api.quotas import HOW_TO_END, refuse_unkept, set_quotas
 from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api.serving import HOST, ApiServer, bind
 from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList, UserListError
@@ -49,12 +49,18 @@ log = logging.getLogger("swell.daemon")
 MALLOPT_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 20
 
 
-def serve(options: PlatformOptions, port: int | None = None, metrics_port: int | None = None) -> None:
+def serve(
+    options: PlatformOptions,
+    port: int | None = None,
+    metrics_port: int | None = None,
+    metrics_address: str | None = None,
+) -> None:
     """Run a platform with its API until it is told to stop, by request or by SIGTERM or SIGINT.
 
     Args:
         port: of loopback HTTP, besides the Unix socket; 0: any that is free; None: no port.
         metrics_port: likewise, where only metrics are to be had.
+        metrics_address: at which that port is; None: loopback.
 
     Raises:
         StateError: the state folder cannot be used, or another platform uses it.
@@ -72,7 +78,7 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
         _noticed(folder),
-        _metrics(platform, folder, metrics_port) as bound_metrics_port,
+        _metrics(platform, folder, metrics_port, metrics_address or HOST) as bound_metrics_port,
     ):
         intake, door = Intake(folder, options.settings.code), PageDoor(folder)
         page = Page(platform, Sessions(door.secret), door.port, folder.path)
@@ -89,7 +95,7 @@ def serve(options: PlatformOptions, port: int | None = None, metrics_port: int |
             _stop_on_signals(platform)
             folder.write_options(_to_remember(options))
             bound_port = None if port is None else server.port
-            endpoint = Endpoint.of_this_process(bound_port, bound_metrics_port)
+            endpoint = Endpoint.of_this_process(bound_port, bound_metrics_port, metrics_address or HOST)
             folder.write_endpoint(endpoint)
             if options.share:
                 announce(options.share, endpoint)
@@ -147,13 +153,14 @@ def _shared(share: str) -> Iterator[list[socket.socket]]:
 
 
 @contextmanager
-def _metrics(platform: Platform, folder: StateFolder, port: int | None) -> Iterator[int | None]:
+def _metrics(platform: Platform, folder: StateFolder, port: int | None, address: str) -> Iterator[int | None]:
     """Served from a thread of their own; the port that they are at."""
     if port is None:
         yield None
         return
-    with bind(port, "--metrics-port") as listener:
-        server = ApiServer(create_metrics_app(platform.measures, folder), listener)
+    with bind(port, "--metrics-port", address) as listener:
+        app = create_metrics_app(platform.measures, folder, is_local=address == HOST)
+        server = ApiServer(app, listener)
         server.start()
         try:
             yield server.port

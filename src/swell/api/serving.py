@@ -30,8 +30,8 @@ class PortTaken(InvalidOption):
     """Another program listens on the port."""
 
 
-def bind(port: int = 0, option: str = "--port") -> socket.socket:
-    """A listening socket on loopback; port 0: any that is free.
+def bind(port: int = 0, option: str = "--port", address: str = HOST) -> socket.socket:
+    """A listening socket, by default on loopback; port 0: any that is free.
 
     Args:
         option: with which the port was chosen.
@@ -42,20 +42,22 @@ def bind(port: int = 0, option: str = "--port") -> socket.socket:
     if not 0 <= port <= 65535:
         raise InvalidOption(f"{option}: port {port} is not between 0 and 65535; choose another")
     listener = socket.socket(
-        socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )  # named, so that asyncio sets TCP_NODELAY: without it each answer waits 40 ms for an acknowledgement
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # past connections do not count
-        listener.bind((HOST, port))
+        listener.bind((address, port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise PortTaken(
-                f"port {port} on {HOST} is used by another program; choose another with "
+                f"port {port} on {address} is used by another program; choose another with "
                 f"{option}, or {option} 0 for a free one"
             ) from error
-        raise InvalidOption(f"cannot listen on port {port} ({error.strerror}); choose another") from error
+        raise InvalidOption(
+            f"cannot listen on port {port} of {address} ({error.strerror}); choose another"
+        ) from error
     return listener
 
 

@@ -32,6 +32,18 @@ def doctor(
             help="Build a new journal from the readable part of a damaged one and from the jobs' folders.",
         ),
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Measure starts, a resize, an all-reduce, a kill and a checkpoint with real workers on the "
+            "devices of this machine, and compare them with what a platform expects. Takes a minute.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --measure: a page (Markdown) that can be sent to others."),
+    ] = None,
     join: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +58,12 @@ def doctor(
         str | None, typer.Option(metavar="NAME", help="With --join, as for `swell node`.")
     ] = None,
     devices: Annotated[
-        str | None, typer.Option(metavar="DEVICES", help="With --join, as for `swell node`.")
+        str | None,
+        typer.Option(
+            metavar="DEVICES",
+            help="With --join, as for `swell node`; with --measure, what is measured, such as cuda:2. "
+            "Default: auto.",
+        ),
     ] = None,
     kind: Annotated[
         str | None, typer.Option(metavar="KIND", help="With --join, as for `swell node`.")
@@ -60,8 +77,9 @@ def doctor(
     groups, containers, namespaces, network, disk, clock), and each machine that has joined the platform.
     Changes nothing without --salvage.
 
-    On a machine that has joined a platform it checks the state folder of `swell node`, and the way to the
-    head. Exit status 1: a check failed. The platform may be running, except with --salvage.
+    With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
+    checks the state folder of `swell node`, and the way to the head. Exit status 1: a check failed. The
+    platform may be running, except with --salvage.
     """
     others = {
         "--token-file": token_file,
@@ -71,9 +89,17 @@ def doctor(
         "--advertise": advertise,
     }
     given = {option: str(value) for option, value in others.items() if value is not None}
-    if salvage and (join is not None or given):
+    if out is not None and not measure:
+        raise InvalidOption("--out goes with --measure: it is the page of what was measured")
+    if salvage and (join is not None or measure or given):
         raise InvalidOption("--salvage is about the state folder of a platform: leave the other options out")
-    if salvage:
+    if measure and (join is not None or given.keys() - {"--devices"}):
+        raise InvalidOption("--measure is about this machine alone: leave --join and what goes with it out")
+    if measure:
+        from swell.cli.measure import measure_devices
+
+        measure_devices(state, devices or "auto", out, json)
+    elif salvage:
         _salvage(state, json)
     elif join is not None:
         _tell(_could_join(state, join, given), json)

@@ -17,6 +17,7 @@ from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
+    from swell.api.sbatch.translation import TranslatedScript
     from swell.model.view import JobView
 
 #: Exit status when a job's trial run failed, and when one was refused.
@@ -37,11 +38,29 @@ Key = Annotated[
     ),
 ]
 
+FromSbatch = Annotated[
+    Path | None,
+    typer.Option(
+        "--from-sbatch",
+        metavar="FILE",
+        help="Submit what a Slurm script runs, and print what becomes of each of its lines. Other options "
+        "override what it says. Arguments behind -- are those of the Slurm script.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="With --from-sbatch: print the lines and the job as a job file, and submit nothing."
+    ),
+]
+
 
 @with_groups
 def submit(
     fields: JobFields,
     words: Words = None,
+    from_sbatch: FromSbatch = None,
+    dry_run: DryRun = False,
     key: Key = None,
     no_wait: NoWait = False,
     state: State = None,
@@ -54,14 +73,45 @@ def submit(
     from swell.api.client import connect
 
     given = {name: value for name, value in fields.items() if value not in (None, [])}
-    file = _job_file(words or [], given)
+    if from_sbatch is None and dry_run:
+        raise typer.BadParameter(
+            "--dry-run goes with --from-sbatch FILE; `swell what-if` forecasts a job file"
+        )
+    sbatch = None if from_sbatch is None else _sbatch(from_sbatch, words or [], given)
+    if sbatch is not None and dry_run:
+        from swell.cli.from_sbatch import tell_job_file
+
+        tell_job_file(sbatch, json)
+        return
+    file = None if sbatch is not None else _job_file(words or [], given)
     with connect(state) as client:
-        if file:
+        if sbatch is not None:
+            ids = [client.submit(**sbatch.fields, key=key)]
+            _tell_lines(sbatch, json)
+        elif file:
             ids = client.submit_file(file, key=key)
         else:
             variables = _variables(given.pop("env", []))
             ids = [client.submit(**given, env=variables, args=words or [], key=key)]
         tell_verdicts(client, ids, no_wait, json)
+
+
+def _sbatch(file: Path, words: list[str], given: dict[str, Any]) -> TranslatedScript:
+    """The job of a Slurm script."""
+    from swell.cli.from_sbatch import read_sbatch
+
+    if program := given.keys() & {"script", "entry"}:
+        raise typer.BadParameter(
+            f"{option_name(min(program))} and --from-sbatch exclude each other; leave one out"
+        )
+    return read_sbatch(file, words, given, _variables(given.pop("env", [])))
+
+
+def _tell_lines(sbatch: TranslatedScript, json: bool) -> None:
+    from swell.cli.from_sbatch import tell_translation
+
+    if not json:
+        tell_translation(sbatch)
 
 
 def tell_verdicts(client: Client, job_ids: list[str], no_wait: bool, json: bool) -> None:

@@ -32,15 +32,34 @@ def up(options: UpOptions, of_engine: OfEngines, state: State = None, foreground
     folder = StateFolder(state)
     folder.check_owner()
     choice = choose(folder, options, of_engine)
+    _check_metrics_address(options)
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
         _check_traces()
         _note_lacks()
         if foreground:
-            _serve(made_of, options.port, options.metrics_port)
+            _serve(made_of, options)
         else:
-            _start(folder, choice, {"--port": options.port, "--metrics-port": options.metrics_port})
+            given = {"--port": options.port, "--metrics-port": options.metrics_port}
+            _start(folder, choice, {**given, "--metrics-address": options.metrics_address})
+
+
+def _check_metrics_address(options: UpOptions) -> None:
+    """Raises InvalidOption."""
+    from ipaddress import ip_address
+
+    if options.metrics_address is None:
+        return
+    if options.metrics_port is None:
+        raise InvalidOption("--metrics-address goes with --metrics-port PORT: say at which port")
+    try:
+        ip_address(options.metrics_address)
+    except ValueError:
+        raise InvalidOption(
+            f"--metrics-address {options.metrics_address} is no IP address; write one of this machine's, or "
+            "0.0.0.0 for all of them"
+        ) from None
 
 
 def _check_modules(modules: Iterable[str]) -> None:
@@ -71,7 +90,7 @@ def _note_lacks() -> None:
         print(f"note: {lack}", file=sys.stderr)
 
 
-def _start(folder: StateFolder, choice: ChosenOptions, ports: Mapping[str, int | None]) -> None:
+def _start(folder: StateFolder, choice: ChosenOptions, ports: Mapping[str, int | str | None]) -> None:
     from swell.cli.launch import has_devices, launch
     from swell.cli.nodes import number_of_cores
     from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
@@ -135,7 +154,7 @@ def _platform_options(folder: StateFolder, choice: ChosenOptions) -> PlatformOpt
     )
 
 
-def _serve(made_of: PlatformOptions, port: int | None, metrics_port: int | None) -> None:
+def _serve(made_of: PlatformOptions, options: UpOptions) -> None:
     from swell.api.daemon import serve
 
-    serve(made_of, port, metrics_port)
+    serve(made_of, options.port, options.metrics_port, options.metrics_address)

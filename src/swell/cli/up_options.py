@@ -49,8 +49,16 @@ class UpOptions:
         int | None,
         typer.Option(
             metavar="PORT",
-            help="Port on 127.0.0.1 for Prometheus: GET /metrics, with the token in `metrics-token` of the "
+            help="Port for Prometheus, on 127.0.0.1: GET /metrics, with the token in `metrics-token` of the "
             "state folder; 0 picks a free one. Default: none.",
+        ),
+    ] = None
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="IP address of this machine at which --metrics-port is, for a Prometheus that is not on it: "
+            "0.0.0.0 for all of them. Metrics and their token go unencrypted. Default: 127.0.0.1.",
         ),
     ] = None
     preload: Annotated[

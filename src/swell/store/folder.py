@@ -29,12 +29,21 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     started_ticks: int = 0
     port: int | None = None  #: of loopback HTTP, if it was asked for
     metrics_port: int | None = None  #: likewise, where only metrics are to be had
+    metrics_address: str = "127.0.0.1"  #: at which that port is
 
     @classmethod
-    def of_this_process(cls, port: int | None = None, metrics_port: int | None = None) -> Endpoint:
+    def of_this_process(
+        cls, port: int | None = None, metrics_port: int | None = None, metrics_address: str = "127.0.0.1"
+    ) -> Endpoint:
         """The calling process, which also listens on these ports if they are given."""
         ticks = _started_ticks(os.getpid()) or 0
-        return cls(pid=os.getpid(), started_ticks=ticks, port=port, metrics_port=metrics_port)
+        return cls(
+            pid=os.getpid(),
+            started_ticks=ticks,
+            port=port,
+            metrics_port=metrics_port,
+            metrics_address=metrics_address,
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -49,7 +58,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def metrics_url(self) -> str | None:
         """Where Prometheus finds the metrics; None without a port for it."""
-        return None if self.metrics_port is None else f"http://127.0.0.1:{self.metrics_port}/metrics"
+        host = f"[{self.metrics_address}]" if ":" in self.metrics_address else self.metrics_address
+        return None if self.metrics_port is None else f"http://{host}:{self.metrics_port}/metrics"
 
 
 class RecoveryProgress(msgspec.Struct, frozen=True, kw_only=True):

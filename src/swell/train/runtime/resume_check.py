@@ -213,10 +213,10 @@ class _ResumeCheck:
                 stay_in(folder)
                 self._become(os.dup(file.fileno()), begin, values or {}, limit_s)
                 raise _InChild
-            _await(pid, limit_s)
+            is_whole = _await(pid, limit_s)  # one that is killed while it tells has told a part
             remove_folder(folder)
             file.seek(0)
-            told = file.read()
+            told = file.read() if is_whole else b""
         return pickle.loads(told) if told else None  # noqa: S301 - of a child of this process
 
     def _become(
@@ -261,15 +261,16 @@ def _fork() -> int:
         return os.fork()
 
 
-def _await(pid: int, limit_s: float) -> None:
-    """Wait for a child, and end it where it takes too long."""
+def _await(pid: int, limit_s: float) -> bool:
+    """Wait for a child, and end it where it takes too long. Returns whether it came to its end by itself."""
     end_s = time.monotonic() + limit_s
-    while os.waitpid(pid, os.WNOHANG)[0] == 0:
+    while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
         if time.monotonic() >= end_s:
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return
+            ended = os.waitpid(pid, 0)
+            break
         time.sleep(POLL_S)
+    return ended[1] == 0
 
 
 def _difference(whole: RehearsalResult, rest: RehearsalResult, point: SavedPoint) -> str:

@@ -1,0 +1,33 @@
+"""Lengths of time as Slurm writes them: 90, 90:30, 4:00:00, 2-12, 2-12:30, 2-12:30:00."""
+
+from __future__ import annotations
+
+import re
+
+#: With days the first part behind them is hours; without, one part is minutes and two are minutes:seconds.
+_WITH_DAYS = re.compile(r"(\d+)-(\d+)(?::(\d+)(?::(\d+))?)?", re.ASCII)
+_HOURS = re.compile(r"(\d+):(\d+):(\d+)", re.ASCII)
+_MINUTES = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
+_NO_LIMIT = frozenset({"infinite", "unlimited", "-1"})
+
+
+def parse_slurm_time(text: str) -> int | None:
+    """Seconds; None for no limit, which is also how Slurm reads 0.
+
+    Raises:
+        ValueError: not one of Slurm's formats.
+    """
+    if text.lower() in _NO_LIMIT:
+        return None
+    if match := _WITH_DAYS.fullmatch(text):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    elif match := _HOURS.fullmatch(text):
+        days, (hours, minutes, seconds) = 0, map(int, match.groups())
+    elif match := _MINUTES.fullmatch(text):
+        days, hours, (minutes, seconds) = 0, 0, (int(part or 0) for part in match.groups())
+    else:
+        raise ValueError(
+            f"{text!r} is no time of Slurm's; write minutes, minutes:seconds, hours:minutes:seconds, or "
+            "days-hours[:minutes[:seconds]]"
+        )
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) or None

@@ -1,0 +1,1 @@
+"""What starts, resizes, an all-reduce, a kill and a checkpoint take on a machine's own devices."""

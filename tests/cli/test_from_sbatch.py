@@ -1,0 +1,123 @@
+"""`swell submit --from-sbatch`: a Slurm script becomes a job, and each line is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.api.fake_control import FakeControl
+from tests.cli.conftest import Run
+from tests.cli.test_program import fails
+
+from swell.model.job import Elasticity, JobSpec
+
+SBATCH = """\
+#!/bin/bash
+#SBATCH -J digits --gpus=4 -n 4 -t 2:00:00
+module load cuda
+export MODE=$1 OMP_NUM_THREADS=4
+srun python train.py --lr 0.1
+"""
+
+
+@pytest.fixture
+def sbatch(script: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(script.parent)
+    script.write_text("import os\nprint(os.environ['SLURM_PROCID'])\n")
+    file = script.with_name("train.sbatch")
+    file.write_text(SBATCH)
+    return file
+
+
+def newest(control: FakeControl) -> JobSpec:
+    """What was submitted last."""
+    return control.submission(max(control.jobs(), key=lambda view: view.submitted_s).id).spec
+
+
+def test_what_a_slurm_script_runs_is_submitted(here: Run, control: FakeControl, sbatch: Path) -> None:
+    done = here("submit", "--from-sbatch", sbatch, "--env", "MORE=1", "--seed", 3, "--no-wait", "--", "fast")
+    assert done.returncode == 0, done
+    spec = newest(control)
+    assert (spec.name, spec.entry, spec.args) == (
+        "digits",
+        str(sbatch.with_name("train.py")),
+        ("--lr", "0.1"),
+    )
+    assert (spec.min_workers, spec.max_workers, spec.elasticity) == (1, 4, Elasticity.RESTART)
+    assert (dict(spec.env), spec.seed) == ({"MODE": "fast", "MORE": "1"}, 3)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == [
+        "line 2: --job-name=digits -> name: digits",
+        "line 2: --gpus=4 -> workers: 1:4",
+        "line 2: --ntasks=4 -> workers: 1:4",
+    ]
+    assert "line 4: export MODE -> env: MODE=fast" in lines
+    assert (
+        "line 3: module load cuda dropped: Swell loads no modules: load them before `swell up` or "
+        in done.stdout
+    )
+    assert "train.py reads SLURM_PROCID dropped: Swell does not set them" in done.stdout
+    assert lines[-1].startswith("digits-"), "the verdict stands last"
+
+
+def test_options_of_swell_take_the_place_of_the_script_s(
+    here: Run, control: FakeControl, sbatch: Path
+) -> None:
+    words = ("--name", "other", "--workers", "2", "--global-batch", 64, "--epochs", 3, "--", "slow")
+    done = here("submit", "--from-sbatch", sbatch, "--no-wait", "--json", *words)
+    assert [view["name"] for view in json.loads(done.stdout)] == ["other"]
+    spec = newest(control)
+    assert (spec.max_workers, spec.elasticity, spec.global_batch) == (2, Elasticity.LIVE, 64)
+
+
+def test_a_dry_run_prints_a_job_file_and_submits_nothing(
+    here: Run, control: FakeControl, sbatch: Path
+) -> None:
+    before = len(control.jobs())
+    done = here("submit", "--from-sbatch", sbatch, "--dry-run", "--", "fast")
+    assert (done.returncode, len(control.jobs())) == (0, before), done
+    said, file = done.stdout.split("\nAs a job file:\n\n")
+    assert said.startswith("line 2: --job-name=digits")
+    job = yaml.safe_load(file)
+    assert job["workers"] == "1:4" and job["env"] == {"MODE": "fast"}
+    as_json = json.loads(here("submit", "--from-sbatch", sbatch, "--dry-run", "--json", "--", "fast").stdout)
+    assert as_json["job"] == job
+    assert [told["line"] for told in as_json["lines"]][:3] == [2, 2, 2]
+    sbatch.with_name("job.yaml").write_text(file)
+    assert here("submit", sbatch.with_name("job.yaml"), "--no-wait").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "parts"),
+    [
+        ((), SBATCH, ("train.sbatch, line 4: $1 is an argument of the script", "behind --")),
+        ((), "srun ./a.out", ("train.sbatch, line 1: srun runs no Python file",)),
+        ((), "echo", ("train.sbatch: no line runs a Python file",)),
+        (("--dry-run",), "srun python missing.py", ("missing.py", "script: ")),
+        (("--dry-run", "--deadline", "now+1h"), "srun python train.py", ("needs an estimate",)),
+        ((), None, ("train.sbatch cannot be read (No such file or directory); correct the path",)),
+        ((), "\udcff", ("train.sbatch is not UTF-8 text; save it as UTF-8",)),
+    ],
+)
+def test_what_cannot_be_submitted_is_one_line(
+    here: Run, sbatch: Path, words: tuple[str, ...], text: str | None, parts: tuple[str, ...]
+) -> None:
+    if text is None:
+        sbatch.unlink()
+    else:
+        sbatch.write_bytes(text.encode("utf-8", "surrogateescape"))
+    fails(here("submit", "--from-sbatch", sbatch, *words), 1, *parts)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--dry-run", "job.yaml"), "--dry-run goes with --from-sbatch FILE"),
+        (("--from-sbatch", "a", "--entry", "a.b:c"), "--entry and --from-sbatch exclude each other"),
+        (("--from-sbatch", "a", "--script", "a.py"), "--script and --from-sbatch exclude each other"),
+    ],
+)
+def test_options_that_do_not_go_together(here: Run, words: tuple[str, ...], part: str) -> None:
+    fails(here("submit", *words), 2, part, "--help")
