@@ -94,13 +94,14 @@ def compute(
     """
     gradients.begin(share, Alone())
     for part in share.passes:
+        is_last = part is share.passes[-1]
         if units is None:
             loss: torch.Tensor = net(x[part.indices])
             loss.backward()
         else:
             loss = mean_over(net, x[part.indices], units[part.indices])
             part = replace(part, weight=float(units[part.indices].sum()))
-        if part.first != share.passes[-1].first:
+        if not is_last:
             gradients.add(part, loss.detach())
             assert not any(grad is not None for grad in gradients_of(net))
     return share if units is None else share.weighted(part), loss.detach()

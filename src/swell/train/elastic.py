@@ -170,6 +170,7 @@ def elastic(
     is_measured = is_measured and not has_blocks
     noise = GradientNoise(course.global_batch) if is_measured else None
     own_shard = _make_shard(shard, host, model, stepped)
+    course.has_even_passes = has_blocks
     train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, own_shard)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     task = Task(

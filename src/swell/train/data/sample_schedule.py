@@ -111,6 +111,7 @@ class SampleClaim:
     max_local_batch: int | None
     own_batch: int
     drops_last: bool
+    has_even_passes: bool = False  #: see `divide`
 
     def num_taken(self, num_found: int) -> int:
         """Samples that the step takes, of those that the stream had for it."""
@@ -126,7 +127,15 @@ class SampleClaim:
             return Pass(self.step, self.epoch, places.start, indices, len(places), num_global)
 
         num_shards = shards_in(num_global, self.num_shards, self.own_batch)
-        share = divide(num_global, self.rank, self.num_workers, num_shards, self.max_local_batch, part)
+        share = divide(
+            num_global,
+            self.rank,
+            self.num_workers,
+            num_shards,
+            self.max_local_batch,
+            part,
+            self.has_even_passes,
+        )
         return replace(share, claim=self)
 
 
@@ -146,6 +155,7 @@ class SampleSchedule:
     num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
+    has_even_passes: bool = False  #: all workers make as many in a step
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
     batch: int = field(init=False)  #: samples of the coming steps
@@ -252,7 +262,7 @@ class SampleSchedule:
         num_shards = shards_in(num_global, self.num_shards, self.global_batch)
         if self.needs_parts and num_workers == 1:
             max_local_batch = bound_alone(max_local_batch, step, num_global)
-        share = divide(num_global, rank, num_workers, num_shards, max_local_batch, part)
+        share = divide(num_global, rank, num_workers, num_shards, max_local_batch, part, self.has_even_passes)
         return replace(share, order=order.digest) if isinstance(order, EpochOrder) else share
 
     def trial_pass(self, step: int, places: range, size: int) -> Pass:
@@ -309,22 +319,23 @@ def divide(
     num_shards: int | None,
     max_local_batch: int | None,
     part: Callable[[range], Pass],
+    has_even_passes: bool = False,
 ) -> Share:
     """What worker `rank` of `num_workers` computes of a step of so many samples.
 
     Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes one
-    borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part. All make as
-    many passes.
+    borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part.
 
     Args:
         part: makes a pass of places among the step's samples; of none, one that borrows the sample at
             their start.
+        has_even_passes: all workers make as many, of which the first may be borrowed.
     """
     if num_shards is None:
         places = cut(num_global, num_workers, rank)
-        most = -(-num_global // num_workers)  # of a worker
-        num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)  # an empty one comes first
-        return Share(tuple(map(part, _slices(places, num_passes))))
+        most = -(-num_global // num_workers) if has_even_passes else len(places)
+        num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
+        return Share(tuple(map(part, _slices(places, max(1, num_passes)))))
     num_shards = min(num_shards, num_global)
     shards = cut(num_shards, num_workers, rank)
     parts = [cut(num_global, num_shards, shard) for shard in shards]

@@ -39,6 +39,7 @@ class StreamSchedule:
     pending: dict[str, Any] = field(default_factory=dict)  #: `origin` of the place after the step under way
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
+    has_even_passes: bool = False  #: all workers make as many in a step
     batch: int = field(init=False)  #: samples of the coming steps
 
     def __post_init__(self) -> None:
@@ -166,6 +167,7 @@ class StreamSchedule:
             max_local_batch=max_local_batch,
             own_batch=size or self.global_batch,
             drops_last=self.drops_last,
+            has_even_passes=self.has_even_passes,
         )
 
 
