@@ -190,9 +190,15 @@ class SlurmCluster:
         self._start("slurmd", "-D", "-N", name, "-f", self.environ["SLURM_CONF"], known_as=name)
 
     def kill(self, known_as: str) -> None:
-        """SIGKILL one of `munged`, `slurmctld`, `n1`, ..."""
+        """Send SIGKILL to one of `munged`, `slurmctld`, `n1`, ..."""
         process = self._processes.pop(known_as)
         process.kill()
+        process.wait()
+
+    def stop(self, known_as: str) -> None:
+        """Send SIGTERM: it saves its state, of which `kill` loses the last seconds."""
+        process = self._processes.pop(known_as)
+        process.terminate()
         process.wait()
 
     def _start(self, program: str, *words: str, known_as: str = "", user: str | None = None) -> None:

@@ -59,7 +59,7 @@ class PoolLog:
         found.seen_s = now_s
         if now_s >= self._kept_s + KEEP_EVERY_S:
             self._kept_s = now_s
-            write_whole(self._folder / OPEN_FILE, msgspec.json.encode(found))
+            self._keep(found)
 
     def close(self, now_s: float) -> None:
         """All intervals end now: it is not known what comes."""
@@ -68,7 +68,7 @@ class PoolLog:
             return
         try:
             self._end(list(found.start_s), min(now_s, found.seen_s + self.MOST_GAP_S))
-            write_whole(self._folder / OPEN_FILE, msgspec.json.encode(found))
+            self._keep(found)
         except OSError as error:
             log.warning("cannot write %s (%s): make room on its disk", self._folder, error.strerror)
 
@@ -81,9 +81,13 @@ class PoolLog:
             for node, start_s in rows
             if round(end_s - found.origin_s) > round(start_s - found.origin_s)
         )
-        if text:
+        if text:  # the open ones first: a kill between the two loses a row, and writes none twice
+            self._keep(found)
             with (self._folder / LOG_FILE).open("a") as file:
                 file.write(text if file.tell() else HEADER + text)
+
+    def _keep(self, found: OpenIntervals) -> None:
+        write_whole(self._folder / OPEN_FILE, msgspec.json.encode(found))
 
     def _read(self, now_s: float) -> OpenIntervals:
         """What an agent before has left."""
