@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from swell.executors.slurm import slurm_door
 from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slice_hosts import SliceHosts
 from swell.executors.slurm.slice_order import SliceOrder
-from swell.executors.slurm.slurm_door import SlurmDoor, last_words
+from swell.executors.slurm.slurm_door import SlurmDoor, last_words, make_output_folder
 from swell.executors.slurm.slurm_port import SlurmPartition, SubmissionRefused
 from swell.model.event import AnyEvent, NodeLost, Outcome
 
@@ -123,6 +125,7 @@ def test_a_slurm_that_does_not_answer_is_waited_for_and_nothing_is_given_up(
         assert caplog.text.count("squeue: down; wait") == 1 and agent.listener.events == []
         slurm.silence = ""
         await agent.until(lambda: slurm.num_submitted == 1)
+        assert '"grace_s":30.0' in slurm.scripts[1], "the partition was asked again"
         slurm.silence = "squeue: down; wait"
         for _ in range(3):
             await agent.look()
@@ -183,6 +186,14 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
     monkeypatch.setattr(slurm, "partition", refuse)
     with pytest.raises(DoorError, match="Partition x not found"):
         asyncio.run(Agent(tmp_path / "state", slurm).door.open())
+
+
+def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
+    for name in ("1.out", "2.out"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "1.out", (0, 0))
+    make_output_folder(tmp_path, time.time())
+    assert [path.name for path in tmp_path.iterdir()] == ["2.out"]
 
 
 def test_the_last_words_are_those_of_the_host(tmp_path: Path) -> None:

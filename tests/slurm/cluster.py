@@ -61,7 +61,7 @@ SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
 NodeName=n[1-{num_nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first_port}-{last_port}] \
-CPUs={cpus} Sockets=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory=1000 Gres=gpu:2
+CPUs={cpus} Sockets=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory=4000 Gres=gpu:2
 PartitionName=prod Nodes=ALL Default=YES PriorityTier=10 PreemptMode=OFF
 PartitionName=scav Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace_s} MaxTime=60
 PartitionName=closed Nodes=ALL PriorityTier=1 AllowAccounts=nobody State=DOWN

@@ -48,7 +48,9 @@ PLATFORM_CHARACTERS = 12
 #: Between two looks at Slurm.
 PERIOD_S = 2.0
 #: For Slurm to end all slices at `swell down`.
-CLOSE_S = 10.0
+CLOSE_S = 6.0
+#: What slices have printed is kept so long.
+KEEP_OUTPUT_S = 7 * 86400.0
 OUTPUT_FOLDER = "slurm"
 TAIL_BYTES = 4096
 
@@ -75,40 +77,39 @@ class SlurmDoor(ListeningDoor):
         self._tasks: set[asyncio.Task[None]] = set()
         self._looked_s = float("-inf")
         self._is_looking = self._is_closed = False
+        self._grace_s: float | None = None  #: of the partition; None: not known yet
         self._silence = ""  #: why Slurm does not answer, as last told
 
     def _is_by_slurm(self, name: str) -> bool:
         return _TOKENS.fullmatch(self.token_of(name)) is not None
 
     async def open(self) -> str:
-        partition = None
         try:
-            partition = await self._port.partition()
+            await self._ask_partition()
         except SubmissionRefused as error:
             raise DoorError(str(error)) from error
         except SlurmUnreachable as error:
             self._tell_silence(str(error))
         try:
-            self._output.mkdir(mode=0o700, exist_ok=True)
+            make_output_folder(self._output, time.time())
         except OSError as error:
-            raise DoorError(
-                f"cannot make {self._output} ({error.strerror}); make room on its disk"
-            ) from error
+            raise DoorError(f"cannot use {self._output} ({error.strerror}); make room on its disk") from error
         token = str(read_token(self.token_file(TOKEN)))
         address = await super().open()
-        self._order = self._slice_order(address, token, 0.0 if partition is None else partition.grace_s)
-        return address
-
-    def _slice_order(self, address: str, token: str, grace_s: float) -> SliceOrder:
-        return SliceOrder(
+        self._order = SliceOrder(
             platform=self._platform,
             join=address,
             token=token,
             devices=self._engine.slice_devices,
             is_borrowed=self._engine.is_borrowing,
-            grace_s=grace_s,
             num_cpus=self._engine.num_cpus,
         )
+        return address
+
+    async def _ask_partition(self) -> None:
+        """Learn its GraceTime, once. Raises SlurmUnreachable, SubmissionRefused."""
+        if self._grace_s is None:
+            self._grace_s = (await self._port.partition()).grace_s
 
     # ------------------------------------------------------------ the agent
     def tick(self) -> None:
@@ -142,6 +143,7 @@ class SlurmDoor(ListeningDoor):
     async def _look(self) -> None:
         """Ask Slurm once, and do what follows from the answer."""
         try:
+            await self._ask_partition()
             read = await self._port.read()
         except (SlurmUnreachable, SubmissionRefused) as error:
             self._tell_silence(str(error))
@@ -198,7 +200,8 @@ class SlurmDoor(ListeningDoor):
 
     async def _submit(self, node: str) -> None:
         try:
-            job = await self._port.submit(batch_script(self._order), node)
+            order = msgspec.structs.replace(self._order, grace_s=self._grace_s or 0.0)
+            job = await self._port.submit(batch_script(order), node)
         except (SlurmUnreachable, SubmissionRefused) as error:
             self._perform(self._pool.refused(str(error), time.monotonic(), node))
             return
@@ -233,6 +236,14 @@ def limits_of(engine: SlurmEngine) -> PoolLimits:
         is_borrowing=engine.is_borrowing,
         partition=engine.partition,
     )
+
+
+def make_output_folder(folder: Path, now_s: float) -> None:
+    """Where slices print to, without what is old. Raises OSError."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for path in folder.glob("*.out"):
+        if path.stat().st_mtime < now_s - KEEP_OUTPUT_S:
+            path.unlink()
 
 
 def last_words(path: Path) -> str:

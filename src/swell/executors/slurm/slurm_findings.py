@@ -37,7 +37,9 @@ def slurm_findings(request: SliceRequest) -> list[Finding]:
     except TimeoutError:
         return [
             bad(
-                "slurm", f"did not answer within {ASK_S:g} s", "`scontrol ping` tells whether slurmctld is up"
+                "slurm",
+                f"did not answer within {ASK_S:g} s",
+                "see `scontrol ping` and `munge -n | unmunge`",
             )
         ]
     except (SlurmUnreachable, SubmissionRefused) as error:
