@@ -135,8 +135,13 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tm
 
 
 def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:
-    environ = host_environ({**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1"})
-    assert environ == {"HOME": "/h", "CUDA_VISIBLE_DEVICES": "3,5", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    environ = host_environ({**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c"})
+    assert environ == {
+        "HOME": "/h",
+        "SLURM_CONF": "c",
+        "CUDA_VISIBLE_DEVICES": "3,5",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ PREEMPTED = "Slurm takes its slice back (preemption, scancel, or the end of its 
 TERM = b"T"
 #: Variables that would make a script take itself for a part of the task, or limit its threads.
 HIDING = ("OMP_NUM_THREADS",)
+#: Slurm's commands need it where its configuration is in no usual place.
+KEPT = "SLURM_CONF"
 
 
 class SliceTask:
@@ -106,8 +108,8 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
 
 def host_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables of the host: those of the task, without Slurm's own and with its choice of GPUs."""
-    own = {name: value for name, value in environ.items() if name not in HIDING}
-    own = {name: value for name, value in own.items() if not name.startswith(("SLURM_", "SLURMD_", "SRUN_"))}
+    foreign = ("SLURM_", "SLURMD_", "SRUN_", *HIDING)
+    own = {name: value for name, value in environ.items() if name == KEPT or not name.startswith(foreign)}
     return {**own, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Slurm numbers GPUs
 
 
