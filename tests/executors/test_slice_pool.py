@@ -247,6 +247,16 @@ def test_a_requeue_is_a_new_host() -> None:
     assert c.look(joins=False) == []
 
 
+def test_a_requeued_slice_that_slurm_delays_is_replaced() -> None:
+    c = Cluster()
+    c.look()
+    c.want(2)
+    c.look()
+    c.slurm.change(1, state="PENDING", node="", left_s=None, reason="BeginTime")
+    given_up = GiveUpHost(host="n1-1", why="Slurm has requeued its job 1")
+    assert c.look(starts=False) == [given_up, CancelSlice(job=1), SubmitSlice()]
+
+
 def test_a_drained_node_is_left_and_comes_back_when_it_is_resumed() -> None:
     c = Cluster(num_nodes=2)
     c.look()

@@ -135,7 +135,9 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tm
 
 
 def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:
-    environ = host_environ({**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c"})
+    environ = host_environ(
+        {**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c", "SWELL_STATE": "s"}
+    )
     assert environ == {
         "HOME": "/h",
         "SLURM_CONF": "c",

@@ -286,15 +286,17 @@ class SlicePool:
         ]
 
     def _drop_stale(self, now_s: float) -> list[Order]:
-        """Slices for idle nodes that other jobs were given first."""
-        if not self._limits.is_borrowing:
-            return []
+        """Slices for idle nodes that other jobs were given first, and those that Slurm delays."""
         stale = [
             slice_
             for slice_ in self._slices.values()
-            if slice_.is_waiting and slice_.released_s is None and now_s >= slice_.seen_s + BORROW_WAIT_S
+            if slice_.released_s is None and (slice_.is_delayed or self._is_outrun(slice_, now_s))
         ]
         return [self._cancel(slice_, now_s) for slice_ in stale]
+
+    def _is_outrun(self, slice_: SliceState, now_s: float) -> bool:
+        is_late = slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
+        return self._limits.is_borrowing and is_late
 
     def _cancel(self, slice_: SliceState, now_s: float) -> Order:
         slice_.released_s = now_s

@@ -11,6 +11,8 @@ from swell.executors.slurm.slurm_port import SliceJob
 WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED"})
 STARTED = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
 SUSPENDED, ENDING = "SUSPENDED", "COMPLETING"
+#: Slurm has requeued a job, and lets it wait for two minutes: another one may begin sooner.
+REQUEUE_DELAY = "BeginTime"
 #: A slice is left so long before its time limit is over, or for this share of a short one.
 LEAVE_S, LEAVE_SHARE = 60.0, 0.25
 #: Its successor is asked for so long before: two minutes, or a share of a long limit, or half of a short one.
@@ -42,6 +44,11 @@ class SliceState:
     @property
     def is_started(self) -> bool:
         return self.job.state in STARTED
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it waits without need."""
+        return self.is_waiting and self.job.reason.strip("()") == REQUEUE_DELAY
 
     def is_kept(self, now_s: float) -> bool:
         """Whether the platform can count on it: no other one has to take its place."""

@@ -107,8 +107,8 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
 
 
 def host_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of the host: those of the task, without Slurm's own and with its choice of GPUs."""
-    foreign = ("SLURM_", "SLURMD_", "SRUN_", *HIDING)
+    """Variables of the host: those of the task, without those of Slurm and of the head."""
+    foreign = ("SLURM_", "SLURMD_", "SRUN_", "SWELL_", *HIDING)
     own = {name: value for name, value in environ.items() if name == KEPT or not name.startswith(foreign)}
     return {**own, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Slurm numbers GPUs
 
