@@ -10,6 +10,7 @@ from tests.platform.program import ENDLESS, Program, eventually, read_diary
 from tests.slurm.cluster import SlurmCluster, await_this
 
 from swell.model.view import JobView
+from swell.sim.pool_file import read_pool
 
 UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--max-nodes", "2", "--slice-devices", "paced:2@640",
@@ -112,3 +113,28 @@ def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_no
 
     said = eventually(lost, "why there is no slice")
     assert "Invalid feature specification" in said and "choose with --constraint" in said
+
+
+@pytest.mark.soak
+def test_idle_nodes_are_borrowed_given_up_to_others_and_logged_for_simulations(
+    slurm: SlurmCluster, program: Program, tmp_path: Path
+) -> None:
+    others = run_for_others(slurm, "n1")
+    await_this(lambda: is_running(slurm, others))
+    program.ok(*UP, "--borrow")
+    folder = tmp_path / "job"
+    job = begin(program, folder)
+    await_workers(slurm, program, job, 2)
+    (node,) = program.json("nodes")["nodes"]
+    assert node_of(node["name"]) == "n2" and node["is_borrowed"], "n1 is not asked for"
+    slurm.run("scancel", others)
+    await_workers(slurm, program, job, 4)
+    others = run_for_others(slurm, "n2")
+    await_this(lambda: is_running(slurm, others))
+    await_workers(slurm, program, job, 2)
+    program.finish(job, folder)
+    done = steps(folder)
+    assert done == list(range(1, len(done) + 1))
+    program.ok("down")
+    pool = read_pool(program.state / "slurm" / "pool.csv")
+    assert {interval.node for interval in pool.intervals} == {"n1", "n2"}
