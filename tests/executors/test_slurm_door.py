@@ -188,6 +188,26 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
         asyncio.run(Agent(tmp_path / "state", slurm).door.open())
 
 
+def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slurm_door, "OPEN_S", 0.01)
+
+    async def check() -> None:
+        slurm = FakeSlurm(["n1"])
+        answer = slurm.partition
+        monkeypatch.setattr(slurm, "partition", asyncio.Event().wait)
+        agent = Agent(tmp_path / "state", slurm)
+        await agent.door.open()
+        assert "Slurm did not answer within 0.01 s" in caplog.text
+        monkeypatch.setattr(slurm, "partition", answer)
+        agent.door.want_devices(2)
+        await agent.until(lambda: slurm.num_submitted == 1)
+        await agent.door.close()
+
+    run(check())
+
+
 def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
     for name in ("1.out", "2.out"):
         (tmp_path / name).touch()

@@ -47,6 +47,8 @@ ANYWHERE = "0.0.0.0:0"
 PLATFORM_CHARACTERS = 12
 #: Between two looks at Slurm.
 PERIOD_S = 2.0
+#: For Slurm to answer at `swell up`, which goes on without: hosts of the agent before may run.
+OPEN_S = 12.0
 #: For Slurm to end all slices at `swell down`.
 CLOSE_S = 6.0
 #: What slices have printed is kept so long.
@@ -85,11 +87,14 @@ class SlurmDoor(ListeningDoor):
 
     async def open(self) -> str:
         try:
-            await self._ask_partition()
+            async with asyncio.timeout(OPEN_S):
+                await self._ask_partition()
         except SubmissionRefused as error:
             raise DoorError(str(error)) from error
         except SlurmUnreachable as error:
             self._tell_silence(str(error))
+        except TimeoutError:
+            self._tell_silence(f"Slurm did not answer within {OPEN_S:g} s")
         try:
             make_output_folder(self._output, time.time())
         except OSError as error:
