@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
@@ -49,6 +49,11 @@ test-chaos: $(DEV) $(LOOPS)
 # of Ray: about three quarters of an hour. CHAOS_SEED=2 is another life, CHAOS_FAULTS=10 a short one.
 test-chaos-machines: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m chaos -s tests/chaos/machines
+
+# A real Slurm on this machine, whose nodes, daemons and steps are killed, and that preempts. It needs root, and the packages slurmctld,
+# slurmd, slurm-client and munge. KILLS=5 PREEMPTIONS=5 is a short one, SEED=2 another one.
+test-slurm: $(DEV) $(LOOPS)
+	$(BIN)/python -m pytest -s -m 'soak or not soak' tests/slurm tests/executors/test_slurm_contract.py
 
 check: $(DEV)
 	$(BIN)/ruff format --check

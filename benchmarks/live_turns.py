@@ -78,6 +78,9 @@ class ObedientMachine:
     def remove_host(self, name: str) -> None:
         pass
 
+    def want_devices(self, num: int) -> None:
+        pass
+
     def acknowledge(self) -> None:
         pass
 

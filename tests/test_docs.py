@@ -24,7 +24,7 @@ SPAN = re.compile(r"`([^`]+)`")
 INDENTED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 #: A path from the root of a machine: two parts or more, no address of the control API, not on every Linux.
-ABSOLUTE = re.compile(r"(?<![\w.~)\]/<>-])/(?!v1/|dev/shm\b)[A-Za-z][\w.-]*/[\w.-]+")
+ABSOLUTE = re.compile(r"(?<![\w.~)\]/<>!-])/(?!v1/|dev/shm\b)[A-Za-z][\w.-]*/[\w.-]+")
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)")
 
 

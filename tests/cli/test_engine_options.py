@@ -121,8 +121,8 @@ def test_an_error_names_what_was_remembered_only_if_it_is_about_that(folder: Sta
 
 
 def test_an_engine_or_a_resource_that_there_is_none_of_is_refused(folder: StateFolder) -> None:
-    with pytest.raises(InvalidOption, match=r"--engine slurm: .* choose one of join, local, ray"):
-        chosen(folder, {"engine": "slurm"})
+    with pytest.raises(InvalidOption, match=r"--engine pbs: .* choose one of join, local, ray, slurm"):
+        chosen(folder, {"engine": "pbs"})
     with pytest.raises(InvalidOption, match=r"--device-resource GPU=gpu: .* write a resource of Ray"):
         _ = chosen(folder, {"engine": "ray"}, device_resource="GPU=gpu").engine
 

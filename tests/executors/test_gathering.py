@@ -14,7 +14,7 @@ import pytest
 from swell.executors.controller.protocol import Gathering, Inventory
 from swell.executors.local import link
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.protocol import PROTOCOL, AgentAddress
+from swell.executors.local.protocol import PROTOCOL, AgentAddress, DevicesWanted
 
 PATIENCE_S = 20.0
 INVENTORY = Inventory(
@@ -70,6 +70,22 @@ class Replaced(Gatherer):
                 self.waits.set()
 
 
+class Restarted(Gatherer):
+    """An agent that is lost after it has heard a message; the next one hears it, too."""
+
+    def __init__(self) -> None:
+        self.heard: list[DevicesWanted] = []
+        super().__init__(num_waits=0)
+
+    def _serve(self) -> None:
+        for _ in range(2):
+            connection, _ = self._listener.accept()
+            with connection, connection.makefile("rb") as lines:
+                lines.readline(), lines.readline()
+                connection.sendall(msgspec.json.encode(INVENTORY) + b"\n")
+                self.heard.append(msgspec.json.decode(lines.readline(), type=DevicesWanted))
+
+
 @pytest.fixture(autouse=True)
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Where an agent listens: its `port`."""
@@ -98,6 +114,19 @@ def test_a_daemon_waits_for_the_inventory(
     finally:
         executor.close()
         agent.close()
+
+
+def test_an_agent_that_comes_hears_what_the_one_before_was_told(
+    found: dict[str, int], tmp_path: Path
+) -> None:
+    agent = Restarted()
+    found["port"] = agent.port
+    executor = LocalExecutor(tmp_path / "state", ())
+    executor.start(lambda event: None)
+    executor.want_devices(5)
+    agent.close()
+    executor.close()
+    assert agent.heard == [DevicesWanted(num=5)] * 2
 
 
 def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from tests.executors.test_host_door import FakeController
 from swell import __version__
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.ray.host_actor import ForeignFolder, HostActor, make_folder
+from swell.executors.node.private_folder import ForeignFolder
+from swell.executors.ray.host_actor import HostActor, make_folder
 from swell.executors.ray.ray_port import HostOrder
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims

@@ -23,7 +23,7 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
-from swell.executors.local.protocol import RemoveHost
+from swell.executors.local.protocol import DevicesWanted, RemoveHost
 from swell.model.cluster import Cluster, Node
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
@@ -180,6 +180,9 @@ class DoorAjar:
             raise DoorError(f"no host {host!r} has joined")
         self.removed.append(host)
 
+    def want_devices(self, num: int) -> None:
+        self.wanted = num
+
 
 def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
     """One that is gone already is no error, and without a door there is none to remove."""
@@ -191,7 +194,8 @@ def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
         for supervisor in (WorkerSupervisor(options, -1, lambda *_: door), WorkerSupervisor(options, -1)):
             for name in ("gone", "a"):
                 supervisor._hear_daemon(line, msgspec.json.encode(RemoveHost(name=name)))
-        assert door.removed == ["a"]
+            supervisor._hear_daemon(line, msgspec.json.encode(DevicesWanted(num=3)))
+        assert door.removed == ["a"] and door.wanted == 3
 
     asyncio.run(check())
 

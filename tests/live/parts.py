@@ -189,6 +189,7 @@ class Hands:
         self.performed: list[AnyCommand] = []
         self.nodes: tuple[Node, ...] = ()  #: that have joined
         self.removed: list[str] = []
+        self.wanted: list[int] = []  #: devices that open jobs could use, as told
         self.is_obedient = True
         self.num_acknowledged = 0
         self.deliver: Callable[[AnyEvent], None] = lambda event: None
@@ -215,6 +216,9 @@ class Hands:
 
     def remove_host(self, name: str) -> None:
         self.removed.append(name)
+
+    def want_devices(self, num: int) -> None:
+        self.wanted.append(num)
 
     def shut_down(self) -> None:
         self.gangs.clear()

@@ -94,6 +94,19 @@ def test_a_job_is_profiled_launched_and_ended(tmp_path: Path) -> None:
         assert platform.cluster().num_free == 2
 
 
+def test_hands_hear_how_many_devices_jobs_could_use_also_after_a_restart(tmp_path: Path) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        ids = [platform.submit(spec(name, max_workers=2)).id for name in "ab"]
+        until(lambda: hands.wanted[-1:] == [4])
+        until(lambda: platform.job(ids[0]).phase is Phase.RUNNING)
+        hands.deliver(hands.ended(ids[0], Outcome.SUCCEEDED))
+        until(lambda: hands.wanted[-1:] == [2])
+    hands.wanted.clear()
+    with running(tmp_path, hands):
+        until(lambda: hands.wanted[:1] == [2])
+
+
 @pytest.mark.parametrize("together", [1, 3, 10**6])
 def test_stories_are_told_once_wherever_they_are_kept_and_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int

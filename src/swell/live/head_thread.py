@@ -14,6 +14,7 @@ from swell.live.board import ViewBoard
 from swell.live.clock import HeadClock
 from swell.live.clock_watch import ClockWatch
 from swell.live.command_digest import digest
+from swell.live.device_demand import DeviceDemand
 from swell.live.folding import JournalFolds
 from swell.live.head_questions import HeadQuestions
 from swell.live.inbox import Inbox
@@ -91,6 +92,7 @@ class HeadThread:
         )
         self._turns = TimedTurns(self._world, self._journal)
         self._followers = FollowerWatch(self._found, self._inbox.put, self._clock.now_s)
+        self._demand = DeviceDemand()
 
     def recover(self, history: History) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
@@ -141,6 +143,8 @@ class HeadThread:
         for event in differences(self._core, self._site.nodes, work, now_s):
             self._inbox.put(event)
         self._followers.note(self._board.jobs(_is_follower), ())
+        self._demand.note(self._board.jobs(_is_open), ())
+        self._executor.want_devices(self._demand.num_devices)
         self._repeat(work)
 
     def _repeat(self, work: RunningWork) -> None:
@@ -186,6 +190,8 @@ class HeadThread:
         self._store.note_commands(self._store.last_seq, digest(commands))
         news = self._post()
         self._followers.note(news.changed, news.ended)
+        if self._demand.note(news.changed, news.ended):
+            self._executor.want_devices(self._demand.num_devices)
         self._inbox.settle(self._core.ignored)
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:

@@ -121,6 +121,9 @@ class Executor(GangExecutor, Protocol):
     def remove_host(self, name: str) -> None:
         """Have a host that has joined end its workers and leave; `NodeLost` follows."""
 
+    def want_devices(self, num: int) -> None:
+        """Say how many devices open jobs could use together. Called when that number changes."""
+
     @property
     def lack(self) -> str:
         """What it cannot do of what was asked for, for people; empty: nothing."""

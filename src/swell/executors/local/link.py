@@ -49,6 +49,7 @@ from swell.executors.local.protocol import (
     AgentAddress,
     Attach,
     BindDevices,
+    DevicesWanted,
     FromAgent,
     Refused,
     RemoveHost,
@@ -120,6 +121,7 @@ class LocalExecutor:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._to_send: deque[msgspec.Struct] = deque()  #: beside commands
+        self._wanted: DevicesWanted | None = None  #: what was said last
         self._socket: socket.socket | None = None
         self._received = LineBuffer()
         self._process: subprocess.Popen[bytes] | None = None
@@ -161,6 +163,12 @@ class LocalExecutor:
         """Have a host that has joined end its workers and leave. Waits for nothing."""
         with self._lock:
             self._send(RemoveHost(name=name))
+
+    def want_devices(self, num: int) -> None:
+        """Say how many devices open jobs could use together. Waits for nothing."""
+        with self._lock:
+            self._wanted = DevicesWanted(num=num)
+            self._send(self._wanted)
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal.
@@ -289,6 +297,8 @@ class LocalExecutor:
             lost = self._ledger.reconcile(inventory)
             kept = (message for message in self._to_send if isinstance(message, RemoveHost | ShutDown))
             self._to_send = deque(kept)
+            if self._wanted is not None:
+                self._to_send.append(self._wanted)
         for event in lost:
             self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
         return inventory

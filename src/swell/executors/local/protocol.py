@@ -24,7 +24,7 @@ from swell.executors.local.machine_facts import MachineFacts
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 6
+PROTOCOL = 7
 
 
 # ---------------------------------------------------------------- daemon -> agent
@@ -51,11 +51,17 @@ class RemoveHost(AgentMessage, frozen=True, kw_only=True):
     name: str
 
 
+class DevicesWanted(AgentMessage, frozen=True, kw_only=True):
+    """Open jobs could use so many devices together. Said when that changes, and on each new line."""
+
+    num: int
+
+
 class ShutDown(AgentMessage, frozen=True, kw_only=True):
     """End every process, then yourself."""
 
 
-ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | ShutDown
+ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | DevicesWanted | ShutDown
 
 
 # ---------------------------------------------------------------- a command -> agent, on a line of its own

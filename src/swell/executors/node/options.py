@@ -19,6 +19,8 @@ from swell.executors.remote.join_token import NAME
 from swell.model.kind import RULE, is_kind
 from swell.model.share_mode import ShareMode
 
+TOLD_TO_END = "it was told to end (SIGTERM)"
+
 
 class InvalidHostName(ValueError):
     """No host can be called so; the text names the rule."""
@@ -48,6 +50,7 @@ class NodeOptions:
     rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM until it has to be gone
+    sigterm_means: str = TOLD_TO_END  #: why SIGTERM is sent to it, for people
 
     @property
     def head(self) -> HostAddress:
@@ -140,6 +143,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     parser.add_argument(
         "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
     )
+    parser.add_argument("--sigterm-means", default=TOLD_TO_END, help="why SIGTERM comes, for people")
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     arguments = parser.parse_args(words)
     heads = tuple(map(parse_address, arguments.join.split(",")))
@@ -161,4 +165,5 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         advertise=check_address(arguments.advertise or address_towards(heads[0])),
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,
+        sigterm_means=arguments.sigterm_means,
     )

@@ -120,7 +120,7 @@ class HostProcess:
     def end_in_order(self) -> None:
         """SIGTERM: with the time that was granted for it, unless it has come before."""
         is_first = not self._withdrawal.has_begun
-        self.leave_within(self._options.grace_s if is_first else 0.0, "it was told to end (SIGTERM)")
+        self.leave_within(self._options.grace_s if is_first else 0.0, self._options.sigterm_means)
 
     def take_order(self) -> None:
         """SIGUSR1: see `withdrawal.order_leave`."""

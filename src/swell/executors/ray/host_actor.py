@@ -6,24 +6,19 @@ the actor, but of a process between them that has one thread: see `host_process`
 
 from __future__ import annotations
 
-import contextlib
 import os
-import stat
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from swell.executors.node.private_folder import make_private_folder
 from swell.executors.ray.ray_port import HostOrder
 from swell.wire.whole_files import write_whole
 
 TAIL_LINES = 5
 #: Ray sets them for the actor, which has no device of its own.
 HIDING = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
-
-
-class ForeignFolder(RuntimeError):
-    """The folder of a host is not its own; the text names the remedy."""
 
 
 class HostActor:
@@ -63,25 +58,8 @@ class HostActor:
 
 
 def make_folder(parent: Path, order: HostOrder) -> Path:
-    """One for each name: several nodes of Ray may be on one machine.
-
-    Raises:
-        ForeignFolder: another user could read the token there, or replace what is in it.
-    """
-    folder = parent
-    for name in (f"swell-ray-{os.getuid()}", order.platform, order.name):
-        folder /= name
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise ForeignFolder(
-                f"{folder} must be a folder of user {os.getuid()} in which no one else can write; it has "
-                f"owner {found.st_uid} and mode {stat.S_IMODE(found.st_mode):o}: remove it, or give Ray "
-                "another folder for temporary files by TMPDIR"
-            )
-        folder.chmod(0o700)  # by a wider umask others could read it
-    return folder
+    """One for each name: several nodes of Ray may be on one machine. Raises ForeignFolder."""
+    return make_private_folder(parent, (f"swell-ray-{os.getuid()}", order.platform, order.name))
 
 
 def _words(order: HostOrder, folder: Path, token: Path) -> list[str]:

@@ -86,6 +86,9 @@ class RayDoor:
         self._start = msgspec.structs.replace(self._start, removed=tuple(sorted(removed)))
         self._bridge.order(self._start)
 
+    def want_devices(self, num: int) -> None:
+        """Ray's own autoscaler, or people, bring nodes to a cluster of Ray."""
+
     def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
         """See `HostDoor.examine`."""
         self._hosts.examine(told)

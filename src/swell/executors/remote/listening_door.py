@@ -142,6 +142,9 @@ class ListeningDoor:
         except UnknownHost as error:
             raise DoorError(str(error)) from error
 
+    def want_devices(self, num: int) -> None:
+        """People start hosts, and see in `swell jobs` what waits."""
+
     def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
         """See `HostDoor.examine`."""
         self._hosts.examine(told)

@@ -27,6 +27,9 @@ class Door(Protocol):
     def remove(self, host: str) -> None:
         """Its workers are ended, and its process ends. Raises DoorError."""
 
+    def want_devices(self, num: int) -> None:
+        """Open jobs could use so many devices together: what brings machines may bring more, or fewer."""
+
     def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
         """Have `told` hear what each host has, as soon as that is known, and then that all were asked."""
 

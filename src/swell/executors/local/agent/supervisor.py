@@ -29,6 +29,7 @@ from swell.executors.local.protocol import (
     AddToken,
     Attach,
     BindDevices,
+    DevicesWanted,
     ExaminationEnded,
     ExaminationMessage,
     ExamineHosts,
@@ -226,6 +227,9 @@ class WorkerSupervisor:
             self._host.offer(message.bindings)
         elif isinstance(message, RemoveHost):
             self._remove_host(message.name)
+        elif isinstance(message, DevicesWanted):
+            if self._door is not None:
+                self._door.want_devices(message.num)
         elif isinstance(message, ShutDown):
             self.stopped.set()
         elif isinstance(message, Perform):

@@ -1,0 +1,139 @@
+"""The task of a slice on its node: `python -m swell.executors.slurm.slice_task BEGUN`, an order its input.
+
+Slurm may send the SIGTERM of a preemption to every descendant of the task. The host and its workers are none:
+a guard, detached from the task, starts the host, and passes SIGTERM on to it alone. Two pipes connect task
+and guard. The kernel closes one of them when the task is killed, and then the guard kills the host.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from swell.executors.local.processes.parent_death import die_with_parent
+from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.node.private_folder import ForeignFolder, make_private_folder
+from swell.executors.slurm.host_names import host_name
+from swell.executors.slurm.slice_order import SliceOrder
+from swell.wire.whole_files import write_whole
+
+PREEMPTED = "Slurm takes its slice back (preemption, scancel, or the end of its time)"
+#: What the task writes to the guard.
+TERM = b"T"
+#: Variables that would make a script take itself for a part of the task, or limit its threads.
+HIDING = ("OMP_NUM_THREADS",)
+#: Slurm's commands need it where its configuration is in no usual place.
+KEPT = "SLURM_CONF"
+
+
+class SliceTask:
+    """The process that Slurm knows. `run` returns the exit status of the host."""
+
+    def __init__(self, words: list[str], environ: Mapping[str, str]) -> None:
+        self._words, self._environ = words, dict(environ)
+        self._is_told = False
+
+    def run(self) -> int:
+        orders, to_guard = os.pipe()
+        from_guard, status = os.pipe()
+        guard_pid = os.fork()
+        if guard_pid == 0:
+            os.close(to_guard)
+            os.close(from_guard)
+            _detach()
+            _guard(self._words, self._environ, orders, status)
+        os.close(orders)
+        os.close(status)
+        os.waitpid(guard_pid, 0)
+        signal.signal(signal.SIGTERM, lambda signum, frame: os.write(to_guard, TERM))
+        signal.signal(signal.SIGINT, lambda signum, frame: os.write(to_guard, TERM))
+        told = os.read(from_guard, 1)  # empty: the guard was killed, and the host with it
+        return told[0] if told else 128 + signal.SIGKILL
+
+
+def _detach() -> None:
+    """Go on in a child of init, in a session of its own."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a signal to the group of the task
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+
+
+def _guard(words: list[str], environ: dict[str, str], orders: int, status: int) -> NoReturn:
+    """Start the host, pass signals on, and end it when the task is gone."""
+    host = subprocess.Popen(
+        words, env=environ, stdin=subprocess.DEVNULL, preexec_fn=partial(_begin_host, os.getpid())
+    )
+    ended = os.pidfd_open(host.pid)
+    while ended not in select.select([orders, ended], [], [])[0]:
+        told = os.read(orders, 1)
+        if host.poll() is None:
+            host.send_signal(signal.SIGTERM if told else signal.SIGKILL)
+        if not told:
+            break
+    os.write(status, bytes([_status_of(host.wait())]))
+    os._exit(0)
+
+
+def _begin_host(guard_pid: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(guard_pid)
+
+
+def _status_of(code: int) -> int:
+    return code if code >= 0 else 128 - code
+
+
+def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> list[str]:
+    """The command line of the host. `environ`: Slurm's, of the task."""
+    token = folder / "join-token"
+    write_whole(token, f"{order.token}\n".encode(), mode=0o600)
+    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / "state"), "--join", order.join]
+    words += ["--token-file", str(token), "--name", _name(environ), "--devices", order.devices]
+    words += ["--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
+    words += ["--kind", order.kind] if order.kind else []
+    return [*words, "--borrowed"] if order.is_borrowed else words
+
+
+def host_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables of the host: those of the task, without those of Slurm and of the head."""
+    foreign = ("SLURM_", "SLURMD_", "SRUN_", "SWELL_", *HIDING)
+    own = {name: value for name, value in environ.items() if name == KEPT or not name.startswith(foreign)}
+    return {**own, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Slurm numbers GPUs
+
+
+def _name(environ: Mapping[str, str]) -> str:
+    node = environ["SLURMD_NODENAME"]
+    return host_name(node, int(environ["SLURM_JOB_ID"]), int(environ.get("SLURM_RESTART_COUNT", "0")))
+
+
+def main() -> None:
+    Path(sys.argv[1]).touch()
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=SliceOrder)
+    parent = Path(tempfile.gettempdir())
+    try:
+        names = (f"swell-slurm-{os.getuid()}", order.platform, _name(os.environ))
+        folder = make_private_folder(parent, names)
+        words = host_words(order, os.environ, folder)
+    except (ForeignFolder, OSError) as error:
+        sys.exit(f"swell: {error}")
+    os.chdir(folder)
+    status = SliceTask(words, host_environ(os.environ)).run()
+    os.chdir(parent)
+    shutil.rmtree(folder, ignore_errors=True)  # no other host has its name
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

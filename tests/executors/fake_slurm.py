@@ -1,0 +1,94 @@
+"""Slurm as a platform sees it, in memory: a queue, nodes, and jobs of others that take them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from swell.executors.slurm.slurm_port import (
+    SliceJob,
+    SlurmNode,
+    SlurmPartition,
+    SlurmRead,
+    SlurmUnreachable,
+    SubmissionRefused,
+)
+
+
+@dataclass
+class FakeSlurm:
+    """See `SlurmPort`. `num_asked` counts the queries, whatever they find."""
+
+    nodes: list[str] = field(default_factory=list)
+    limit_s: float | None = 3600.0
+    states: dict[str, str] = field(default_factory=dict)  #: of nodes that are not free or ours
+    jobs: dict[int, SliceJob] = field(default_factory=dict)
+    scripts: dict[int, str] = field(default_factory=dict)
+    asked_nodes: dict[int, str] = field(default_factory=dict)
+    grace_s: float = 30.0
+    refusal: str = ""
+    silence: str = ""
+    num_asked: int = 0
+    num_submitted: int = 0
+
+    # ------------------------------------------------------------ what happens in it
+    def start(self) -> None:
+        """Give nodes to jobs that wait, the oldest first."""
+        for job in list(self.jobs.values()):
+            wanted = self.asked_nodes.get(job.id, "")
+            free = [name for name in self.nodes if self.state(name) == "idle" and wanted in ("", name)]
+            if job.state == "PENDING" and free:
+                self.change(job.id, state="RUNNING", node=free[0], left_s=self.limit_s, started_s=0.0)
+
+    def change(self, job: int, **about: object) -> None:
+        self.jobs[job] = replace(self.jobs[job], **about)
+
+    def end(self, job: int, state: str = "CANCELLED", reason: str = "") -> None:
+        self.change(job, state=state, reason=reason)
+
+    def state(self, node: str) -> str:
+        if node in self.states:
+            return self.states[node]
+        is_held = any(job.node == node and job.state == "RUNNING" for job in self.jobs.values())
+        return "allocated" if is_held else "idle"
+
+    def in_state(self, state: str) -> list[int]:
+        return [job.id for job in self.jobs.values() if job.state == state]
+
+    # ------------------------------------------------------------ SlurmPort
+    async def partition(self) -> SlurmPartition:
+        self._answer()
+        return SlurmPartition(name="scav", grace_s=self.grace_s)
+
+    async def read(self) -> SlurmRead:
+        self._answer()
+        return self.seen()
+
+    def seen(self) -> SlurmRead:
+        nodes = tuple(SlurmNode(name=name, state=self.state(name)) for name in self.nodes)
+        return SlurmRead(jobs=tuple(self.jobs.values()), nodes=nodes)
+
+    async def submit(self, script: str, node: str = "") -> int:
+        self._answer()
+        if self.refusal:
+            raise SubmissionRefused(self.refusal)
+        return self.add(script, node)
+
+    def add(self, script: str = "", node: str = "") -> int:
+        self.num_submitted += 1
+        job = self.num_submitted
+        self.jobs[job] = SliceJob(id=job, state="PENDING", limit_s=self.limit_s, reason="Priority")
+        self.scripts[job], self.asked_nodes[job] = script, node
+        return job
+
+    async def cancel(self, jobs: Collection[int]) -> None:
+        self._answer()
+        for job in jobs:
+            self.end(job)
+
+    def _answer(self) -> None:
+        self.num_asked += 1
+        if self.silence:
+            raise SlurmUnreachable(self.silence)

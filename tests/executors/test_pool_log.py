@@ -1,0 +1,83 @@
+"""The log of idle nodes: what looks show, what survives a kill, and that a simulation reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.slurm.pool_log import LOG_FILE, PoolLog
+from swell.executors.slurm.slurm_port import SlurmNode
+from swell.sim.pool_file import read_pool
+
+T0 = 1.8e9
+
+
+def seen(**states: str) -> list[SlurmNode]:
+    return [SlurmNode(name=name, state=state) for name, state in states.items()]
+
+
+def rows(folder: Path) -> list[str]:
+    path = folder / LOG_FILE
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_an_interval_lasts_from_the_first_look_that_shows_it_to_one_that_does_not(
+    tmp_path: Path,
+) -> None:
+    log = PoolLog(tmp_path, 2)
+    log.note(seen(n1="idle", n2="allocated"), (), T0)
+    log.note(seen(n1="allocated", n2="planned"), {"n1"}, T0 + 10)  # a slice of ours
+    log.note(seen(n1="allocated", n2="mixed"), (), T0 + 20)
+    log.close(T0 + 20)
+    assert rows(tmp_path) == ["node,start_s,end_s,devices", "n1,0,20,2", "n2,10,20,2"]
+
+
+def test_what_is_open_survives_an_agent_that_is_killed(tmp_path: Path) -> None:
+    PoolLog(tmp_path, 1).note(seen(n1="idle"), (), T0)
+    log = PoolLog(tmp_path, 1)
+    log.note(seen(n1="idle"), (), T0 + 30)
+    log.close(T0 + 31)
+    assert rows(tmp_path)[1:] == ["n1,0,31,1"]
+
+
+def test_what_was_not_looked_at_for_long_is_not_taken_for_idle(tmp_path: Path) -> None:
+    log = PoolLog(tmp_path, 1)
+    log.note(seen(n1="idle"), (), T0)
+    log.note(seen(n1="idle"), (), T0 + 40)
+    again = PoolLog(tmp_path, 1)
+    again.note(seen(n1="idle"), (), T0 + 5000)
+    again.close(T0 + 5010)
+    first, second = rows(tmp_path)[1:]
+    assert first == "n1,0,40,1" and second == "n1,5000,5010,1"
+
+
+def test_a_log_after_a_stop_goes_on_in_the_same_seconds(tmp_path: Path) -> None:
+    for start_s in (0.0, 100.0):
+        log = PoolLog(tmp_path, 1)
+        log.note(seen(n1="idle"), (), T0 + start_s)
+        log.close(T0 + start_s + 5)
+    assert rows(tmp_path)[1:] == ["n1,0,5,1", "n1,100,105,1"]
+
+
+LOOKS = st.lists(
+    st.tuples(st.integers(1, 90), st.sets(st.integers(1, 4)), st.booleans()), min_size=2, max_size=20
+)
+
+
+@given(LOOKS)
+def test_a_simulation_reads_whatever_was_written(
+    tmp_path_factory: pytest.TempPathFactory, looks: list[tuple[int, set[int], bool]]
+) -> None:
+    folder = tmp_path_factory.mktemp("pool")
+    log, now_s = PoolLog(folder, 2), T0
+    for after_s, idle, is_killed in looks:
+        now_s += after_s
+        log.note(seen(**{f"n{number}": "idle" for number in idle}), (), now_s)
+        if is_killed:
+            log = PoolLog(folder, 2)
+    log.close(now_s)
+    if rows(folder):
+        read_pool(folder / LOG_FILE)

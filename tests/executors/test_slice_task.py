@@ -1,0 +1,193 @@
+"""A slice on its node: who hears SIGTERM, what ends with the task, and what the batch script does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swell.executors.local.processes.listing import descendants, list_processes
+from swell.executors.node.options import read_options
+from swell.executors.slurm.host_names import host_name, job_of
+from swell.executors.slurm.slice_order import SliceOrder, batch_script
+from swell.executors.slurm.slice_task import PREEMPTED, host_environ, host_words
+
+ORDER = SliceOrder(
+    platform="0123456789ab", join="h:1", token="secret", devices="cuda:2", is_borrowed=True, grace_s=30.0
+)
+SLURM = {
+    "SLURMD_NODENAME": "gpu-07.cluster",
+    "SLURM_JOB_ID": "41",
+    "HOME": "/h",
+    "CUDA_VISIBLE_DEVICES": "3,5",
+}
+LIMIT_S = 30.0
+
+#: In place of a host: says what it hears, and ends at the second SIGTERM.
+HOST = """
+import os, signal, sys
+heard = []
+def hear(signum, frame):
+    heard.append(signum)
+    print("heard", len(heard), flush=True)
+    if len(heard) == 2:
+        sys.exit(7)
+signal.signal(signal.SIGTERM, hear)
+print("host", os.getpid(), flush=True)
+while True:
+    signal.pause()
+"""
+HOST_WORDS = (sys.executable, "-c", HOST)
+#: The task, without an order.
+TASK = """
+import sys
+from swell.executors.slurm.slice_task import SliceTask
+sys.exit(SliceTask(sys.argv[1:], {}).run())
+"""
+
+
+class Task:
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", TASK, *(words or HOST_WORDS)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.host = int(self.line().split()[1]) if not words else 0
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+
+@pytest.fixture
+def task() -> Iterator[Task]:
+    made = Task()
+    yield made
+    with suppress(ProcessLookupError):
+        os.kill(made.host, signal.SIGKILL)
+    made.process.kill()
+    made.process.wait()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    return all(process.pid != pid or process.is_dead for process in list_processes())
+
+
+def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_spares_it(task: Task) -> None:
+    below = descendants(task.process.pid, list_processes())
+    assert task.host not in below
+    for pid in below:
+        os.kill(pid, signal.SIGTERM)
+    os.kill(task.process.pid, signal.SIGTERM)
+    assert task.line() == "heard 1\n"
+    os.kill(task.process.pid, signal.SIGTERM)
+    assert task.line() == "heard 2\n"
+    assert task.process.wait(LIMIT_S) == 7, "it ends as its host does"
+
+
+def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
+    task.process.kill()
+    until(lambda: is_gone(task.host))
+
+
+def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: Task) -> None:
+    guard = next(process.parent for process in list_processes() if process.pid == task.host)
+    os.kill(guard, signal.SIGKILL)
+    assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
+    until(lambda: is_gone(task.host))
+
+
+def test_a_host_that_is_killed_ends_the_task(task: Task) -> None:
+    os.kill(task.host, signal.SIGKILL)
+    assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
+
+
+def test_a_host_that_leaves_ends_the_task_in_good_order() -> None:
+    task = Task(sys.executable, "-c", "pass")
+    assert task.process.wait(LIMIT_S) == 0
+
+
+# ---------------------------------------------------------------- words
+def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tmp_path: Path) -> None:
+    words = host_words(ORDER, SLURM, tmp_path)
+    options = read_options(words[words.index("-m") + 2 :])
+    assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
+    assert options.sigterm_means == PREEMPTED and options.devices == "cuda:2"
+    token = tmp_path / "join-token"
+    assert token.read_text() == "secret\n" and stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:
+    environ = host_environ(
+        {**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c", "SWELL_STATE": "s"}
+    )
+    assert environ == {
+        "HOME": "/h",
+        "SLURM_CONF": "c",
+        "CUDA_VISIBLE_DEVICES": "3,5",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "num_requeues", "name"),
+    [
+        ("n1", 0, "n1-41"),
+        ("n1", 2, "n1-41r2"),
+        ("a.b", 0, "a-b-41"),
+        ("x" * 50, 0, "x" * 37 + "-41"),
+        ("..", 0, "node-41"),
+    ],
+)
+def test_names_of_hosts_say_which_job_they_are_of(node: str, num_requeues: int, name: str) -> None:
+    assert host_name(node, 41, num_requeues) == name and job_of(name) == 41
+
+
+@pytest.mark.parametrize("name", ["n1", "n1-x", "-3", ""])
+def test_other_names_are_of_no_job(name: str) -> None:
+    assert job_of(name) is None
+
+
+# ---------------------------------------------------------------- the batch script
+#: In place of a Python that runs the task.
+PYTHON = """#!/bin/sh
+echo started >> "$TMPDIR/starts"
+touch "$4"
+cat > "$TMPDIR/order"
+exit 3
+"""
+
+
+@pytest.mark.parametrize("may_step", [True, False])
+def test_a_job_that_may_have_no_step_starts_the_host_itself(tmp_path: Path, may_step: bool) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text('#!/bin/sh\nshift 3\nexec "$@"\n' if may_step else "#!/bin/sh\nexit 1\n")
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\necho started >> "$TMPDIR/starts"; touch "$4"; cat > "$TMPDIR/order"; exit 3\n'
+    )
+    for program in (srun, python):
+        program.chmod(0o755)
+    script = batch_script(ORDER).replace(sys.executable, str(python))
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "41", "TMPDIR": str(tmp_path)}
+    done = subprocess.run(["bash"], input=script, text=True, env=environ, check=False)
+    assert done.returncode == 3 and (tmp_path / "starts").read_text() == "started\n"
+    assert msgspec.json.decode((tmp_path / "order").read_bytes(), type=SliceOrder) == ORDER
+    assert not list(tmp_path.glob("swell-slice-*"))

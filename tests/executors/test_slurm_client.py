@@ -1,0 +1,317 @@
+"""Slurm's commands: what they are asked, recorded answers, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from swell.executors.slurm import slurm_client
+from swell.executors.slurm.columns import (
+    StrangeOutput,
+    parse_duration,
+    parse_jobs,
+    parse_nodes,
+    parse_partition,
+)
+from swell.executors.slurm.refusals import remedy_of_wait
+from swell.executors.slurm.slurm_client import SlurmClient, slurm_environ
+from swell.executors.slurm.slurm_port import SliceJob, SlurmNode, SlurmUnreachable, SubmissionRefused
+
+Result = TypeVar("Result")
+
+#: Slurm 22.05.8, `squeue -h --states=all -o "%A|%T|%N|%L|%l|%S|%r"` with SLURM_TIME_FORMAT=%s.
+SQUEUE = """\
+7|PENDING||UNLIMITED|UNLIMITED|N/A|Job's account not known, so it can't use this partition (closed allows b)
+1|PENDING||2:00:00|2:00:00|N/A|PartitionConfig
+2|FAILED||1:00:00|1:00:00|1795656278|BadConstraints
+4|RUNNING|n1|59:58|1:00:00|1795656278|None
+5|CANCELLED|n2|1-00:00:00|1-00:00:00|1795656200|None
+"""
+#: The same of `sinfo -h -N -o "%N|%T|%E"`: a node of three partitions, and one that is drained.
+SINFO = """\
+n1|idle|none
+n1|idle|none
+n2|drained|bad|disk of node
+gpu-07.cluster|down*|Not responding
+"""
+SCONTROL = (
+    "PartitionName=prod AllowGroups=ALL AllocNodes=ALL Default=YES QoS=N/A GraceTime=0 MaxTime=UNLIMITED "
+    "Nodes=n[1-4,7] PreemptMode=OFF State=UP\n"
+    "PartitionName=scav AllowGroups=ALL AllocNodes=ALL Default=NO QoS=N/A GraceTime=30 MaxTime=1-01:00:00 "
+    "Nodes=n[1-4,7] PreemptMode=REQUEUE State=DOWN\n"
+)
+
+
+class Programs:
+    """Programs of Slurm that print what was recorded, and note what they were asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._asked = folder / "asked"
+
+    def answer(
+        self, program: str, out: str = "", err: str = "", status: int = 0, *, hangs: bool = False
+    ) -> None:
+        (self._folder / f"{program}.out").write_text(out)
+        (self._folder / f"{program}.err").write_text(err)
+        at = self._folder / program
+        lines = [
+            "#!/bin/sh",
+            f'echo "$0 $*" >> {self._asked}',
+            f"[ $(basename $0) = sbatch ] && cat > {self._folder}/given",
+            f"env > {self._folder}/environ",
+            "exec sleep 600" if hangs else "",
+            f"cat {at}.out; cat {at}.err >&2; exit {status}",
+        ]
+        at.write_text("\n".join(lines))
+        at.chmod(at.stat().st_mode | stat.S_IXUSR)
+
+    @property
+    def asked(self) -> list[str]:
+        return [Path(line).name for line in self._asked.read_text().splitlines()]
+
+    def read(self, name: str) -> str:
+        return (self._folder / name).read_text()
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return Programs(tmp_path)
+
+
+def run(work: Coroutine[None, None, Result]) -> Result:
+    return asyncio.run(work)
+
+
+def client(partition: str = "scav") -> SlurmClient:
+    return SlurmClient("swell-abc", partition, ("--nodes=1", "--gres=gpu:2"))
+
+
+# ---------------------------------------------------------------- what is asked
+def test_one_look_is_one_query_of_jobs_and_one_of_nodes(programs: Programs) -> None:
+    programs.answer("squeue", SQUEUE)
+    programs.answer("sinfo", SINFO)
+    read = run(client().read())
+    assert [job.id for job in read.jobs] == [7, 1, 2, 4, 5]
+    assert [node.name for node in read.nodes] == ["n1", "n2", "gpu-07.cluster"]
+    assert sorted(programs.asked) == [
+        "sinfo -h -N -o %N|%T|%E --partition=scav",
+        f"squeue -h --user={os.getuid()} --name=swell-abc --states=all -o %A|%T|%N|%L|%l|%S|%r",
+    ]
+
+
+def test_a_thousand_nodes_are_one_query(programs: Programs) -> None:
+    programs.answer("squeue", "".join(f"{n}|RUNNING|n{n}|59:58|1:00:00|N/A|None\n" for n in range(1000)))
+    programs.answer("sinfo", "".join(f"n{n}|allocated|none\n" for n in range(1000)))
+    read = run(client().read())
+    assert len(read.jobs) == len(read.nodes) == 1000 and len(programs.asked) == 2
+
+
+def test_a_slice_is_submitted_by_name_with_its_script_as_input(programs: Programs) -> None:
+    programs.answer("sbatch", "41;cluster\n")
+    assert run(client().submit("#!/bin/bash\ntoken\n", "n3")) == 41
+    assert programs.asked == ["sbatch --parsable --job-name=swell-abc --nodes=1 --gres=gpu:2 --nodelist=n3"]
+    assert programs.read("given") == "#!/bin/bash\ntoken\n"
+
+
+def test_variables_of_the_job_in_which_the_head_runs_stay_with_the_head(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SLURM_CPUS_PER_TASK"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    programs.answer("sbatch", "1\n")
+    run(client().submit("x"))
+    told = programs.read("environ").splitlines()
+    assert not any(line.startswith(("SLURM_JOB_ID", "SBATCH_", "SLURM_CPUS")) for line in told)
+    assert "SLURM_CONF=/etc/slurm.conf" in told and "SLURM_TIME_FORMAT=%s" in told
+
+
+def test_the_default_partition_is_found(programs: Programs) -> None:
+    programs.answer("scontrol", SCONTROL)
+    found = run(client("").partition())
+    assert (found.name, found.grace_s, found.max_s, found.is_up) == ("prod", 0.0, None, True)
+
+
+def test_what_is_to_be_cancelled_is_one_command_and_nothing_is_none(programs: Programs) -> None:
+    programs.answer("scancel")
+    run(client().cancel([]))
+    run(client().cancel([7, 3]))
+    assert programs.asked == ["scancel --quiet 3 7"]
+
+
+def test_variables_of_slurm_are_told_from_others() -> None:
+    given = {"HOME": "/h", "SLURM_CONF": "/c", "SLURM_JOB_ID": "3", "SQUEUE_FORMAT": "%i", "SLURMISH": "x"}
+    assert slurm_environ(given) == {
+        "HOME": "/h",
+        "SLURM_CONF": "/c",
+        "SLURMISH": "x",
+        "SLURM_TIME_FORMAT": "%s",
+    }
+
+
+# ---------------------------------------------------------------- what they print
+def test_jobs_are_read() -> None:
+    held, waits, failed, runs, cancelled = parse_jobs(SQUEUE)
+    assert held.reason.startswith("Job's account not known") and held.limit_s is None
+    assert waits == SliceJob(id=1, state="PENDING", left_s=7200, limit_s=7200, reason="PartitionConfig")
+    assert failed.state == "FAILED" and failed.reason == "BadConstraints"
+    start_s = 1795656278.0
+    assert runs == SliceJob(id=4, state="RUNNING", node="n1", left_s=3598, limit_s=3600, started_s=start_s)
+    assert cancelled.limit_s == 86400
+
+
+def test_nodes_are_read_once_each_whatever_their_reason() -> None:
+    assert parse_nodes(SINFO) == (
+        SlurmNode(name="n1", state="idle"),
+        SlurmNode(name="n2", state="drained", reason="bad|disk of node"),
+        SlurmNode(name="gpu-07.cluster", state="down*", reason="Not responding"),
+    )
+
+
+def test_a_partition_is_read() -> None:
+    scav = parse_partition(SCONTROL.splitlines()[1])
+    assert (scav.name, scav.grace_s, scav.max_s, scav.is_up) == ("scav", 30.0, 90000.0, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5", 300), ("59:58", 3598), ("1:00:00", 3600), ("2-00", 172800), ("1-02:03", 93780),
+        ("1-02:03:04", 93784), ("0:00", 0), ("UNLIMITED", None), ("INVALID", None), ("", None),
+    ],
+)  # fmt: skip
+def test_durations_are_read_as_slurm_writes_them(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["slurm_load_jobs error", "x|RUNNING|n1|1:00|1:00|N/A|None", '{"jobs": []}'])
+def test_output_in_another_form_is_no_job(text: str) -> None:
+    with pytest.raises(StrangeOutput, match="Slurm printed"):
+        parse_jobs(text)
+
+
+def test_output_that_is_not_understood_ends_nothing(programs: Programs) -> None:
+    programs.answer("squeue", '{"jobs": []}')
+    programs.answer("sinfo", SINFO)
+    with pytest.raises(SlurmUnreachable, match="this version of Slurm is not understood"):
+        run(client().read())
+
+
+# ---------------------------------------------------------------- failures, recorded with 22.05.8
+DOWN = "Unable to contact slurm controller (connect failure)"
+MUNGE = (
+    "squeue: error: If munged is up, restart with --num-threads=10\n"
+    'squeue: error: Munge encode failed: Failed to connect to "/run/munge.socket": Connection refused\n'
+    "slurm_load_jobs error: Protocol authentication error\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("err", "told"),
+    [
+        (f"slurm_load_jobs error: {DOWN}\n", "`scontrol ping` tells when it is back"),
+        (MUNGE, "munge does not work here: `munge -n | unmunge` tells more"),
+        ("squeue: error: a word that no version has\n", "squeue: a word that no version has"),
+    ],
+)
+def test_where_slurm_does_not_answer_the_cause_and_the_remedy_are_told(
+    programs: Programs, err: str, told: str
+) -> None:
+    programs.answer("squeue", err=err, status=1)
+    programs.answer("sinfo", SINFO)
+    with pytest.raises(SlurmUnreachable) as failed:
+        run(client().read())
+    assert told in str(failed.value) and "\n" not in str(failed.value)
+
+
+def test_a_command_that_hangs_is_ended(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_client, "LIMIT_S", 0.05)
+    programs.answer("scancel", hangs=True)
+    with pytest.raises(SlurmUnreachable, match=r"scancel did not answer within 0.05 s"):
+        run(client().cancel([1]))
+
+
+@pytest.mark.parametrize(
+    ("err", "option"),
+    [
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", "--partition"),
+        (
+            "sbatch: error: Batch job submission failed: Invalid account or account/partition combination "
+            "specified",
+            "--account",
+        ),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", "--qos"),
+        (
+            "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates "
+            "accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            "--max-nodes",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
+            "some limit)",
+            "--time",
+        ),
+        ("sbatch: error: Invalid generic resource (gres) specification", "--slice-devices"),
+        ("sbatch: error: Batch job submission failed: Invalid feature specification", "--constraint"),
+        ("sbatch: error: Batch job submission failed: Requested reservation is invalid", "--reservation"),
+        (
+            "sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job submission "
+            "failed: Requested node configuration is not available",
+            "--mem",
+        ),
+        ("sbatch: error: Batch job submission failed: Something new", "sbatch --test-only"),
+    ],
+)
+def test_what_slurm_refuses_is_told_in_its_words_with_the_option_to_change(
+    programs: Programs, err: str, option: str
+) -> None:
+    programs.answer("sbatch", err=f"{err}\n", status=1)
+    with pytest.raises(SubmissionRefused) as refused:
+        run(client().submit("x"))
+    words, _, remedy = str(refused.value).rpartition("; ")
+    assert words.startswith("sbatch: ") and err.splitlines()[-1].partition("error: ")[2] in words
+    assert option in remedy
+
+
+def test_a_partition_that_is_not_there_is_told_with_the_remedy(programs: Programs) -> None:
+    programs.answer("scontrol", out="Partition nosuch not found\n", status=1)
+    with pytest.raises(
+        SubmissionRefused, match="Partition nosuch not found; `sinfo -s` lists the partitions"
+    ):
+        run(client("nosuch").partition())
+
+
+def test_without_slurms_commands_the_remedy_is_a_login_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SubmissionRefused, match=r"sbatch cannot be run .* start it on a login node"):
+        run(client().submit("x"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "option"),
+    [
+        ("QOSMaxJobsPerUserLimit", "--qos"),
+        ("AssocGrpCpuLimit", "--account"),
+        ("(PartitionTimeLimit)", "--time"),
+        ("PartitionConfig", "--partition"),
+        ("ReqNodeNotAvail, UnavailableNodes:n3", "sinfo -R"),
+        (SQUEUE.partition("N/A|")[2].splitlines()[0], "--account"),
+    ],
+)
+def test_a_wait_that_does_not_end_by_itself_has_a_remedy(reason: str, option: str) -> None:
+    assert option in remedy_of_wait(reason)
+
+
+@pytest.mark.parametrize("reason", ["Priority", "Resources", "None", "", "BeginTime", "Dependency"])
+def test_a_wait_for_devices_needs_none(reason: str) -> None:
+    assert remedy_of_wait(reason) == ""

@@ -1,0 +1,86 @@
+"""The executor owes the same on hosts that Slurm has started, on two nodes of a real Slurm on this machine.
+
+One cluster and one platform are for all tests. The contract of gangs takes as long again: `make test-slurm`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.executors.agents import CALL
+from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob, eventually
+from tests.executors.executor_gangs import ExecutorGangContract
+from tests.executors.listening import Listener
+from tests.executors.shared_platform import SharedPlatform
+from tests.slurm.cluster import SlurmCluster, why_not
+
+from swell.executors.local.link import LocalExecutor
+from swell.executors.slurm.engine import SlurmEngine
+from swell.model.event import NodeJoined
+
+NUM_NODES, NUM_DEVICES = 2, 3
+WITHIN_S = 120.0
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class SlurmPlatform(SharedPlatform):
+    """Names of hosts contain those of their jobs, so they are known when they have joined."""
+
+    def _await_devices(self, there: set[str], listener: Listener) -> None:
+        def found() -> set[str]:
+            nodes = [event.node for event in listener.events if isinstance(event, NodeJoined)]
+            return there.union(*(node.devices for node in nodes))
+
+        eventually(lambda: len(found()) == NUM_NODES * NUM_DEVICES, self._within_s)
+        self._devices = tuple(sorted(found(), key=lambda device: device.rpartition("/")[::-1]))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    if why_not():
+        pytest.skip(why_not())
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    try:
+        with SlurmCluster(folder, NUM_NODES) as made, made.in_environ():
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def platform(
+    tmp_path_factory: pytest.TempPathFactory, cluster: SlurmCluster, importable: None
+) -> Iterator[SharedPlatform]:
+    state_dir = tmp_path_factory.mktemp("on-slurm") / "state"
+    engine = SlurmEngine(
+        partition="scav", max_nodes=2, min_nodes=2, slice_devices=f"paced:{NUM_DEVICES}@400", slice_cpus=2
+    )
+
+    def new_executor() -> LocalExecutor:
+        return LocalExecutor(
+            state_dir, [], listen="127.0.0.1:0", engine=engine, base_preload=("msgspec",), call=CALL
+        )
+
+    made = SlurmPlatform(state_dir, new_executor, (), lambda: None, WITHIN_S)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld]:
+    with platform.world(make_job) as world:
+        yield world
+
+
+class TestSlurmHosts(ExecutorContract):
+    pass
+
+
+@pytest.mark.soak
+class TestSlurmGangs(ExecutorGangContract):
+    pass

@@ -1,0 +1,252 @@
+"""The door of a platform on Slurm, with a Slurm in memory: what it asks, tells and keeps going through."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Collection, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.executors.fake_slurm import FakeSlurm
+
+from swell.executors.hosts import messages as h
+from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.slurm import slurm_door
+from swell.executors.slurm.engine import SlurmEngine
+from swell.executors.slurm.slice_hosts import SliceHosts
+from swell.executors.slurm.slice_order import SliceOrder
+from swell.executors.slurm.slurm_door import SlurmDoor, last_words, make_output_folder
+from swell.executors.slurm.slurm_port import SlurmPartition, SubmissionRefused
+from swell.model.event import AnyEvent, NodeLost, Outcome
+
+LIMIT_S = 20.0
+
+
+class Listener:
+    """In place of a controller."""
+
+    def __init__(self) -> None:
+        self.events: list[AnyEvent] = []
+        self.joined: list[str] = []
+
+    def await_hosts(self, names: Collection[str]) -> None: ...
+
+    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
+        self.joined.append(name)
+        self.host = host
+
+    def lose_host(self, name: str, why: str) -> None:
+        self.joined.remove(name)
+
+    def hear(self, host: str, message: h.FromHost) -> None: ...
+
+    def report(self, event: AnyEvent) -> None:
+        self.events.append(event)
+
+
+class Agent:
+    """The door, as its agent calls it."""
+
+    def __init__(self, folder: Path, slurm: FakeSlurm, **options: Any) -> None:
+        usual: dict[str, Any] = {"max_nodes": 4, "slice_devices": "cuda:2"}
+        engine = SlurmEngine(**(usual | options))
+        given = AgentOptions(
+            state_dir=folder, preload=(), call="", listen="127.0.0.1:0", engine=engine.encoded()
+        )
+        folder.mkdir(exist_ok=True)
+        self.listener = Listener()
+        self.slurm = slurm
+        controller: Any = self.listener
+        self.door = SlurmDoor(controller, given, "session", slurm)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not is_so():
+                self.door.tick()
+                await asyncio.sleep(0.005)
+
+    async def look(self) -> None:
+        """Until Slurm has been asked once more."""
+        num = self.slurm.num_asked
+        await self.until(lambda: self.slurm.num_asked > num)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_door, "PERIOD_S", 0.0)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+def test_slices_come_while_jobs_could_use_them_and_their_script_says_where_to_join(tmp_path: Path) -> None:
+    async def check() -> None:
+        slurm = FakeSlurm(["n1", "n2"])
+        agent = Agent(tmp_path / "state", slurm)
+        address = await agent.door.open()
+        await agent.look()
+        assert slurm.num_submitted == 0
+        agent.door.want_devices(3)
+        await agent.until(lambda: slurm.num_submitted == 2)
+        text = next(line for line in slurm.scripts[1].splitlines() if line.startswith("{"))
+        order = msgspec.json.decode(text, type=SliceOrder)
+        assert (order.join, order.devices, order.grace_s) == (address, "cuda:2", 30.0)
+        assert order.token and (tmp_path / "state" / "slurm.join-token").read_text().strip() == order.token
+        await agent.door.close()
+        assert not slurm.in_state("PENDING"), "all goes back to Slurm"
+
+    run(check())
+
+
+def test_two_platforms_of_one_user_do_not_have_one_name(tmp_path: Path) -> None:
+    doors = [Agent(tmp_path / name, FakeSlurm()).door for name in "ab"]
+    assert doors[0]._platform != doors[1]._platform
+    assert Agent(tmp_path / "a", FakeSlurm()).door._platform == doors[0]._platform, (
+        "the next agent has it again"
+    )
+
+
+def test_a_slurm_that_does_not_answer_is_waited_for_and_nothing_is_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check() -> None:
+        slurm = FakeSlurm(["n1"], silence="squeue: down; wait")
+        agent = Agent(tmp_path / "state", slurm)
+        await agent.door.open()
+        agent.door.want_devices(2)
+        for _ in range(3):
+            await agent.look()
+        assert caplog.text.count("squeue: down; wait") == 1 and agent.listener.events == []
+        slurm.silence = ""
+        await agent.until(lambda: slurm.num_submitted == 1)
+        assert '"grace_s":30.0' in slurm.scripts[1], "the partition was asked again"
+        slurm.silence = "squeue: down; wait"
+        for _ in range(3):
+            await agent.look()
+        slurm.silence = ""
+        await agent.look()
+        assert slurm.num_submitted == 1 and agent.listener.events == []
+        slurm.silence = "squeue: down; wait"
+        await agent.door.close()
+        assert "slices may be left in Slurm" in caplog.text
+
+    run(check())
+
+
+def test_a_refusal_is_told_where_users_look_at_nodes(tmp_path: Path) -> None:
+    async def check() -> None:
+        slurm = FakeSlurm(["n1"], refusal="sbatch: Invalid qos specification; choose one with --qos")
+        agent = Agent(tmp_path / "state", slurm, partition="scav")
+        await agent.door.open()
+        agent.door.want_devices(2)
+        await agent.until(lambda: bool(agent.listener.events))
+        event = agent.listener.events[0]
+        assert isinstance(event, NodeLost) and event.name == "slurm-scav" and event.cause == slurm.refusal
+        await agent.door.close()
+
+    run(check())
+
+
+def test_why_a_host_has_ended_at_once_is_read_from_its_output(tmp_path: Path) -> None:
+    async def check() -> None:
+        slurm = FakeSlurm(["n1"])
+        agent = Agent(tmp_path / "state", slurm)
+        await agent.door.open()
+        agent.door.want_devices(2)
+        await agent.until(lambda: slurm.num_submitted == 1)
+        slurm.start()
+        await agent.look()
+        await agent.look()
+        said = "swell: host 'n1-1' has torch 2.5, this platform has torch 2.6"
+        (tmp_path / "state" / "slurm" / "1.out").write_text(f"noise\n{said}\nslurmstepd: error: exit\n")
+        slurm.end(1, "FAILED", "NonZeroExitCode")
+        await agent.until(lambda: bool(agent.listener.events))
+        event = agent.listener.events[0]
+        assert isinstance(event, NodeLost) and event.name == "n1-1"
+        told = "its host ended at once (FAILED, NonZeroExitCode): host 'n1-1' has torch 2.5"
+        assert event.cause.startswith(told)
+        await agent.door.close()
+
+    run(check())
+
+
+def test_a_partition_that_is_not_there_is_refused_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> SlurmPartition:
+        raise SubmissionRefused("Partition x not found; choose one with --partition")
+
+    slurm = FakeSlurm()
+    monkeypatch.setattr(slurm, "partition", refuse)
+    with pytest.raises(DoorError, match="Partition x not found"):
+        asyncio.run(Agent(tmp_path / "state", slurm).door.open())
+
+
+def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(slurm_door, "OPEN_S", 0.01)
+
+    async def check() -> None:
+        slurm = FakeSlurm(["n1"])
+        answer = slurm.partition
+        monkeypatch.setattr(slurm, "partition", asyncio.Event().wait)
+        agent = Agent(tmp_path / "state", slurm)
+        await agent.door.open()
+        assert "Slurm did not answer within 0.01 s" in caplog.text
+        monkeypatch.setattr(slurm, "partition", answer)
+        agent.door.want_devices(2)
+        await agent.until(lambda: slurm.num_submitted == 1)
+        await agent.door.close()
+
+    run(check())
+
+
+def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
+    for name in ("1.out", "2.out"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "1.out", (0, 0))
+    make_output_folder(tmp_path, time.time())
+    assert [path.name for path in tmp_path.iterdir()] == ["2.out"]
+
+
+def test_the_last_words_are_those_of_the_host(tmp_path: Path) -> None:
+    path = tmp_path / "1.out"
+    assert last_words(path) == ""
+    path.write_text("Traceback\nModuleNotFoundError: No module named 'swell'\nsrun: error: n1: exit code 1\n")
+    assert last_words(path) == "ModuleNotFoundError: No module named 'swell'"
+
+
+# ---------------------------------------------------------------- who is in use
+class Far:
+    """A host that has joined."""
+
+    is_reached = True
+
+    def __init__(self) -> None:
+        self.told: list[h.ToHost] = []
+
+    def tell(self, message: h.ToHost) -> None:
+        self.told.append(message)
+
+
+def test_a_host_is_used_from_the_order_to_open_a_run_until_it_is_closed() -> None:
+    listener, far = Listener(), Far()
+    hosts = SliceHosts(listener, lambda name: True)
+    hosts.join_host("n1-1", far, "m")
+    assert not hosts.is_used("n1-1")
+    for run_name in ("a", "b"):
+        order: Any = h.OpenRun(run=run_name, job_id=run_name, spec=msgspec.UNSET)  # type: ignore[arg-type]
+        listener.host.tell(order)
+    listener.host.tell(h.CloseRun(run="a"))
+    assert hosts.is_used("n1-1") and len(far.told) == 3
+    hosts.hear("n1-1", h.RunRefused(run="b", outcome=Outcome.FAILED, why="no"))
+    assert not hosts.is_used("n1-1")
+    hosts.lose_host("n1-1", "gone")
+    assert not hosts.is_used("n1-1") and listener.joined == []

@@ -1,0 +1,69 @@
+"""What `swell doctor` says of Slurm, with programs that print what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.executors.test_slurm_client import DOWN, SCONTROL, SINFO, Programs
+from tests.executors.test_slurm_client import programs as programs
+
+from swell.executors.slurm.engine import SlurmEngine
+from swell.model.finding import Level
+
+
+def found(**options: Any) -> list[tuple[Level, str, str]]:
+    engine = SlurmEngine(**({"partition": "scav"} | options))
+    return [(finding.level, finding.text, finding.remedy) for finding in engine.findings("")]
+
+
+@pytest.fixture
+def healthy(programs: Programs) -> Programs:
+    programs.answer("scontrol", SCONTROL.splitlines()[1].replace("State=DOWN", "State=UP"))
+    programs.answer("sinfo", SINFO)
+    programs.answer("sbatch", err="sbatch: Job 11 to start at 2026-11-26T19:24:38 using 1 processors\n")
+    for program in ("squeue", "scancel"):
+        programs.answer(program)
+    return programs
+
+
+def test_a_partition_that_takes_a_slice_is_well(healthy: Programs) -> None:
+    assert found() == [(Level.OK, "partition scav has 3 nodes, 1 idle; it takes a slice", "")]
+    assert "sbatch --test-only --nodes=1" in " ".join(healthy.asked), "no job is submitted"
+
+
+def test_without_slurms_programs_no_slice_can_be_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ((level, text, remedy),) = found()
+    assert level is Level.BAD and "has no sbatch, squeue" in text and "login node" in remedy
+
+
+def test_a_slurmctld_that_is_down_is_told_with_its_words(healthy: Programs) -> None:
+    healthy.answer("squeue", err=f"slurm_load_jobs error: {DOWN}\n", status=1)
+    ((level, text, remedy),) = found()
+    assert level is Level.BAD and DOWN in text and "`scontrol ping`" in remedy
+
+
+def test_what_slurm_would_refuse_is_told(healthy: Programs) -> None:
+    healthy.answer("sbatch", err="allocation failure: Invalid qos specification\n", status=1)
+    ((level, text, remedy),) = found(qos="x")
+    assert level is Level.BAD and "Invalid qos specification" in text and "--qos" in remedy
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "level", "text"),
+    [
+        ("State=DOWN", {}, Level.WARN, "partition scav is down"),
+        ("MaxTime=00:30:00", {"time": "1:00:00"}, Level.BAD, "--time of 60 minutes is above the MaxTime"),
+        ("GraceTime=0", {"is_borrowing": True}, Level.WARN, "has no GraceTime"),
+    ],
+)
+def test_a_partition_that_does_not_fit_is_told(
+    healthy: Programs, line: str, options: dict[str, Any], level: Level, text: str
+) -> None:
+    healthy.answer("scontrol", f"PartitionName=scav {line}\n")
+    _, (found_level, found_text, remedy) = found(**options)
+    assert found_level is level and text in found_text and remedy

@@ -1,0 +1,140 @@
+"""`swell up --engine slurm` on a real Slurm: two nodes of two devices, and jobs of others that preempt."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.platform.program import ENDLESS, Program, eventually, read_diary
+from tests.slurm.cluster import SlurmCluster, await_this
+
+from swell.model.view import JobView
+from swell.sim.pool_file import read_pool
+
+UP = (
+    "up", "--engine", "slurm", "--partition", "scav", "--max-nodes", "2", "--slice-devices", "paced:2@640",
+    "--slice-cpus", "2", "--listen", "127.0.0.1:0",
+)  # fmt: skip
+#: Hosts import torch on two busy cores.
+WITHIN_S = 180.0
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def begin(program: Program, folder: Path) -> str:
+    """A job that could use all devices, and trains in `folder` until it is told to end."""
+    folder.mkdir()
+    words = ("--workers", "1:4", "--epochs", ENDLESS, "--code", "live", "--no-wait")
+    return program.submit(folder, *words)
+
+
+def await_workers(slurm: SlurmCluster, program: Program, job: str, num: int) -> JobView:
+    def look() -> JobView | None:
+        view = program.job(job)
+        return view if view.workers == num and view.phase == "running" else None
+
+    try:
+        return eventually(look, f"{num} workers of {job}", WITHIN_S)
+    except AssertionError:
+        log = (program.state / "agent.log").read_text()[-4000:]
+        print(program.ok("nodes"), program.ok("explain", job), log, sep="\n")
+        print(slurm.run("squeue").stdout, slurm.run("sinfo", "-N").stdout, sep="\n")
+        raise
+
+
+def steps(folder: Path) -> list[int]:
+    return [entry.step for entry in read_diary(folder)]
+
+
+def node_of(host: str) -> str:
+    return host.partition("-")[0]
+
+
+def hosts(program: Program) -> list[str]:
+    return [node["name"] for node in program.json("nodes")["nodes"]]
+
+
+def run_for_others(slurm: SlurmCluster, node: str, seconds: int = 600) -> str:
+    """A job of a partition that preempts; its id."""
+    words = ("-p", "prod", "-w", node, "-c", "2", "-o", "/dev/null", "--wrap", f"sleep {seconds}")
+    return slurm.run("sbatch", "--parsable", *words).stdout.strip()
+
+
+def is_running(slurm: SlurmCluster, job: str) -> bool:
+    return slurm.run("squeue", "-h", "-j", job, "-o", "%T").stdout.strip() == "RUNNING"
+
+
+def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restart_of_slurmctld(
+    slurm: SlurmCluster, program: Program, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    assert "up to 2 slices with paced:2@640" in program.ok(*UP, "--idle-s", "1")
+    job = begin(program, folder)
+    await_workers(slurm, program, job, 4)
+    program.await_steps(folder, 5)
+    first = hosts(program)
+
+    others = run_for_others(slurm, node_of(first[0]))
+    await_this(lambda: is_running(slurm, others))
+    view = await_workers(slurm, program, job, 2)
+    assert {device.partition("/")[0] for device in view.devices} == {first[1]}
+    assert first[0] not in hosts(program)
+    slurm.stop("slurmctld")
+    program.await_steps(folder, 20)
+    slurm.start_controller()
+    slurm.run("scancel", others)
+    view = await_workers(slurm, program, job, 4)
+    assert first[1] in {device.partition("/")[0] for device in view.devices}, "its host was never lost"
+
+    program.finish(job, folder)
+    done = steps(folder)
+    assert done == list(range(1, len(done) + 1)), "no step was lost, and none done twice"
+    await_this(lambda: not slurm.jobs(), what=lambda: slurm.run("squeue").stdout)
+
+
+def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_nodes(
+    slurm: SlurmCluster, program: Program
+) -> None:
+    done = program("up", "--engine", "slurm", "--partition", "nosuch", "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert "Partition nosuch not found; `sinfo -s` lists the partitions: choose one with" in done.stderr
+    program.ok(*UP)
+    said = program("doctor").stdout
+    assert re.search(r"OK +slurm: partition scav has 2 nodes, 2 idle; it takes a slice", said), said
+    program.ok("down")
+    program.ok(*UP, "--constraint", "big", "--min-nodes", "1")
+    said = program("doctor").stdout
+    assert re.search(r"BAD +slurm: .*Invalid feature specification\n +-> .*--constraint", said), said
+
+    def lost() -> str:
+        text = program.ok("nodes")
+        return text if "lost: slurm-scav, " in text else ""
+
+    said = eventually(lost, "why there is no slice")
+    assert "Invalid feature specification" in said and "choose with --constraint" in said
+
+
+@pytest.mark.soak
+def test_idle_nodes_are_borrowed_given_up_to_others_and_logged_for_simulations(
+    slurm: SlurmCluster, program: Program, tmp_path: Path
+) -> None:
+    others = run_for_others(slurm, "n1")
+    await_this(lambda: is_running(slurm, others))
+    program.ok(*UP, "--borrow")
+    folder = tmp_path / "job"
+    job = begin(program, folder)
+    await_workers(slurm, program, job, 2)
+    (node,) = program.json("nodes")["nodes"]
+    assert node_of(node["name"]) == "n2" and node["is_borrowed"], "n1 is not asked for"
+    slurm.run("scancel", others)
+    await_workers(slurm, program, job, 4)
+    others = run_for_others(slurm, "n2")
+    await_this(lambda: is_running(slurm, others))
+    await_workers(slurm, program, job, 2)
+    program.finish(job, folder)
+    done = steps(folder)
+    assert done == list(range(1, len(done) + 1))
+    program.ok("down")
+    pool = read_pool(program.state / "slurm" / "pool.csv")
+    assert {interval.node for interval in pool.intervals} == {"n1", "n2"}
