@@ -16,11 +16,11 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
-import swell.train
 from swell.train.collective.gradients import LoopError
 from swell.train.sharding.divided_block import DividedBlock
 
-TRAIN, TORCH = (os.path.dirname(module.__file__ or "") for module in (swell.train, torch))
+TORCH = os.path.dirname(torch.__file__ or "")
+TRAIN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STATE = os.path.join(TRAIN, "state")  # what calls the optimizer
 #: Attributes that are views of the elements, and of no other attribute can be said that it reads them.
 VIEWS = {"data", "T", "mT", "H", "mH", "real", "imag"}
