@@ -73,7 +73,7 @@ class _Part(NamedTuple):
 
 
 class GroupExchange:
-    """With the workers of a group, by the layout of the state there."""
+    """Exchange with the workers of a group, by the layout of the state there."""
 
     def __init__(
         self,

@@ -289,7 +289,7 @@ class StateShard:
         error_if_nonfinite: bool = False,
         foreach: bool | None = None,
     ) -> torch.Tensor:
-        """As torch's `clip_grad_norm_`, of gradients of which each worker has a part. Raises GroupBroken."""
+        """Do as torch's `clip_grad_norm_` does, where each worker has a part. Raises GroupBroken."""
         assert self._pieces is not None and self.exchange is not None  # noqa: S101 - else torch does it
         held, pieces = self._clipped(parameters)
         owned = [
@@ -318,7 +318,7 @@ class StateShard:
     def clip_value(
         self, parameters: Iterable[torch.Tensor], clip_value: float, foreach: bool | None = None
     ) -> None:
-        """As torch's `clip_grad_value_`."""
+        """Do as torch's `clip_grad_value_` does."""
         held, pieces = self._clipped(parameters)
         for gradient in (*(each.grad for each in held), *(piece.gradient for piece in pieces)):
             if gradient is not None:
