@@ -205,7 +205,7 @@ def test_output_that_is_not_understood_ends_nothing(programs: Programs) -> None:
         run(client().read())
 
 
-# ---------------------------------------------------------------- failures, in the words of Slurm 22.05.8; those of accounts and QOS were not seen live
+# Failures in the words of Slurm 22.05.8. Those of accounts, QOS and limits were not seen live.
 DOWN = "Unable to contact slurm controller (connect failure)"
 MUNGE = (
     "squeue: error: If munged is up, restart with --num-threads=10\n"
