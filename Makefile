@@ -109,11 +109,12 @@ bench-solvers: $(DEV) $(LOOPS)
 bench-resize: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.resize --json out/bench-resize.json $(OPTIONS)
 
-# What a job costs whose optimizer's state is divided: resizes, kills with mirrors, steps. Half an hour on two cores.
+# What a job costs whose state is divided: resizes, kills with mirrors, steps beside DDP and FSDP2, memory. An hour and a half on two cores.
 bench-sharded: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-sharded adam-mirrored --rounds parts --json out/bench-sharded.json $(OPTIONS)
-	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-mirrored --rounds kill --sides swell --repeats 20 --json out/bench-sharded-kills.json
-	$(BIN)/python -m benchmarks.training.throughput --sizes 25M --optimizers adam adam-sharded adam-mirrored --workers 4 --json out/bench-sharded-steps.json
+	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-sharded adam-mirrored adam-blocks adam-blocks-mirrored --rounds parts --json out/bench-sharded.json $(OPTIONS)
+	$(BIN)/python -m benchmarks.training.resize --sizes 25M --optimizers adam-mirrored adam-blocks-mirrored --rounds kill --sides swell --repeats 20 --json out/bench-sharded-kills.json
+	$(BIN)/python -m benchmarks.training.throughput --sizes 25M --optimizers adam adam-sharded adam-mirrored adam-blocks adam-blocks-mirrored --workers 4 --json out/bench-sharded-steps.json
+	$(BIN)/python -m benchmarks.training.memory --json out/bench-sharded-memory.json
 
 bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
