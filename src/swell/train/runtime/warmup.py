@@ -25,9 +25,15 @@ def warm_up(task: Task) -> None:
         grad_bytes = sum(parameter.nbytes for parameter in parameters)
         has_part = task.state.shard is not None  # then no worker will have the whole of it
         state_bytes = 0 if has_part else sum(map(optimizer_bytes, task.state.optimizers))
-        num_bytes = grad_bytes + task.gradients.num_bytes + state_bytes
+        summed_bytes = 0 if _has_blocks(task) else task.gradients.num_bytes
+        num_bytes = grad_bytes + summed_bytes + state_bytes
         _touch(num_bytes)
     torch.zeros(1, device="cpu", requires_grad=True).sum().backward()  # starts the engine
+
+
+def _has_blocks(task: Task) -> bool:
+    """Whether blocks are divided: what a step needs of them is little beside the model that is here yet."""
+    return task.state.shard is not None and len(task.state.shard.blocks) > 0
 
 
 def _touch(num_bytes: int) -> None:
