@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import pick
 
-from swell.api.sbatch.slurm_time import parse_slurm_time
+from swell.api.sbatch.time_limit import parse_time_limit
 
 NUMBERS = st.integers(0, 999)
 UNITS_S = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -26,18 +26,18 @@ FORMATS = {
 def test_a_time_is_the_sum_of_its_parts(form: str, parts: dict[str, int], padding: str) -> None:
     text = form.format(**{unit: f"{padding}{number}" for unit, number in parts.items()})
     expected = sum(parts[unit] * UNITS_S[unit] for unit in FORMATS[form])
-    assert parse_slurm_time(text) == (expected or None), "Slurm reads 0 as no limit"
+    assert parse_time_limit(text) == (expected or None), "Slurm reads 0 as no limit"
 
 
 @pytest.mark.parametrize("text", ["UNLIMITED", "infinite", "0", "00:00:00", "-1"])
 def test_no_limit(text: str) -> None:
-    assert parse_slurm_time(text) is None
+    assert parse_time_limit(text) is None
 
 
 @given(st.text(st.sampled_from("0123456789:-dhm "), max_size=8))
 def test_anything_else_is_refused_with_the_formats(text: str) -> None:
     try:
-        seconds = parse_slurm_time(text)
+        seconds = parse_time_limit(text)
     except ValueError as error:
         assert "days-hours[:minutes[:seconds]]" in str(error)
     else:

@@ -17,7 +17,7 @@ from swell.api.sbatch.script_reading import ScriptReader, TranslatedLine, refuse
 from swell.api.sbatch.shell_variables import ShellVariables, without_marks
 from swell.api.sbatch.slurm_options import DROPPED, TOLD
 from swell.api.sbatch.slurm_size import slurm_size
-from swell.api.sbatch.slurm_time import parse_slurm_time
+from swell.api.sbatch.time_limit import parse_time_limit
 from swell.api.sbatch.worker_range import workers_and_devices
 from swell.wire import environ
 
@@ -187,7 +187,7 @@ def _why_dropped(option: SbatchOption, is_restarted: bool) -> str:
 def _limit(option: SbatchOption, is_restarted: bool) -> str:
     """What is said of `--time`."""
     try:
-        limit_s = parse_slurm_time(option.value)
+        limit_s = parse_time_limit(option.value)
     except ValueError as error:
         raise InvalidSbatchLine(option.line, f"--time: {error}") from None
     if limit_s is None:

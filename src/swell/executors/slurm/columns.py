@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from swell.executors.slurm.slurm_port import SliceJob, SlurmNode, SlurmPartition
+from swell.slurm_time import slurm_seconds
 
 #: Behind which no column stands that may have it, too: reasons are last.
 SEPARATOR = "|"
@@ -12,7 +13,6 @@ JOB_COLUMNS = "%A|%T|%N|%L|%l|%S|%r"
 NODE_COLUMNS = "%N|%T|%E"
 #: What the time of a start looks like: %S is asked for with SLURM_TIME_FORMAT=%s.
 _SECONDS = re.compile(r"[0-9]+")
-_DURATION = re.compile(r"(?:(?P<days>[0-9]+)-)?(?P<parts>[0-9]+(?::[0-9]+){0,2})")
 #: No value, in Slurm's words.
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
 
@@ -66,19 +66,10 @@ def parse_partition(text: str) -> SlurmPartition:
 
 def parse_duration(text: str) -> float | None:
     """Seconds of `MINUTES`, `MIN:SEC`, `HOURS:MIN:SEC`, `DAYS-HOURS[:MIN[:SEC]]`; None: it is no limit."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    try:
+        return float(slurm_seconds(text.strip()))
+    except ValueError:
         return None
-    parts = [int(part) for part in found["parts"].split(":")]
-    if found["days"] is not None:
-        hours, minutes, seconds = (*parts, 0, 0)[:3]
-        return float(((int(found["days"]) * 24 + hours) * 60 + minutes) * 60 + seconds)
-    if len(parts) == 1:
-        return 60.0 * parts[0]
-    seconds = 0
-    for part in parts:
-        seconds = 60 * seconds + part
-    return float(seconds)
 
 
 def _columns(line: str, asked: str) -> list[str]:

@@ -8,17 +8,14 @@ import re
 _WITH_DAYS = re.compile(r"(\d+)-(\d+)(?::(\d+)(?::(\d+))?)?", re.ASCII)
 _HOURS = re.compile(r"(\d+):(\d+):(\d+)", re.ASCII)
 _MINUTES = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
-_NO_LIMIT = frozenset({"infinite", "unlimited", "-1"})
 
 
-def parse_slurm_time(text: str) -> int | None:
-    """Seconds; None for no limit, which is also how Slurm reads 0.
+def slurm_seconds(text: str) -> int:
+    """Seconds of a length of time.
 
     Raises:
         ValueError: not one of Slurm's formats.
     """
-    if text.lower() in _NO_LIMIT:
-        return None
     if match := _WITH_DAYS.fullmatch(text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     elif match := _HOURS.fullmatch(text):
@@ -30,4 +27,4 @@ def parse_slurm_time(text: str) -> int | None:
             f"{text!r} is no time of Slurm's; write minutes, minutes:seconds, hours:minutes:seconds, or "
             "days-hours[:minutes[:seconds]]"
         )
-    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) or None
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
