@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import torch
 from torch import nn
 
 _MARK = "_swell_has_trained"
-_DIVIDED = "_swell_is_divided"
 
 
 def mark_trained(parameters: Iterable[nn.Parameter]) -> None:
@@ -21,13 +19,3 @@ def mark_trained(parameters: Iterable[nn.Parameter]) -> None:
 
 def was_trained(parameter: nn.Parameter) -> bool:
     return hasattr(parameter, _MARK)
-
-
-def mark_divided(parameters: Iterable[nn.Parameter]) -> None:
-    """Their gradients are summed apart from the others', for each worker keeps a part of these parameters."""
-    for parameter in parameters:
-        setattr(parameter, _DIVIDED, True)
-
-
-def is_divided(parameter: torch.Tensor) -> bool:
-    return hasattr(parameter, _DIVIDED)

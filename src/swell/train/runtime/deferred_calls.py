@@ -61,11 +61,7 @@ class DeferredCalls:
 
     def has_gradients(self, gradients: Iterable[torch.Tensor]) -> bool:
         """Whether these are the model's, or may be meant to be: gradients of divided blocks are not here."""
-        return self._has_blocks or len(self.holders(gradients)) > 0
-
-    @property
-    def _has_blocks(self) -> bool:
-        return self._state.shard is not None and len(self._state.shard.blocks) > 0
+        return self._state.shard_of_blocks is not None or len(self.holders(gradients)) > 0
 
     # ------------------------------------------------------------------ clipping
     def clip_norm(
@@ -123,7 +119,7 @@ class DeferredCalls:
     # ------------------------------------------------------------------ scalers
     def note_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """The script puts the scaler's factor on the loss of its pass."""
-        if self._has_blocks:
+        if self._state.shard_of_blocks is not None:
             raise LoopError(
                 "the loop uses a GradScaler, and elastic() got shard=[...], whose blocks sum their gradients "
                 "before the scaler's factor can be taken off; train in bfloat16, or use shard='optimizer'"

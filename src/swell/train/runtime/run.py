@@ -175,7 +175,7 @@ class Run:
     @property
     def is_step_lost(self) -> bool:
         """Whether a model that is divided is not here as it is until the next step: a peer has left."""
-        shard = self._task.state.shard
+        shard = self._task.state.shard_of_blocks
         return shard is not None and shard.exchange is not None and shard.exchange.is_lost
 
     @property
@@ -269,7 +269,7 @@ class Run:
         if not is_last:
             self._task.gradients.add(part, own_loss)
             return own_loss
-        if (shard := self._task.state.shard) is not None and shard.blocks:
+        if (shard := self._task.state.shard_of_blocks) is not None:
             shard.clips = self._clips()
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
@@ -389,8 +389,8 @@ class Run:
         parts = PartNorms(tally.part_squared_norm, tally.num_parts, self._share.num_global)
         loss = tally.loss if tally.has_weight else None
         self._calls.close()
-        shard = self._task.state.shard
-        clips = self._clips() if shard is None or not shard.blocks else shard.clips  # some may be done by now
+        shard = self._task.state.shard_of_blocks
+        clips = self._clips() if shard is None else shard.clips  # which may be done by now
         self._task.state.finish_step(loss, clips, parts)
         self._calls.open()
         self._is_updating, self._has_stepped, self._share = False, True, None

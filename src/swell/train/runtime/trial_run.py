@@ -162,8 +162,8 @@ class Profiling:
 
     def _watch_reads(self) -> None:
         """See that the script reads no parameters of divided blocks that will not be there."""
-        shard = self._task.state.shard
-        if self._reads is None and shard is not None and shard.blocks:
+        shard = self._task.state.shard_of_blocks
+        if self._reads is None and shard is not None:
             from swell.train.sharding.read_watch import ReadWatch
 
             self._reads = ReadWatch(self._task.state.model, shard.blocks)

@@ -13,27 +13,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from swell.train.collective.trained import is_divided
 from swell.train.runtime.host import Task
 
 
 def warm_up(task: Task) -> None:
     """Touch memory for the gradients, the buffer they are summed in, and the optimizer's state."""
-    trained = [p for p in task.state.model.parameters() if p.requires_grad and not is_divided(p)]
-    parameters = [parameter for parameter in trained if parameter.device.type == "cpu"]
+    shard, has_blocks = task.state.shard, task.state.shard_of_blocks is not None
+    trained = [p for p in task.state.model.parameters() if p.requires_grad and p.device.type == "cpu"]
+    parameters = [parameter for parameter in trained if shard is None or not shard.divides(parameter)]
     if parameters:
         grad_bytes = sum(parameter.nbytes for parameter in parameters)
-        has_part = task.state.shard is not None  # then no worker will have the whole of it
-        state_bytes = 0 if has_part else sum(map(optimizer_bytes, task.state.optimizers))
-        summed_bytes = 0 if _has_blocks(task) else task.gradients.num_bytes
+        is_divided = shard is not None  # then no worker will have the whole of it
+        state_bytes = 0 if is_divided else sum(map(optimizer_bytes, task.state.optimizers))
+        # What a step needs of divided blocks is little beside the model that is here yet.
+        summed_bytes = 0 if has_blocks else task.gradients.num_bytes
         num_bytes = grad_bytes + summed_bytes + state_bytes
         _touch(num_bytes)
     torch.zeros(1, device="cpu", requires_grad=True).sum().backward()  # starts the engine
-
-
-def _has_blocks(task: Task) -> bool:
-    """Whether blocks are divided: what a step needs of them is little beside the model that is here yet."""
-    return task.state.shard is not None and len(task.state.shard.blocks) > 0
 
 
 def _touch(num_bytes: int) -> None:

@@ -29,7 +29,7 @@ NUM_COMPARED, COMPARE_EVERY = 2, 64
 
 
 class LoneExchange:
-    """Nobody else is there: what others would keep is zero. For a trial run that has a worker's share."""
+    """Exchange of a worker that is alone, with its share in a trial run: what others would keep is zero."""
 
     is_lost = False
 
@@ -49,10 +49,10 @@ class LoneExchange:
         return torch.cat([gradient[first - begin : last - begin] for first, last in held])
 
     def begin_step(self) -> None:
-        """Nobody has to know."""
+        """There are no others to tell."""
 
     def end_step(self) -> None:
-        """Nobody has to know."""
+        """There are no others to tell."""
 
     def agree(self, flags: list[bool]) -> list[bool]:
         return flags

@@ -38,6 +38,7 @@ class DividedGradients(FastGradients):
         self._apart = {id(parameter) for block in shard.blocks for parameter in block.parameters}
         self._is_apart = False  # the sum of the blocks' gradients
         self._backward = -1  # the backward pass whose end will be told
+        self._current: DividedBlock | None = None  # that it came to last
         self._passes: tuple[Pass, ...] = ()
         self._number = 0  # of the pass under way
         for block in self._blocks:
@@ -103,6 +104,9 @@ class DividedGradients(FastGradients):
     # ---------------------------------------------------------------- within a backward pass
     def _note_backward(self, block: DividedBlock) -> None:
         task: int = torch._C._current_graph_task_id()
+        if task == self._backward and block is self._current:
+            return
+        self._current = block
         if task != self._backward:
             self._backward = task
             engine: Any = torch.autograd.Variable._execution_engine

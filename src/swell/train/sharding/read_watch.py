@@ -26,19 +26,10 @@ STATE = os.path.join(TRAIN, "state")  # what calls the optimizer
 VIEWS = {"data", "T", "mT", "H", "mH", "real", "imag"}
 #: What can be asked of a parameter that is away.
 QUESTIONS = {
-    *(
-        "numel",
-        "nelement",
-        "size",
-        "dim",
-        "ndimension",
-        "stride",
-        "element_size",
-        "is_contiguous",
-        "get_device",
-    ),
-    *("is_floating_point", "is_complex", "is_inference", "requires_grad_", "register_hook", "data_ptr"),
-    *("register_post_accumulate_grad_hook", "__hash__", "is_signed", "untyped_storage", "storage_offset"),
+    *("numel", "nelement", "size", "dim", "ndimension", "stride", "storage_offset", "element_size"),
+    *("is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_inference", "get_device"),
+    *("data_ptr", "untyped_storage", "requires_grad_", "register_hook", "__hash__"),
+    "register_post_accumulate_grad_hook",
 }
 
 

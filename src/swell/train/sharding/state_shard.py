@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.trained import mark_divided
 from swell.train.sharding.block_exchange import LoneExchange
 from swell.train.sharding.divided_block import BlockExchange, DividedBlock
 from swell.train.sharding.intervals import common, size
@@ -33,10 +32,9 @@ class StateShard:
     def __init__(self, optimizer: torch.optim.Optimizer, blocks: Sequence[DividedBlock] = ()) -> None:
         """`blocks`: whose parameters are divided as well."""
         self._optimizer, self.blocks = optimizer, blocks
-        divided = {id(parameter) for block in blocks for parameter in block.parameters}
-        replicated = [parameter for parameter in self._parameters() if id(parameter) not in divided]
+        self._block_of = {id(parameter): block for block in blocks for parameter in block.parameters}
+        replicated = [parameter for parameter in self._parameters() if not self.divides(parameter)]
         self.places = ParameterPlaces(replicated, [block.parameters for block in blocks])
-        mark_divided(parameter for block in blocks for parameter in block.parameters)
         self._pieces: StatePieces | None = None  # None: the optimizer itself keeps the whole state
         self._outside: list[list[torch.Tensor]] = []  # what its groups hold outside of the step under way
         self._tensors: list[torch.Tensor] = []  # what they hold within
@@ -66,6 +64,15 @@ class StateShard:
         return (
             StatePieces.of_whole(self.places, self._optimizer.state) if self._pieces is None else self._pieces
         )
+
+    def divides(self, parameter: torch.Tensor) -> bool:
+        """Whether each worker keeps a part of the parameter itself."""
+        return id(parameter) in self._block_of
+
+    def is_away(self, parameter: torch.Tensor) -> bool:
+        """Whether the parameter's elements are not here, or just while its block is gathered."""
+        block = self._block_of.get(id(parameter))
+        return block is not None and block.is_away
 
     def whole_bytes(self) -> int:
         """Bytes of the whole state, estimated from this worker's part of it."""
@@ -235,24 +242,12 @@ class StateShard:
         assert self.exchange is not None  # noqa: S101 - else the gradients are where they belong
         has_gradient = self.exchange.agree([flag for block in self.blocks for flag in block.has_gradient])
         flags = iter(has_gradient)
-        of_block = [list(islice(flags, len(block.parameters))) for block in self.blocks]
-        if self._pieces is None:
-            for block, has in zip(self.blocks, of_block, strict=True):
+        for block, unit in zip(self.blocks, self.places.units, strict=False):  # the last unit is no block
+            has = list(islice(flags, len(block.parameters)))
+            if self._pieces is None:
                 _give_whole(block, has)
-                block.gradient = None
-            return
-        sums: dict[int, Iterator[torch.Tensor]] = {}
-        pieces = [piece for piece in self._pieces.pieces if piece.value is not None]
-        block_of = [block for block in self.blocks for _ in block.parameters]
-        for block in self.blocks:
-            sizes = [piece.end - piece.begin for piece in pieces if block_of[piece.place] is block]
-            if block.gradient is not None:
-                sums[block.number] = iter(block.gradient.split(sizes))
-        for piece in pieces:
-            found = sums.get(block_of[piece.place].number)
-            gradient = None if found is None else next(found)
-            piece.gradient = gradient if has_gradient[piece.place] else None
-        for block in self.blocks:
+            else:
+                _give_pieces(block, [piece for piece, _ in self._pieces.overlapping(unit)], has_gradient)
             block.gradient = None
 
     def clip(self) -> None:
@@ -300,8 +295,7 @@ class StateShard:
         ]
         own = torch.nn.utils.get_total_norm(owned, norm_type)
         parts = self.exchange.gather_numbers(own.to(self.blocks[0].device, torch.float64))
-        whole = [each.grad for each in held if each.grad is not None]
-        rest = torch.nn.utils.get_total_norm(whole, norm_type).to(parts).view(1)
+        rest = torch.nn.utils.get_total_norm(held, norm_type).to(parts).view(1)
         total: torch.Tensor = torch.linalg.vector_norm(torch.cat([parts, rest]), float(norm_type))
         if error_if_nonfinite and not total.isfinite():
             raise RuntimeError(
@@ -309,9 +303,8 @@ class StateShard:
                 "clip_grad_norm_ was called with error_if_nonfinite=True"
             )
         factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
-        for gradient in (*(each.grad for each in held), *(piece.gradient for piece in pieces)):
-            if gradient is not None:
-                gradient.mul_(factor.to(gradient))
+        for gradient in (*held, *_gradients_of(pieces)):
+            gradient.mul_(factor.to(gradient))
         return total
 
     @torch.no_grad()
@@ -320,15 +313,14 @@ class StateShard:
     ) -> None:
         """Do as torch's `clip_grad_value_` does."""
         held, pieces = self._clipped(parameters)
-        for gradient in (*(each.grad for each in held), *(piece.gradient for piece in pieces)):
-            if gradient is not None:
-                gradient.clamp_(-float(clip_value), float(clip_value))
+        for gradient in (*held, *_gradients_of(pieces)):
+            gradient.clamp_(-float(clip_value), float(clip_value))
 
     def _clipped(self, parameters: Iterable[torch.Tensor]) -> tuple[list[torch.Tensor], list[StatePiece]]:
-        """Those of the parameters that are whole, and the pieces of the others."""
+        """The gradients of those parameters that are whole, and the pieces of the others."""
         wanted = {id(parameter): parameter for parameter in parameters}
-        divided = {id(each) for each in self.places.parameters[: self.places.num_divided]}
-        held = [parameter for key, parameter in wanted.items() if key not in divided]
+        whole = [parameter for parameter in wanted.values() if not self.divides(parameter)]
+        held = [parameter.grad for parameter in whole if parameter.grad is not None]
         pieces = [] if self._pieces is None else self._pieces.pieces
         return held, [
             piece
@@ -355,3 +347,16 @@ def _give_whole(block: DividedBlock, has_gradient: Sequence[bool]) -> None:
         return
     for parameter, part, has in zip(block.parameters, block.split(block.gradient), has_gradient, strict=True):
         parameter.grad = part.view(parameter.shape) if has else None
+
+
+def _give_pieces(block: DividedBlock, pieces: Sequence[StatePiece], has_gradient: Sequence[bool]) -> None:
+    """The pieces of a block get their parts of its gradient; `has_gradient`: by place of the parameter."""
+    parts: Sequence[torch.Tensor | None] = [None] * len(pieces)
+    if block.gradient is not None:
+        parts = block.gradient.split([piece.end - piece.begin for piece in pieces])
+    for piece, part in zip(pieces, parts, strict=True):
+        piece.gradient = part if has_gradient[piece.place] else None
+
+
+def _gradients_of(pieces: Iterable[StatePiece]) -> list[torch.Tensor]:
+    return [piece.gradient for piece in pieces if piece.gradient is not None]

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import torch
 
-from swell.train.collective.trained import is_divided
 from swell.train.data.sample_schedule import cut
 from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.train_state import TrainState
@@ -37,8 +36,12 @@ class Replica:
     """One worker's copy."""
 
     def __init__(self, state: TrainState) -> None:
-        named = [each for each in state.model.named_parameters() if not is_divided(each[1])]
-        self._parameters = {name.removeprefix("_orig_mod."): parameter for name, parameter in named}
+        shard = state.shard
+        self._parameters = {
+            name.removeprefix("_orig_mod."): parameter
+            for name, parameter in state.model.named_parameters()
+            if shard is None or not shard.divides(parameter)
+        }
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._optimizer = state.optimizer
         self._is_divided = state.shard is not None  # what the optimizer keeps differs from worker to worker

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.packing import squared_norm
-from swell.train.collective.trained import is_divided, mark_trained, was_trained
+from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
@@ -79,12 +79,11 @@ class TrainState:
         self.rate = rate
         self.noise = noise
         self.shard = shard
+        #: The shard of a model whose blocks are divided; None: no parameter is.
+        self.shard_of_blocks = shard if shard is not None and shard.blocks else None
+        named = self._plain_model.named_parameters(remove_duplicate=False)
         #: Names of what is divided, in the model's state dict.
-        self._divided = {
-            name
-            for name, parameter in self._plain_model.named_parameters(remove_duplicate=False)
-            if is_divided(parameter)
-        }
+        self._divided = {name for name, parameter in named if shard is not None and shard.divides(parameter)}
         self.steps = 0  #: of the job's own batch, finished since the job began
         self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
@@ -202,7 +201,7 @@ class TrainState:
 
     def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
         """What clips the gradients as this function of torch's does, wherever they are."""
-        return clip if self.shard is None or not self.shard.blocks else self.shard.clipping(clip)
+        return clip if self.shard_of_blocks is None else self.shard_of_blocks.clipping(clip)
 
     def find_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """The script's loop uses a scaler that it has not given to `elastic`: it belongs to the state now.
@@ -263,8 +262,7 @@ class TrainState:
     def lose_update(self) -> None:
         """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
         self.lose_step()
-        here = [tensor for tensor in self.model.parameters() if not is_away(tensor)]
-        self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in here]
+        self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self._parameters_here()]
         self._held = self._hyperparameters() if self._begun is None else self._begun
 
     def _hyperparameters(self) -> list[dict[str, Any]]:
@@ -307,9 +305,14 @@ class TrainState:
                 parameter.copy_(value)
         self._held, self._lost = None, []
 
+    def _parameters_here(self) -> list[nn.Parameter]:
+        """The model's, without those whose elements other workers keep."""
+        shard = self.shard
+        return [each for each in self.model.parameters() if shard is None or not shard.is_away(each)]
+
     def is_finite(self) -> bool:
         """Whether it is worth going on from: a parameter that is no number never becomes one again."""
-        trained = [p.detach() for p in self.model.parameters() if p.requires_grad and not is_away(p)]
+        trained = [p.detach() for p in self._parameters_here() if p.requires_grad]
         return all(_is_finite(parameter) for parameter in trained)
 
     def tree(self, is_shared: bool = False) -> codec.Tree:
@@ -455,17 +458,10 @@ class TrainState:
 
     def num_bytes(self) -> int:
         """Bytes of the whole state."""
-        elsewhere = 0
-        if (
-            self.shard is not None and not self.shard.is_whole
-        ):  # the tree tells of blocks as if they were here
-            elsewhere = self.shard.whole_bytes() - self.shard.block_bytes()
+        elsewhere, shard = 0, self.shard
+        if shard is not None and not shard.is_whole:  # the tree tells of blocks as if they were here
+            elsewhere = shard.whole_bytes() - shard.block_bytes()
         return elsewhere + sum(tensor.numel() * tensor.element_size() for tensor in self.encode()[1])
-
-
-def is_away(parameter: torch.Tensor) -> bool:
-    """Whether a parameter has no memory for its elements, which other workers keep."""
-    return is_divided(parameter) and parameter.untyped_storage().nbytes() < parameter.nbytes
 
 
 def _listed(names: set[str]) -> str:
