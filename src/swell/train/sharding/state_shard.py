@@ -101,7 +101,7 @@ class StateShard:
             self._empty()
 
     def connect(self, exchange: BlockExchange | None) -> None:
-        """Say how blocks get what is not here; None: nobody else has anything."""
+        """Say how blocks get what is not here; None: there are no others."""
         self.exchange = exchange
         for block in self.blocks:
             block.exchange = exchange
