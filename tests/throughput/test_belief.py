@@ -19,10 +19,11 @@ from swell.throughput.estimate_margins import (
     class_of,
     kind_of,
 )
-from swell.throughput.learnt import RETRY_S
+from swell.throughput.learnt import MEMORY_S, RETRY_RATIO
 
 SIZES = np.array([1, 2, 4, 8, 16], dtype=np.int64)
 LONG = 100_000  #: steps in a report that leaves nothing of what was believed before
+RETRY_S = RETRY_RATIO * MEMORY_S  #: after which what such a report has measured is doubted
 
 
 def spec(global_batch: int = 64, min_workers: int = 1, max_workers: int | None = None) -> JobSpec:
@@ -205,6 +206,19 @@ def test_a_larger_size_is_forgotten_only_if_it_was_no_faster_and_ever_more_seldo
         again = FittedBelief()
         again.restore(belief.state())
         belief = again
+
+
+@given(step_s=st.floats(0.5, 2.0), num_steps=st.integers(1, 10))
+def test_what_was_measured_for_a_moment_is_forgotten_the_sooner(step_s: float, num_steps: int) -> None:
+    """Four workers should take 0.25 s a step, and took longer than two, just after their job grew."""
+    belief, four = belief_of({64: 1.0, 32: 0.5, 16: 0.25}, {}), np.array([4])
+    steady(belief, "j", 2, 0.5)
+    estimate_per_s = belief.rates_per_s("j", four)
+    belief.learn_rate("j", 4, 4.0 * step_s, num_steps)
+    seen_s = 4.0 * step_s * num_steps
+    assert belief.doubt_larger("j", 2, RETRY_RATIO * 0.3 * min(seen_s, MEMORY_S), None, 1) == ()
+    assert belief.doubt_larger("j", 2, RETRY_RATIO * (0.7 * seen_s + 0.5), None, 1) == (4,)
+    assert belief.rates_per_s("j", four) == pytest.approx(estimate_per_s)
 
 
 def test_no_size_is_doubted_that_does_more_in_longer_steps_or_is_smaller() -> None:

@@ -255,6 +255,20 @@ class FakeAgent:
         process.join(LIMIT_S)
         return process.exitcode
 
+    def ends_or_breaks(self, worker: int, generation: int) -> bool:
+        """Whether this worker ends; else its group of this generation broke, and it waits for another."""
+
+        def is_broken() -> bool:
+            return any(
+                isinstance(said, messages.Broken | messages.JoinFailed) and said.generation == generation
+                for by, said in self.said
+                if by == worker
+            )
+
+        with self._news:
+            assert self._wait_for(lambda: worker not in self._lines or is_broken()), self._story()
+            return not is_broken()
+
     def kill(self, worker: int) -> None:
         pid = self.processes[worker].pid
         assert pid is not None

@@ -21,10 +21,10 @@ MEMORY_S = 20.0
 NUM_PRIOR_STEPS = 2.0
 #: A step's time is known well once the prediction counts for no more than this.
 SETTLED_SHARE = 0.05
-#: What was measured of a larger size that was no faster is forgotten once its job has trained for so long at
-#: smaller ones: no policy would try that size, and perhaps its machine was busy. Each further time takes
-#: twice as long.
-RETRY_S = 600.0
+#: What was measured of a larger size that was no faster is forgotten once its job has trained at smaller ones
+#: for so many times as long as it was measured (`MEMORY_S` at most): no policy would try that size, and
+#: perhaps its machine was busy. Each further time takes twice as long.
+RETRY_RATIO = 30.0
 #: Epochs after which what followed an epoch has faded: a script may evaluate after every fifth only.
 MEMORY_EPOCHS = 10.0
 #: Batches of a job, besides those that its sizes have anyway, at which its speed is remembered.
@@ -218,7 +218,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     ) -> tuple[int, ...]:
         """It has trained for so long at this size: forget larger ones that were no faster, in time.
 
-        Returns the forgotten numbers of workers. See `RETRY_S`.
+        Returns the forgotten numbers of workers. See `RETRY_RATIO`.
         """
         tables = [(None, 1, self.measured), *((batch, 1, table) for batch, table in self.at_batch.items())]
         tables += [(None, hosts, table) for hosts, table in self.crossing.items()]
@@ -235,7 +235,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
             if self.rate_at_batch(size, batch, hosts) > rate_per_s:
                 continue
             table[size].slower_s += elapsed_s
-            if table[size].slower_s >= RETRY_S * 2.0 ** self.num_forgotten.get(size, 0):
+            measured_s = min(table[size].time_s, MEMORY_S)
+            if table[size].slower_s >= RETRY_RATIO * measured_s * 2.0 ** self.num_forgotten.get(size, 0):
                 del table[size]
                 forgotten.add(size)
         for size in forgotten:

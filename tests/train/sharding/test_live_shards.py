@@ -55,8 +55,31 @@ def test_a_part_that_is_lost_sends_the_job_to_its_checkpoint(agent: FakeAgent, t
     psutil.Process(agent.processes[1].pid).kill()
     for worker in (0, 2):
         agent.wait(worker, messages.Broken)
-    agent.regroup([0, 2], source=0, has_news=False)
-    for worker in (0, 2):
+    assert_state_is_lost(agent, [0, 2])
+
+
+def test_a_worker_whose_fellow_found_the_loss_first_finds_it_in_the_next_group(
+    agent: FakeAgent, tmp_path: Path
+) -> None:
+    """The first to find it ends, which may break the group before the others know."""
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "shard")
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 3)
+    for victim in (1, 0):
+        psutil.Process(agent.processes[victim].pid).kill()
+    agent.wait(2, messages.Broken)
+    assert_state_is_lost(agent, [2])
+
+
+def assert_state_is_lost(agent: FakeAgent, workers: list[int]) -> None:
+    """They are grouped, and those that a fellow's end kept from an answer again, until all have ended."""
+    ended: list[int] = []
+    while rest := [worker for worker in workers if worker not in ended]:
+        generation = agent.regroup(rest, source=rest[0], has_news=False)
+        ended += [worker for worker in rest if agent.ends_or_breaks(worker, generation)]
+        assert ended, "the first to find the loss ends"
+    for worker in workers:
         assert agent.exit_status(worker) == 143
         assert "goes on from its checkpoint" in agent.log(worker).read_text()
 

@@ -224,7 +224,7 @@ class DividedWorker(Linked):
 
     def _save_together(self) -> int | None:
         """All workers come here. Raises GroupBroken."""
-        with self._shards.gathered():
+        with self._shards.gathered(self._checkpoints.folder):
             return super()._save_together()
 
     def keep(self, is_end: bool) -> None:

@@ -1,6 +1,6 @@
 """Exchange of a divided block's parameters and gradients with those who keep parts of it.
 
-Each message begins with what its sender is about. So workers that do not compute the same blocks in the same
+With each exchange goes what its sender is about. So workers that do not compute the same blocks in the same
 order, as where one evaluates alone, are told that, and do not add up what does not belong together.
 """
 
@@ -23,7 +23,9 @@ from swell.train.sharding.state_pieces import StatePieces
 HEAD_BYTES = 16
 GATHER, REDUCE = 0, 1
 #: Before torch 2.13 it has another name.
-all_gather: Callable[..., object] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+all_gather: Callable[..., dist.Work | None] = (
+    getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+)
 #: Workers compare what they are about before they move anything in the first steps, and in one of so many.
 NUM_COMPARED, COMPARE_EVERY = 2, 64
 
@@ -38,7 +40,7 @@ class LoneExchange:
 
     def gather(self, block: DividedBlock) -> torch.Tensor:
         begin, _ = unit = self._units[block.number]
-        full = torch.zeros(block.num_elements, dtype=block.dtype, device=block.device)
+        full = block.empty().zero_()
         for first, last in common(self._pieces.intervals, (unit,)):
             torch.cat(self._pieces.values((first, last)), out=full[first - begin : last - begin])
         return full
@@ -151,32 +153,30 @@ class GroupExchange:
                 self._meet_again(broken)
                 if block.exchange is not None:  # else this worker has everything now, and is alone
                     return block.exchange.gather(block)
-        return torch.zeros(block.num_elements, dtype=block.dtype, device=block.device)
+        return block.empty().zero_()
 
     def gather_or_fail(self, block: DividedBlock) -> torch.Tensor:
         """Raises GroupBroken, or LoopError as `gather` does."""
-        full = torch.empty(block.num_elements, dtype=block.dtype, device=block.device)
-        said = self._say(block, GATHER)
-        parts, rank = self._owned[block.number], self._group.rank
-        own, begin = parts[rank], self._units[block.number][0]
-        num_bytes = max(part.num_bytes for part in parts)
-        message = torch.empty(num_bytes, dtype=torch.uint8, device=block.device)
-        message[:HEAD_BYTES].view(torch.int64).copy_(said)
-        values = [value for first, last in own.intervals for value in self._values(begin, first, last)]
-        if values:
-            torch.cat(values, out=_numbers(message, own, block.dtype))
-        room = torch.empty(len(parts), num_bytes, dtype=torch.uint8, device=block.device)
-        self._group.run(lambda: all_gather(room.view(-1), message))
-        self._check_said(room[:, :HEAD_BYTES].contiguous().view(torch.int64))
-        for row, part in zip(room, parts, strict=True):
-            numbers, done = _numbers(row, part, block.dtype), 0
-            for first, last in part.intervals:
-                full[first:last].copy_(numbers[done : done + last - first])
-                done += last - first
+        full, said, parts = block.empty(), self._say(block, GATHER), self._owned[block.number]
+        begin = self._units[block.number][0]
+        for first, last in parts[self._group.rank].intervals:
+            torch.cat(self._pieces.values((begin + first, begin + last)), out=full[first:last])
+        room = self._room(block)
+
+        def gather_all() -> None:
+            handles = [all_gather(room.view(-1), said, async_op=True)]
+            for rank, part in enumerate(parts):
+                coming = [full[first:last] for first, last in part.intervals]
+                handles += [dist.broadcast(values, rank, async_op=True) for values in coming]
+            self._group.await_all(handles)
+
+        self._group.run(gather_all)
+        self._check_said(room)
         return full
 
-    def _values(self, begin: int, first: int, last: int) -> list[torch.Tensor]:
-        return self._pieces.values((begin + first, begin + last))
+    def _room(self, block: DividedBlock) -> torch.Tensor:
+        """Room for what all workers say that they are about."""
+        return torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
 
     # ---------------------------------------------------------------- gradients
     def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
@@ -192,13 +192,13 @@ class GroupExchange:
     def _reduce(self, block: DividedBlock, gradient: torch.Tensor, own: _Part) -> torch.Tensor:
         said, parts = self._say(block, REDUCE), self._held[block.number]
         sizes = [part.num_bytes for part in parts]
-        sent = torch.empty(sum(sizes), dtype=torch.uint8, device=block.device)
+        sent = _bytes(block, sum(sizes))
         for message, part in zip(sent.split(sizes), parts, strict=True):
             message[:HEAD_BYTES].view(torch.int64).copy_(said)
             if part.intervals:
                 slices = [gradient[first:last] for first, last in part.intervals]
                 torch.cat(slices, out=_numbers(message, part, block.dtype))
-        room = torch.empty(len(parts), own.num_bytes, dtype=torch.uint8, device=block.device)
+        room = _bytes(block, len(parts) * own.num_bytes).view(len(parts), own.num_bytes)
         splits = [own.num_bytes] * len(parts)
         self._group.run(lambda: dist.all_to_all_single(room.view(-1), sent, splits, sizes))
         self._check_said(room[:, :HEAD_BYTES].contiguous().view(torch.int64))
@@ -216,7 +216,7 @@ class GroupExchange:
         is_new = self._num_steps <= NUM_COMPARED or self._num_steps % COMPARE_EVERY == 0
         if self._is_first or is_new:
             self._is_first = False
-            room = torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
+            room = self._room(block)
             self._group.run(lambda: all_gather(room.view(-1), said))
             self._check_said(room)
         return said
@@ -245,6 +245,10 @@ def _part(held: Intervals, unit: Interval, dtype: torch.dtype) -> _Part:
     found = common(held, (unit,))
     num_bytes = -(-(HEAD_BYTES + size(found) * dtype.itemsize) // HEAD_BYTES) * HEAD_BYTES
     return _Part(tuple((first - unit[0], last - unit[0]) for first, last in found), num_bytes)
+
+
+def _bytes(block: DividedBlock, num_bytes: int) -> torch.Tensor:
+    return block.buffers.empty(num_bytes, torch.uint8, block.device)
 
 
 def _numbers(message: torch.Tensor, part: _Part, dtype: torch.dtype) -> torch.Tensor:

@@ -19,6 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from swell.train.collective.gradients import LoopError
 from swell.train.sharding.intervals import Intervals
+from swell.train.sharding.large_buffers import LargeBuffers
 
 
 class BlockExchange(Protocol):
@@ -69,8 +70,20 @@ class _Other(NamedTuple):
 class DividedBlock:
     """One block; whole until it is told otherwise."""
 
-    def __init__(self, number: int, name: str, module: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
-        """`parameters`: with one dtype and device; no other module has them."""
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        module: nn.Module,
+        parameters: Sequence[nn.Parameter],
+        buffers: LargeBuffers,
+    ) -> None:
+        """
+        Args:
+            parameters: with one dtype and device; no other module has them.
+            buffers: for what is gathered, of all blocks.
+        """
+        self.buffers = buffers
         self.number, self.name = number, name  #: among the blocks, and in the model
         self.parameters = list(parameters)
         self.dtype, self.device = parameters[0].dtype, parameters[0].device
@@ -135,6 +148,10 @@ class DividedBlock:
     def _point_to(self, values: Sequence[torch.Tensor]) -> None:
         for parameter, part in zip(self.parameters, values, strict=True):
             parameter.data = part.view(parameter.shape)
+
+    def empty(self) -> torch.Tensor:
+        """Room for all of the parameters, flat."""
+        return self.buffers.empty(self.num_elements, self.dtype, self.device)
 
     def split(self, flat: torch.Tensor) -> tuple[torch.Tensor, ...]:
         parts: tuple[torch.Tensor, ...] = flat.split([parameter.numel() for parameter in self.parameters])
@@ -240,7 +257,7 @@ class DividedBlock:
     def reduce(self) -> None:
         """Add this pass's gradient, if there is one, to that of the step, summed over the workers."""
         if self._ready and self.exchange is not None:
-            flat = torch.empty(self.num_elements, dtype=self.dtype, device=self.device)
+            flat = self.empty()
             for place, (parameter, part) in enumerate(zip(self.parameters, self.split(flat), strict=True)):
                 if parameter.grad is None or not self.factor:  # not `* 0`: a borrowed sample's inf
                     part.zero_()

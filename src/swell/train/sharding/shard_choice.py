@@ -10,6 +10,7 @@ from torch import nn
 
 from swell.train.sharding.divided_block import DividedBlock, find_blocks
 from swell.train.sharding.elementwise import check_elementwise
+from swell.train.sharding.large_buffers import LargeBuffers
 from swell.train.sharding.state_shard import StateShard
 
 #: What each worker keeps a part of: what the optimizer keeps; or also the parameters of blocks.
@@ -56,7 +57,8 @@ def make_shard(shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Opti
     if isinstance(shard, str):
         return StateShard(optimizer)
     found = find_blocks(model, _kinds(shard))
-    return StateShard(optimizer, [DividedBlock(number, *each) for number, each in enumerate(found)])
+    buffers = LargeBuffers()
+    return StateShard(optimizer, [DividedBlock(number, *each, buffers) for number, each in enumerate(found)])
 
 
 def _kinds(shard: Sequence[type[nn.Module]]) -> tuple[type[nn.Module], ...]:

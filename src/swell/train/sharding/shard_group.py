@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +24,9 @@ from swell.train.collective.group import Group, GroupBroken
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
+from swell.train.sharding.large_buffers import trim_heap
 from swell.train.sharding.layout import Layout, Transfer, covers, lay_out, plan_transfers
+from swell.train.sharding.scratch_room import scratch_room
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.state_pieces import Forms, StatePieces, split
 from swell.train.sharding.state_shard import StateShard
@@ -216,6 +219,8 @@ class ShardGroup:
                 self._transfer(planned, old, made, sorted({*cuts, *_cuts(layout.owned)}))
                 self._await_others(old, made)
             self._shard.replace(made, is_whole)
+            del old
+            trim_heap()
         self._layout, self._owned = layout, layout.owned[rank]
         self._connect()
 
@@ -343,10 +348,14 @@ class ShardGroup:
 
     # ---------------------------------------------------------------- checkpoints
     @contextmanager
-    def gathered(self) -> Iterator[None]:
-        """Within, rank 0's optimizer has the whole state in host memory, to be saved. All do this together.
+    def gathered(self, folder: Path) -> Iterator[None]:
+        """Within, rank 0's optimizer has the whole state, to be saved. All do this together.
 
-        Raises GroupBroken: a peer is gone.
+        Args:
+            folder: on a disk with room for it: it may be more than fits into memory.
+
+        Raises:
+            GroupBroken: a peer is gone.
         """
         ranks = range(self._group.num_workers)
         if self._shard.is_whole:
@@ -357,7 +366,8 @@ class ShardGroup:
         planned = plan_transfers(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
         is_writer = self._group.rank == 0
         whole = StatePieces(self._shard.places, everything if is_writer else ())
-        whole.make_room(self._gather_forms(self._shard.pieces), torch.device("cpu"))
+        forms = self._gather_forms(self._shard.pieces)
+        whole.make_room(forms, scratch_room(folder, list(whole.room_sizes(forms))))
         whole.take(self._shard.pieces)
         self._transfer(planned, self._shard.pieces, whole, _cuts(self._layout.owned))
         with self._shard.filled(whole) if is_writer else nullcontext():

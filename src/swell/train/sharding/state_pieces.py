@@ -9,8 +9,9 @@ has the parameter's own elements, too.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -28,9 +29,17 @@ class KeptForm(msgspec.Struct, frozen=True, array_like=True):
     value: bool | int | float | None = None  #: of what is no tensor, or a tensor of one number for all
     is_sliced: bool = False  #: a number for each element
 
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The dtype of a tensor."""
+        found: torch.dtype = getattr(torch, self.dtype)
+        return found
+
 
 #: By the parameter's place among the optimizer's, and by name.
 Forms = dict[int, dict[str, KeptForm]]
+#: Makes a flat tensor of so many elements, not filled.
+Empty = Callable[[int, torch.dtype], torch.Tensor]
 
 
 @dataclass(slots=True)
@@ -43,6 +52,10 @@ class StatePiece:
     kept: dict[str, Any] = field(default_factory=dict)  #: sliced tensors are flat
     value: torch.Tensor | None = None  #: of a parameter that is divided: its elements, flat
     gradient: torch.Tensor | None = None  #: like `value`, of the step under way
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
 
 
 class ParameterPlaces:
@@ -136,19 +149,27 @@ class StatePieces:
             if piece.kept
         }
 
-    def make_room(self, forms: Forms, device: torch.device | None = None) -> None:
+    def make_room(self, forms: Forms, empty: Empty | None = None) -> None:
         """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
 
         Args:
-            device: of sliced tensors; None: where the parameter is.
+            empty: makes a flat tensor of so many elements; None: it lies where the parameter is.
         """
         for piece in self.pieces:
-            near = self._places.parameters[piece.place].device if device is None else device
-            kept, size = forms.get(piece.place, {}), piece.end - piece.begin
-            piece.kept = {name: _room(form, size, near) for name, form in kept.items()}
+            device = self._places.parameters[piece.place].device
+            make, kept = empty or partial(_empty, device), forms.get(piece.place, {})
+            piece.kept = {name: _room(form, piece.size, device, make) for name, form in kept.items()}
             if piece.place < self._places.num_divided:
-                dtype = self._places.parameters[piece.place].dtype
-                piece.value = torch.empty(size, dtype=dtype, device=near)
+                piece.value = make(piece.size, self._places.parameters[piece.place].dtype)
+
+    def room_sizes(self, forms: Forms) -> Iterator[int]:
+        """Bytes of each tensor that `make_room` makes for these forms."""
+        for piece in self.pieces:
+            for form in forms.get(piece.place, {}).values():
+                if form.is_sliced:
+                    yield piece.size * form.torch_dtype.itemsize
+            if piece.place < self._places.num_divided:
+                yield piece.size * self._places.parameters[piece.place].dtype.itemsize
 
     def take(self, other: StatePieces) -> None:
         """Copy what another set of pieces has of the same elements."""
@@ -239,10 +260,13 @@ def _form_of(value: Any) -> KeptForm:
     return KeptForm(dtype, is_on_host, value.item())
 
 
-def _room(form: KeptForm, size: int, near: torch.device) -> Any:
+def _empty(device: torch.device, size: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(size, dtype=dtype, device=device)
+
+
+def _room(form: KeptForm, size: int, near: torch.device, empty: Empty) -> Any:
     if not form.dtype:
         return form.value
-    dtype = getattr(torch, form.dtype)
     if form.is_sliced:
-        return torch.empty(size, dtype=dtype, device=near)
-    return torch.tensor(form.value, dtype=dtype, device="cpu" if form.is_on_host else near)
+        return empty(size, form.torch_dtype)
+    return torch.tensor(form.value, dtype=form.torch_dtype, device="cpu" if form.is_on_host else near)

@@ -95,6 +95,8 @@ class StateShard:
             is_whole: all workers have everything, and there is one piece of each parameter.
         """
         self._pieces = None if is_whole else pieces
+        for block in self.blocks:
+            block.buffers.clear()  # with other parts messages have other sizes
         if self._pieces is None:
             self._fill(pieces)
         else:

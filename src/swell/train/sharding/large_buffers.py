@@ -1,0 +1,65 @@
+"""Memory for large tensors that come and go in each step, apart from the heap.
+
+On the heap they would lie among what stays, and what is free between is too small for the next one: it grows
+to several times of what is used. And the first use of new memory costs several times what a copy does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+import weakref
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(slots=True)
+class _Buffer:
+    memory: mmap.mmap
+    lent: weakref.ref[memoryview]  #: alive as long as a tensor is there
+
+    def lend(self) -> memoryview:
+        view = memoryview(self.memory)
+        self.lent = weakref.ref(view)
+        return view
+
+
+class LargeBuffers:
+    """Buffers in host memory, each used by one tensor and its views at a time."""
+
+    def __init__(self) -> None:
+        self._buffers: list[_Buffer] = []
+
+    def empty(self, size: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """A flat tensor of so many elements, not filled. On devices torch's own allocator does as much."""
+        num_bytes = size * dtype.itemsize
+        if device.type != "cpu" or not num_bytes:
+            return torch.empty(size, dtype=dtype, device=device)
+        return torch.frombuffer(self._unused(num_bytes).lend(), dtype=dtype, count=size)
+
+    def _unused(self, num_bytes: int) -> _Buffer:
+        """The smallest one with enough room and no more than twice as much; else a new one."""
+        fitting = [
+            buffer
+            for buffer in self._buffers
+            if num_bytes <= len(buffer.memory) <= 2 * num_bytes and buffer.lent() is None
+        ]
+        if fitting:
+            return min(fitting, key=lambda buffer: len(buffer.memory))
+        memory = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._buffers.append(_Buffer(memory, weakref.ref(memoryview(b""))))
+        return self._buffers[-1]
+
+    def clear(self) -> None:
+        """Keep none for later. What tensors use stays as long as they do."""
+        self._buffers.clear()
+
+
+def trim_heap() -> None:
+    """Give free memory of the heap back, which Swell's workers keep (`MALLOC_TRIM_THRESHOLD_`)."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+        if trim is not None:
+            trim(ctypes.c_size_t(0))
