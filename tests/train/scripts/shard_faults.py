@@ -30,7 +30,8 @@ from swell.wire import environ
 WORKER = os.environ[environ.WORKER]
 FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
 votes = count(1)  # no variable that Swell takes back with a step that comes again
-gather, reduce, gather_model = GroupExchange.gather_or_fail, GroupExchange._reduce, ShardGroup.gather_model
+hand_on = GroupExchange._hand_on
+gather, reduce, gather_model = GroupExchange.gather_or_fail, GroupExchange.reduce, ShardGroup.gather_model
 changes, await_others = count(1), ShardGroup._await_others
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
@@ -93,10 +94,16 @@ def faulty_end(self: ShardGroup) -> None:
     gather_model(self)
 
 
-def faulty_reduce(self: GroupExchange, block: DividedBlock, gradient: torch.Tensor, own: Any) -> torch.Tensor:
+def faulty_reduce(self: GroupExchange, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
     if FAULT == "amid the gradients" and self._num_steps == AT_STEP and block.number == 0:
         die()
-    return reduce(self, block, gradient, own)
+    return reduce(self, block, gradient)
+
+
+def faulty_hand_on(self: GroupExchange, block: DividedBlock, own: torch.Tensor) -> torch.Tensor:
+    if FAULT == "with a sum" and self._num_steps == AT_STEP and block.number == 0:
+        die()
+    return hand_on(self, block, own)
 
 
 def one_broadcast(tensor: torch.Tensor, source: int, **options: Any) -> Any:
@@ -124,7 +131,8 @@ def telling_finish(self: DividedWorker) -> None:
     finish(self)
 
 
-GroupExchange.gather_or_fail, GroupExchange._reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
+GroupExchange.gather_or_fail, GroupExchange.reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
+GroupExchange._hand_on = faulty_hand_on  # type: ignore[method-assign]
 ShardGroup.gather_model = faulty_end  # type: ignore[method-assign]
 if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
     state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]

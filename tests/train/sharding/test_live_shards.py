@@ -116,6 +116,7 @@ BLOCK_KILLS = [
     {"1": "before a gathering"},
     {"1": "after a gathering"},
     {"1": "amid the gradients"},
+    {"1": "with a sum"},
     {"1": "in an evaluation"},
     {"0": "in an evaluation"},
     {"1": "after the vote", "2": "unsure"},

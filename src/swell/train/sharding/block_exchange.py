@@ -7,7 +7,6 @@ order, as where one evaluates alone, are told that, and do not add up what does 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -15,12 +14,10 @@ import torch.distributed as dist
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.group import Group, GroupBroken
 from swell.train.sharding.divided_block import DividedBlock
-from swell.train.sharding.intervals import Interval, Intervals, common, size
+from swell.train.sharding.intervals import Interval, Intervals, common, size, union
 from swell.train.sharding.layout import Layout
 from swell.train.sharding.state_pieces import StatePieces
 
-#: Bytes before the numbers of a message: a place in the loop, and a block.
-HEAD_BYTES = 16
 GATHER, REDUCE = 0, 1
 #: Before torch 2.13 it has another name.
 all_gather: Callable[..., dist.Work | None] = (
@@ -67,13 +64,6 @@ class LoneExchange:
         return self._pieces.intervals
 
 
-class _Part(NamedTuple):
-    """What a rank has of a block: intervals from the block's beginning, and bytes of a message of them."""
-
-    intervals: Intervals
-    num_bytes: int
-
-
 class GroupExchange:
     """Exchange with the workers of a group, by the layout of the state there."""
 
@@ -96,10 +86,9 @@ class GroupExchange:
         """
         self._group, self._pieces, self._units = group, pieces, units
         self._meet_again, self._lose, self._is_amid = meet_again, lose, is_amid
-        held = [layout.held(rank) for rank in range(group.num_workers)]
-        each = list(zip(blocks, units, strict=False))  # the last unit is no block
-        self._owned = [[_part(own, unit, block.dtype) for own in layout.owned] for block, unit in each]
-        self._held = [[_part(has, unit, block.dtype) for has in held] for block, unit in each]
+        each = units[: len(blocks)]  # the last one is no block
+        self._owned = [[_within(own, unit) for own in layout.owned] for unit in each]
+        self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in each]
         self.owned = layout.owned[group.rank]
         self._has_ended = False
         #: The step under way comes again: all that is gathered is zero until the next one begins.
@@ -157,58 +146,81 @@ class GroupExchange:
 
     def gather_or_fail(self, block: DividedBlock) -> torch.Tensor:
         """Raises GroupBroken, or LoopError as `gather` does."""
-        full, said, parts = block.empty(), self._say(block, GATHER), self._owned[block.number]
-        begin = self._units[block.number][0]
-        for first, last in parts[self._group.rank].intervals:
+        full, parts, (begin, _) = block.empty(), self._owned[block.number], self._units[block.number]
+        for first, last in parts[self._group.rank]:
             torch.cat(self._pieces.values((begin + first, begin + last)), out=full[first:last])
-        room = self._room(block)
-
-        def gather_all() -> None:
-            handles = [all_gather(room.view(-1), said, async_op=True)]
-            for rank, part in enumerate(parts):
-                coming = [full[first:last] for first, last in part.intervals]
-                handles += [dist.broadcast(values, rank, async_op=True) for values in coming]
-            self._group.await_all(handles)
-
-        self._group.run(gather_all)
-        self._check_said(room)
+        pieces = [(rank, full[first:last]) for rank, part in enumerate(parts) for first, last in part]
+        self._exchange(
+            block, GATHER, lambda: [dist.broadcast(piece, rank, async_op=True) for rank, piece in pieces]
+        )
         return full
-
-    def _room(self, block: DividedBlock) -> torch.Tensor:
-        """Room for what all workers say that they are about."""
-        return torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
 
     # ---------------------------------------------------------------- gradients
     def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
         """All workers that hold an element get the same sum of it, bit for bit."""
-        own = self._held[block.number][self._group.rank]
         try:
             if not self.is_lost:
-                return self._reduce(block, gradient, own)
+                return self._hand_on(block, self._sum_owned(block, gradient))
         except GroupBroken as broken:
             self._broken, self.is_lost = broken, True
-        return torch.zeros(size(own.intervals), dtype=block.dtype, device=block.device)
+        return torch.zeros(size(self._held(block)), dtype=block.dtype, device=block.device)
 
-    def _reduce(self, block: DividedBlock, gradient: torch.Tensor, own: _Part) -> torch.Tensor:
-        said, parts = self._say(block, REDUCE), self._held[block.number]
-        sizes = [part.num_bytes for part in parts]
-        sent = _bytes(block, sum(sizes))
-        for message, part in zip(sent.split(sizes), parts, strict=True):
-            message[:HEAD_BYTES].view(torch.int64).copy_(said)
-            if part.intervals:
-                slices = [gradient[first:last] for first, last in part.intervals]
-                torch.cat(slices, out=_numbers(message, part, block.dtype))
-        room = _bytes(block, len(parts) * own.num_bytes).view(len(parts), own.num_bytes)
-        splits = [own.num_bytes] * len(parts)
-        self._group.run(lambda: dist.all_to_all_single(room.view(-1), sent, splits, sizes))
-        self._check_said(room[:, :HEAD_BYTES].contiguous().view(torch.int64))
-        rows = [_numbers(row, own, block.dtype) for row in room]
+    def _sum_owned(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
+        """The sum of what this worker owns, flat. Raises GroupBroken."""
+        parts = self._owned[block.number]
+        sizes, own_size = [size(part) for part in parts], size(parts[self._group.rank])
+        sent, come = block.empty(), block.empty(len(parts) * own_size)
+        torch.cat([each for part in parts for each in _slices(gradient, block.everything, part)], out=sent)
+        self._exchange(block, REDUCE, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
+        rows = come.view(len(parts), own_size)
         summed = rows[0].clone()
-        for row in rows[1:]:  # in the order of ranks, whatever part a worker holds
+        for row in rows[1:]:  # in the order of ranks
             summed.add_(row)
         return summed
 
+    def _hand_on(self, block: DividedBlock, own: torch.Tensor) -> torch.Tensor:
+        """What this worker holds, from sums that their owners have. Raises GroupBroken."""
+        owned, mirrored, rank = self._owned[block.number], self._mirrored[block.number], self._group.rank
+        if not any(mirrored):
+            return own
+        going = [common(owned[rank], has) for has in mirrored]
+        coming = [common(part, mirrored[rank]) for part in owned]
+        sent, come = block.empty(sum(map(size, going))), block.empty(sum(map(size, coming)))
+        torch.cat([sent[:0], *(each for part in going for each in _slices(own, owned[rank], part))], out=sent)
+        self._group.run(
+            lambda: self._group.await_all(
+                [_all_to_all(come, [size(part) for part in coming], sent, [size(part) for part in going])]
+            )
+        )
+        held = self._held(block)
+        result = torch.empty(size(held), dtype=block.dtype, device=block.device)
+        sources = ((owned[rank], own), *zip(coming, come.split([size(part) for part in coming]), strict=True))
+        for places, values in sources:
+            for target, value in zip(
+                _slices(result, held, places), _slices(values, places, held), strict=True
+            ):
+                target.copy_(value)
+        return result
+
+    def _held(self, block: DividedBlock) -> Intervals:
+        rank = self._group.rank
+        return union(self._owned[block.number][rank], self._mirrored[block.number][rank])
+
+    def _exchange(
+        self, block: DividedBlock, action: int, begin: Callable[[], Sequence[dist.Work | None]]
+    ) -> None:
+        """Carry out collectives, and see that all workers are about the same. Raises GroupBroken."""
+        said, room = self._say(block, action), self._room(block)
+        self._group.run(
+            lambda: self._group.await_all([all_gather(room.view(-1), said, async_op=True), *begin()])
+        )
+        self._check_said(room)
+
     # ---------------------------------------------------------------- what they are about
+    def _room(self, block: DividedBlock) -> torch.Tensor:
+        """Room for what all workers say that they are about."""
+        return torch.empty(self._group.num_workers, 2, dtype=torch.int64, device=block.device)
+
     def _say(self, block: DividedBlock, action: int) -> torch.Tensor:
         """What this worker is about. Now and then all compare that first, in messages of one size."""
         place = self._num_steps * 2 + self._is_within
@@ -241,16 +253,23 @@ def _described(place: int, what: int) -> str:
     return f"{action} block {what // 2} {when} of this group"
 
 
-def _part(held: Intervals, unit: Interval, dtype: torch.dtype) -> _Part:
-    found = common(held, (unit,))
-    num_bytes = -(-(HEAD_BYTES + size(found) * dtype.itemsize) // HEAD_BYTES) * HEAD_BYTES
-    return _Part(tuple((first - unit[0], last - unit[0]) for first, last in found), num_bytes)
+def _within(places: Intervals, unit: Interval) -> Intervals:
+    """Those of the places that are in a block, counted from where it begins."""
+    return tuple((first - unit[0], last - unit[0]) for first, last in common(places, (unit,)))
 
 
-def _bytes(block: DividedBlock, num_bytes: int) -> torch.Tensor:
-    return block.buffers.empty(num_bytes, torch.uint8, block.device)
+def _slices(flat: torch.Tensor, places: Intervals, wanted: Intervals) -> list[torch.Tensor]:
+    """What lies at wanted places, of a tensor with a number for each of `places`."""
+    found, done = [], 0
+    for begin, end in places:
+        for first, last in common(((begin, end),), wanted):
+            found.append(flat[done + first - begin : done + last - begin])
+        done += end - begin
+    return found
 
 
-def _numbers(message: torch.Tensor, part: _Part, dtype: torch.dtype) -> torch.Tensor:
-    """The numbers of a message, which lie behind its head."""
-    return message[HEAD_BYTES : HEAD_BYTES + size(part.intervals) * dtype.itemsize].view(dtype)
+def _all_to_all(
+    come: torch.Tensor, coming: list[int], sent: torch.Tensor, going: list[int]
+) -> dist.Work | None:
+    work: dist.Work | None = dist.all_to_all_single(come, sent, coming, going, async_op=True)
+    return work

@@ -18,7 +18,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from swell.train.collective.gradients import LoopError
-from swell.train.sharding.intervals import Intervals
+from swell.train.sharding.intervals import Intervals, below
 from swell.train.sharding.large_buffers import LargeBuffers
 
 
@@ -149,9 +149,14 @@ class DividedBlock:
         for parameter, part in zip(self.parameters, values, strict=True):
             parameter.data = part.view(parameter.shape)
 
-    def empty(self) -> torch.Tensor:
-        """Room for all of the parameters, flat."""
-        return self.buffers.empty(self.num_elements, self.dtype, self.device)
+    @property
+    def everything(self) -> Intervals:
+        """The places of all of its elements."""
+        return below(self.num_elements)
+
+    def empty(self, size: int | None = None) -> torch.Tensor:
+        """Room for so many of its elements, or for all, flat."""
+        return self.buffers.empty(self.num_elements if size is None else size, self.dtype, self.device)
 
     def split(self, flat: torch.Tensor) -> tuple[torch.Tensor, ...]:
         parts: tuple[torch.Tensor, ...] = flat.split([parameter.numel() for parameter in self.parameters])
