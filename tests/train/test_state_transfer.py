@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 import torch
 from tests.train.fake_agent import fork_script
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
+from swell.train.state.peer_memory import TOKEN_BYTES
 from swell.train.state.routes import NOWHERE, own_place
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
@@ -99,7 +101,9 @@ def test_one_that_lags_keeps_its_own_state_if_the_source_dies() -> None:
 
 def test_a_process_that_has_another_ones_number_is_not_read() -> None:
     loan, taker = StateLoan(7, made(1.0, steps=7)), made(2.0, steps=0)
-    card = MemberCard(7, loan.card.pid, b"x" * len(loan.card.token), loan.card.catalog, loan.card.place)
+    assert loan.card.catalog is not None
+    other = msgspec.structs.replace(loan.card.catalog, token=b"x" * TOKEN_BYTES)
+    card = MemberCard(7, other, loan.card.place)
     with pytest.raises(GroupBroken):  # by messages, of which this group carries none
         take(taker, [card, NEWCOMER], lambda number: [0, number])
     assert (weight_of(taker) == 2.0).all()

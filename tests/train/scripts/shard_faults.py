@@ -20,6 +20,7 @@ import torch.distributed as dist
 from swell.train.collective.group import GroupBroken
 from swell.train.link.agent_link import open_link
 from swell.train.runtime.divided_run import DividedWorker
+from swell.train.sharding import shard_transfers
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
@@ -36,7 +37,11 @@ changes, await_others = count(1), ShardGroup._await_others
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
 
-def die() -> None:
+def blind_read(*_: object) -> None:
+    raise PermissionError("as where Yama or seccomp forbids it")
+
+
+def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -62,7 +67,7 @@ def faulty_spread(self: ShardGroup) -> None:
     if is_now and FAULT == "before the parameters":
         die()
     if is_now and FAULT == "amid the parameters":
-        dist.broadcast = one_broadcast  # type: ignore[assignment]
+        dist.broadcast = one_broadcast  # type: ignore[attr-defined,assignment]
     spread(self)
     if is_now and FAULT == "after the parameters":
         die()
@@ -136,6 +141,10 @@ GroupExchange._hand_on = faulty_hand_on  # type: ignore[method-assign]
 ShardGroup.gather_model = faulty_end  # type: ignore[method-assign]
 if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
     state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]
+if FAULT == "blind":
+    shard_transfers.read = blind_read  # type: ignore[attr-defined,assignment]
+if FAULT == "amid a copy":
+    shard_transfers.read = die  # type: ignore[attr-defined,assignment]
 ShardGroup._await_others = faulty_wait  # type: ignore[method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

@@ -290,6 +290,38 @@ def test_one_worker_may_have_everything_and_the_others_not(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
+@pytest.mark.parametrize("word", ["shard", "blocks-mirrors"])
+@pytest.mark.parametrize("way", ["other machines", "one of them blind"])
+def test_state_that_cannot_be_read_from_memory_comes_by_messages(
+    agent: FakeAgent, plain: Path, tmp_path: Path, word: str, way: str
+) -> None:
+    if way == "other machines":
+        agent.environ["SHARD_PLACES"] = json.dumps({"0": "a", "1": "b", "2": "c", "3": "d"})
+    else:
+        agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["blind", 0]})
+    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), word)
+    agent.join([0], source=None)
+    for members in ([0, 1, 2], [2, 1], [1, 2, 3]):
+        agent.wait_steps(members[0], agent.join(members, source=members[0]) + 2)
+    finish(agent, [1, 2, 3])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_a_newcomer_that_dies_while_it_copies_takes_nothing_with_it(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["amid a copy", 0]})
+    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "blocks")
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 3)
+    generation = agent.regroup([0, 1, 2], source=0)
+    for worker in (0, 1):
+        agent.wait(worker, messages.JoinFailed, lambda message: message.generation == generation)
+    agent.join([0, 1], source=0)
+    finish(agent, [0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
 def test_a_kill_while_the_leader_is_given_the_model_loses_nothing(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:

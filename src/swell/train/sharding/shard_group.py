@@ -25,14 +25,12 @@ from swell.train.collective.pieces import Pieces
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.large_buffers import trim_heap
-from swell.train.sharding.layout import Layout, Transfer, covers, lay_out, plan_transfers
+from swell.train.sharding.layout import Layout, covers, lay_out, plan_transfers
 from swell.train.sharding.scratch_room import scratch_room
 from swell.train.sharding.shard_card import ShardCard
-from swell.train.sharding.state_pieces import Forms, StatePieces, split
+from swell.train.sharding.shard_transfers import ShardTransfers
+from swell.train.sharding.state_pieces import Forms, StatePieces
 from swell.train.sharding.state_shard import StateShard
-
-#: Elements that travel at once between two workers.
-WINDOW_ELEMENTS = 16 * 2**20
 
 
 class VoteOutcome(NamedTuple):
@@ -216,7 +214,8 @@ class ShardGroup:
             made.make_room(forms)
             made.take(old)
             if planned:
-                self._transfer(planned, old, made, sorted({*cuts, *_cuts(layout.owned)}))
+                cuts = sorted({*cuts, *_cuts(layout.owned)})
+                ShardTransfers(self._group, parameters, cuts, old, made).carry_out(planned, places)
                 self._await_others(old, made)
             self._shard.replace(made, is_whole)
             del old
@@ -296,56 +295,6 @@ class ShardGroup:
             forms |= msgspec.msgpack.decode(content, type=Forms)
         return forms
 
-    def _transfer(
-        self, planned: Sequence[Transfer], old: StatePieces, new: StatePieces, cuts: Sequence[int]
-    ) -> None:
-        """Carry out moves, as many elements at once as a window has."""
-        windows: dict[tuple[int, int], list[list[Interval]]] = {}
-        for source, target, interval in planned:
-            units = [
-                unit
-                for part in self._shard.places.cut(interval)
-                for whole in split((part.begin, part.end), cuts)
-                for unit in split(whole, range(*whole, WINDOW_ELEMENTS))
-            ]
-            filled = windows.setdefault((source, target), [[]])
-            for unit in units:
-                if sum(end - begin for begin, end in filled[-1]) >= WINDOW_ELEMENTS:
-                    filled.append([])
-                filled[-1].append(unit)
-        for turn in range(max(map(len, windows.values()), default=0)):
-            self._transfer_window(
-                {pair: units[turn] for pair, units in windows.items() if turn < len(units)}, old, new
-            )
-
-    def _transfer_window(
-        self, units: dict[tuple[int, int], list[Interval]], old: StatePieces, new: StatePieces
-    ) -> None:
-        rank, device = self._group.rank, self._group.device
-        coming, operations = [], []
-        for (source, target), intervals in units.items():
-            if rank not in (source, target):
-                continue
-            side = old if rank == source else new
-            cargo = Pieces([tensor for interval in intervals for tensor in side.slices(interval)], device)
-            if rank == source:
-                operations += [
-                    dist.P2POp(dist.isend, piece, target) for piece in cargo.pieces if piece.numel()
-                ]
-            else:
-                operations += [
-                    dist.P2POp(dist.irecv, piece, source) for piece in cargo.pieces if piece.numel()
-                ]
-                coming.append(cargo)
-
-        def move() -> None:
-            for work in dist.batch_isend_irecv(operations) if operations else []:
-                work.wait()
-
-        self._group.run(move)
-        for cargo in coming:
-            cargo.unload()
-
     # ---------------------------------------------------------------- checkpoints
     @contextmanager
     def gathered(self, folder: Path) -> Iterator[None]:
@@ -369,7 +318,8 @@ class ShardGroup:
         forms = self._gather_forms(self._shard.pieces)
         whole.make_room(forms, scratch_room(folder, list(whole.room_sizes(forms))))
         whole.take(self._shard.pieces)
-        self._transfer(planned, self._shard.pieces, whole, _cuts(self._layout.owned))
+        pieces, cuts = self._shard.pieces, _cuts(self._layout.owned)
+        ShardTransfers(self._group, self._shard.places, cuts, pieces, whole).carry_out(planned, self._places)
         with self._shard.filled(whole) if is_writer else nullcontext():
             yield
 

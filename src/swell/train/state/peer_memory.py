@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
 #: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB.
 MAX_CALL_SPANS = 1024
 MAX_CALL_BYTES = 2**30
+TOKEN_BYTES = 16
 
 
 class MemorySpan(NamedTuple):
@@ -25,6 +28,34 @@ class MemorySpan(NamedTuple):
 
     address: int
     num_bytes: int
+
+
+class LentMemory(msgspec.Struct, frozen=True):
+    """Where a process has something for others to read."""
+
+    pid: int
+    token: bytes  #: lies before it: who finds it there reads the right process
+    span: MemorySpan  #: of both
+
+
+class MemoryLoan:
+    """Content that others may read, where `lent` says, for as long as this object lives."""
+
+    def __init__(self, content: bytes) -> None:
+        token = secrets.token_bytes(TOKEN_BYTES)
+        self._content = np.frombuffer(token + content, dtype=np.uint8)
+        span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
+        self.lent = LentMemory(os.getpid(), token, span)
+
+
+def read_lent(lent: LentMemory) -> bytes:
+    """The content. Raises OSError: it cannot be read, or another process has that number here."""
+    content = np.empty(lent.span.num_bytes, dtype=np.uint8)
+    read(lent.pid, [lent.span], [MemorySpan(content.ctypes.data, content.nbytes)])
+    found = content.tobytes()
+    if found[:TOKEN_BYTES] != lent.token:
+        raise OSError(f"process {lent.pid} is another one than the one that lends its memory")
+    return found[TOKEN_BYTES:]
 
 
 def allow_siblings() -> None:

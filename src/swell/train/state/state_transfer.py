@@ -6,23 +6,19 @@ Between hosts the state goes by messages, to one worker of each host, from which
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 
 import msgspec
-import numpy as np
 import torch
 
 from swell.train.collective.group import Group
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.state.broadcast import send_state
-from swell.train.state.peer_memory import MemorySpan, read
+from swell.train.state.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent
 from swell.train.state.routes import NOWHERE, lines, memory_routes, own_place, receivers
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
-TOKEN_BYTES = 16
 #: In place of a number of updates: what this worker has is not the job's.
 NO_STATE = -1
 
@@ -31,9 +27,7 @@ class MemberCard(msgspec.Struct, frozen=True):
     """What a member of a group tells the others."""
 
     updates: int  #: finished, or NO_STATE
-    pid: int = 0
-    token: bytes = b""  #: lies at the beginning of `catalog`: who finds it there reads the right process
-    catalog: MemorySpan | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
+    catalog: LentMemory | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
     place: str = NOWHERE  #: workers of one place can read each other's memory, see `routes`
     shard: ShardCard | None = None  #: where the optimizer's state is divided among the workers
 
@@ -41,6 +35,11 @@ class MemberCard(msgspec.Struct, frozen=True):
 class _Catalog(msgspec.Struct):
     header: Header
     spans: list[MemorySpan]  #: where the tensors lie
+
+
+def span_of(tensor: torch.Tensor) -> MemorySpan:
+    """The memory of a contiguous tensor."""
+    return MemorySpan(tensor.data_ptr(), tensor.nbytes)
 
 
 class StateLoan:
@@ -55,11 +54,9 @@ class StateLoan:
     def _lay_out(self, state: TrainState) -> None:
         header, tensors = pack(state)
         self._tensors = [tensor.contiguous() for tensor in tensors]
-        catalog = _Catalog(header, [_span_of(tensor) for tensor in self._tensors])
-        token = secrets.token_bytes(TOKEN_BYTES)
-        self._content = np.frombuffer(token + msgspec.json.encode(catalog), dtype=np.uint8)
-        span = MemorySpan(self._content.ctypes.data, self._content.nbytes)
-        self.card = msgspec.structs.replace(self.card, pid=os.getpid(), token=token, catalog=span)
+        catalog = _Catalog(header, [span_of(tensor) for tensor in self._tensors])
+        self._loan = MemoryLoan(msgspec.json.encode(catalog))
+        self.card = msgspec.structs.replace(self.card, catalog=self._loan.lent)
 
 
 def hand_state(
@@ -122,19 +119,10 @@ def _take(card: MemberCard, state: TrainState, device: torch.device) -> tuple[st
     """Skeleton and tensors from the memory of the worker with this card; None if that cannot be."""
     if card.catalog is None:
         return None
-    content = np.empty(card.catalog.num_bytes, dtype=np.uint8)
     try:
-        read(card.pid, [card.catalog], [MemorySpan(content.ctypes.data, content.nbytes)])
-        found = content.tobytes()
-        if found[:TOKEN_BYTES] != card.token:
-            return None
-        catalog = msgspec.json.decode(found[TOKEN_BYTES:], type=_Catalog)
+        catalog = msgspec.json.decode(read_lent(card.catalog), type=_Catalog)
         tensors = make_room(catalog.header, state, device)
-        read(card.pid, catalog.spans, [_span_of(tensor) for tensor in tensors])
+        read(card.catalog.pid, catalog.spans, [span_of(tensor) for tensor in tensors])
     except OSError:
         return None
     return catalog.header.skeleton, tensors
-
-
-def _span_of(tensor: torch.Tensor) -> MemorySpan:
-    return MemorySpan(tensor.data_ptr(), tensor.nbytes)
