@@ -24,7 +24,8 @@ from swell.train.sharding import shard_transfers
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
-from swell.train.sharding.state_pieces import StatePiece, StatePieces
+from swell.train.sharding.shard_transfers import ShardTransfers
+from swell.train.sharding.state_pieces import StatePiece
 from swell.train.state import state_transfer
 from swell.wire import environ
 
@@ -33,7 +34,7 @@ FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["
 votes = count(1)  # no variable that Swell takes back with a step that comes again
 hand_on = GroupExchange._hand_on
 gather, reduce, gather_model = GroupExchange.gather_or_fail, GroupExchange.reduce, ShardGroup.gather_model
-changes, await_others = count(1), ShardGroup._await_others
+changes, is_change_faulty, read, fill = count(1), False, ShardTransfers._read, ShardGroup._fill
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
 
@@ -41,7 +42,7 @@ def blind_read(*_: object) -> None:
     raise PermissionError("as where Yama or seccomp forbids it")
 
 
-def die(*_: object) -> None:
+def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -67,7 +68,7 @@ def faulty_spread(self: ShardGroup) -> None:
     if is_now and FAULT == "before the parameters":
         die()
     if is_now and FAULT == "amid the parameters":
-        dist.broadcast = one_broadcast  # type: ignore[attr-defined,assignment]
+        dist.broadcast = one_broadcast  # type: ignore[assignment]
     spread(self)
     if is_now and FAULT == "after the parameters":
         die()
@@ -75,11 +76,20 @@ def faulty_spread(self: ShardGroup) -> None:
         self._shard._optimizer.param_groups[0]["lr"] *= 2.0
 
 
-def faulty_wait(self: ShardGroup, old: StatePieces, made: StatePieces) -> None:
-    is_now = next(changes) == AT_STEP
-    if is_now and FAULT == "amid a change":
+def faulty_fill(self: ShardGroup, *arguments: Any) -> None:
+    global is_change_faulty
+    is_change_faulty = arguments[-1] is not None and next(changes) == AT_STEP
+    fill(self, *arguments)
+
+
+def faulty_read(self: ShardTransfers, *arguments: Any) -> Any:
+    is_now = is_change_faulty
+    if is_now and FAULT == "before a copy":
         die()
-    await_others(self, old, made)
+    answer = read(self, *arguments)
+    if is_now and FAULT == "after its copy":
+        die()
+    return answer
 
 
 def faulty_gather(self: GroupExchange, block: DividedBlock) -> torch.Tensor:
@@ -143,8 +153,6 @@ if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
     state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]
 if FAULT == "blind":
     shard_transfers.read = blind_read  # type: ignore[attr-defined,assignment]
-if FAULT == "amid a copy":
-    shard_transfers.read = die  # type: ignore[attr-defined,assignment]
-ShardGroup._await_others = faulty_wait  # type: ignore[method-assign]
+ShardTransfers._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]
 ShardGroup.vote, ShardGroup.spread, DividedWorker.finish = faulty_vote, faulty_spread, telling_finish  # type: ignore[method-assign]
 runpy.run_path(str(Path(__file__).with_name("curve.py")))

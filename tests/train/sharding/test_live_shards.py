@@ -148,14 +148,23 @@ def test_after_a_kill_at_any_moment_there_is_one_state(
     assert_mirrors_equal(tmp_path, rest)
 
 
-@pytest.mark.parametrize("victim", [1, 3], ids=["one that was there", "a newcomer"])
+@pytest.mark.parametrize(
+    ("victim", "moment", "word"),
+    [
+        (1, "before a copy", "mirrors"),
+        (1, "before a copy", "blocks-mirrors"),
+        (1, "after its copy", "mirrors"),
+        (3, "before a copy", "blocks-mirrors"),
+        (3, "after its copy", "blocks-mirrors"),
+    ],
+)
 def test_a_kill_amid_a_change_loses_nothing(
-    agent: FakeAgent, plain: Path, tmp_path: Path, victim: int
+    agent: FakeAgent, plain: Path, tmp_path: Path, victim: int, moment: str, word: str
 ) -> None:
-    """Some have what they lacked by then, and others have not."""
+    """Worker 1 was there, 3 is a newcomer. Some have what they lacked by then, and others have not."""
     change = 2 if victim == 1 else 1  # the first one is that in which all began
-    agent.environ["SHARD_FAULTS"] = json.dumps({str(victim): ["amid a change", change]})
-    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.environ["SHARD_FAULTS"] = json.dumps({str(victim): [moment, change]})
+    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), word)
     agent.join([0, 1, 2], source=None)
     agent.wait_steps(0, 3)
     generation = agent.regroup([0, 1, 2, 3], source=0)
@@ -304,21 +313,6 @@ def test_state_that_cannot_be_read_from_memory_comes_by_messages(
     for members in ([0, 1, 2], [2, 1], [1, 2, 3]):
         agent.wait_steps(members[0], agent.join(members, source=members[0]) + 2)
     finish(agent, [1, 2, 3])
-    assert_same_learning(tmp_path / "result.json", plain)
-
-
-def test_a_newcomer_that_dies_while_it_copies_takes_nothing_with_it(
-    agent: FakeAgent, plain: Path, tmp_path: Path
-) -> None:
-    agent.environ["SHARD_FAULTS"] = json.dumps({"2": ["amid a copy", 0]})
-    agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "blocks")
-    agent.join([0, 1], source=None)
-    agent.wait_steps(0, 3)
-    generation = agent.regroup([0, 1, 2], source=0)
-    for worker in (0, 1):
-        agent.wait(worker, messages.JoinFailed, lambda message: message.generation == generation)
-    agent.join([0, 1], source=0)
-    finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
 
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import torch
 import torch.distributed as dist
 
@@ -75,7 +74,9 @@ class ShardGroup:
         """What this worker brings to a group; `has_state`: it has made the job's steps."""
         if not has_state:
             return ShardCard()
-        return ShardCard(self._owned, self._shard.pieces.stretches, self.is_voting, self.is_spread)
+        pieces = self._shard.pieces
+        owned = self._owned or pieces.intervals  # of a checkpoint that was read, all
+        return ShardCard(owned, pieces.stretches, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
     def clip(self) -> None:
@@ -179,6 +180,9 @@ class ShardGroup:
             GroupBroken: a peer is gone.
         """
         held = [union(card.held) for card in cards]
+        if not held[self._group.rank]:  # what the script has made is not the job's
+            self._owned = ()
+            self._shard.replace(StatePieces(self._shard.places, ()), is_whole=False)
         if not covers(held, self._shard.num_elements):
             raise StateLost
         owned = _apart([card.owned for card in cards])
@@ -206,22 +210,42 @@ class ShardGroup:
         layout = lay_out(self._shard.places.units, owned, held, takers, mirror_places)
         rank, parameters = self._group.rank, self._shard.places
         is_whole = all(layout.held(taker) == parameters.everything for taker in takers) and rank in takers
-        made = self._pieces_of(layout, is_whole)
-        old = self._shard.pieces if held[rank] else StatePieces(parameters, ())
+        made, old = self._pieces_of(layout, is_whole), self._shard.pieces
         planned = plan_transfers(held, layout)
-        forms = self._gather_forms(old) if planned else old.forms()
         if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
-            made.make_room(forms)
-            made.take(old)
-            if planned:
-                cuts = sorted({*cuts, *_cuts(layout.owned)})
-                ShardTransfers(self._group, parameters, cuts, old, made).carry_out(planned, places)
-                self._await_others(old, made)
+            cuts = [*cuts, *_cuts(layout.owned)]
+            transfers = ShardTransfers(self._group, parameters, planned, places, cuts, old)
+            self._fill(made, old, transfers if planned else None)
             self._shard.replace(made, is_whole)
-            del old
+            del old, transfers  # before their memory is given back
             trim_heap()
         self._layout, self._owned = layout, layout.owned[rank]
         self._connect()
+
+    def _fill(self, made: StatePieces, old: StatePieces, transfers: ShardTransfers | None) -> None:
+        """Fill new pieces from old ones, and from those of others. Raises GroupBroken: that is not all done.
+
+        Then what was here before stays, and what has come. The next group decides anew from what all have.
+        """
+
+        def filled(forms: Forms) -> StatePieces:
+            made.make_room(forms, old)
+            made.take(old)
+            return made
+
+        if transfers is None:
+            filled(old.forms())
+            return
+        try:
+            transfers.carry_out(filled)
+        except GroupBroken:
+            if transfers.is_complete:
+                both = StatePieces(self._shard.places, union(old.intervals, made.intervals))
+                both.make_room(old.forms() | made.forms())
+                both.take(old)
+                both.take(made)
+                self._shard.replace(both, is_whole=False)
+            raise
 
     def _pieces_of(self, layout: Layout, is_whole: bool) -> StatePieces:
         """This worker's, cut alike at owners and mirrors: rounding may depend on it."""
@@ -272,29 +296,6 @@ class ShardGroup:
         if self._exchange is not None:
             self._exchange.is_lost = True
 
-    def _await_others(self, old: StatePieces, made: StatePieces) -> None:
-        """Raises GroupBroken: perhaps not all have what they lacked, and what was here before is kept, too.
-
-        The next group decides anew from what all have.
-        """
-        try:
-            self._group.gather(0)
-        except GroupBroken:
-            both = StatePieces(self._shard.places, union(old.intervals, made.intervals))
-            both.make_room(old.forms() | made.forms())
-            both.take(old)
-            both.take(made)
-            self._shard.replace(both, is_whole=False)
-            raise
-
-    def _gather_forms(self, own: StatePieces) -> Forms:
-        """What the optimizer keeps for each parameter, of all that have some of it."""
-        told = self._group.gather_bytes(msgspec.msgpack.encode(own.forms()))
-        forms: Forms = {}
-        for content in told:
-            forms |= msgspec.msgpack.decode(content, type=Forms)
-        return forms
-
     # ---------------------------------------------------------------- checkpoints
     @contextmanager
     def gathered(self, folder: Path) -> Iterator[None]:
@@ -315,11 +316,15 @@ class ShardGroup:
         planned = plan_transfers(held, Layout((everything, *[()] * (len(held) - 1)), tuple(held)))
         is_writer = self._group.rank == 0
         whole = StatePieces(self._shard.places, everything if is_writer else ())
-        forms = self._gather_forms(self._shard.pieces)
-        whole.make_room(forms, scratch_room(folder, list(whole.room_sizes(forms))))
-        whole.take(self._shard.pieces)
         pieces, cuts = self._shard.pieces, _cuts(self._layout.owned)
-        ShardTransfers(self._group, self._shard.places, cuts, pieces, whole).carry_out(planned, self._places)
+
+        def filled(forms: Forms) -> StatePieces:
+            whole.make_room(forms, empty=scratch_room(folder, list(whole.room_sizes(forms))))
+            whole.take(pieces)
+            return whole
+
+        transfers = ShardTransfers(self._group, self._shard.places, planned, self._places, cuts, pieces)
+        transfers.carry_out(filled)
         with self._shard.filled(whole) if is_writer else nullcontext():
             yield
 

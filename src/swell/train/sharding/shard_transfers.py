@@ -6,7 +6,7 @@ it goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 import torch.distributed as dist
@@ -15,13 +15,20 @@ from swell.train.collective.group import Group
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval
 from swell.train.sharding.layout import Transfer
-from swell.train.sharding.state_pieces import ParameterPlaces, StatePieces, split
+from swell.train.sharding.state_pieces import Forms, ParameterPlaces, StatePieces, split
 from swell.train.state.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent
 from swell.train.state.routes import NOWHERE
 from swell.train.state.state_transfer import span_of
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20
+
+
+class _Offer(msgspec.Struct):
+    """What a worker tells the others before they begin."""
+
+    forms: Forms
+    lent: LentMemory | None  #: spans of its pieces, by transfer; None: it lends nothing
 
 
 class ShardTransfers:
@@ -31,26 +38,62 @@ class ShardTransfers:
         self,
         group: Group,
         parameters: ParameterPlaces,
-        cuts: Sequence[int],
+        planned: Sequence[Transfer],
+        places: Sequence[str],
+        cuts: Iterable[int],
         old: StatePieces,
-        new: StatePieces,
     ) -> None:
-        """`cuts`: places at which old or new pieces of any worker begin or end, sorted."""
-        self._group, self._parameters, self._cuts = group, parameters, cuts
-        self._old, self._new = old, new
-
-    def carry_out(self, planned: Sequence[Transfer], places: Sequence[str]) -> None:
         """
         Args:
+            planned: the same at all workers.
             places: by rank; workers of one place can read each other's memory, see `routes`.
+            cuts: where old or new pieces of any worker begin or end.
+            old: what this worker has.
+        """
+        self._group, self._parameters, self._planned, self._old = group, parameters, planned, old
+        self._cuts = sorted(set(cuts))
+        is_on_host = group.device.type == "cpu"
+        self._near = [
+            each for each in planned if is_on_host and places[each.source] == places[each.target] != NOWHERE
+        ]
+        #: Whether this worker has all that it lacked, though perhaps not all others have.
+        self.is_complete = False
+
+    def carry_out(self, make_new: Callable[[Forms], StatePieces]) -> None:
+        """
+        Args:
+            make_new: makes the pieces that this worker is to have, by what all together keep.
 
         Raises:
-            GroupBroken: a peer is gone, and what is new is not complete.
+            GroupBroken: a peer is gone; see `is_complete`.
         """
-        near = [each for each in planned if places[each.source] == places[each.target] != NOWHERE]
-        is_in_memory = near and self._group.device.type == "cpu"
-        blind = self._copy(near) if is_in_memory else {each.target for each in near}
-        self._send([each for each in planned if each not in near or each.target in blind])
+        offers = self._meet()
+        forms: Forms = {}
+        for offer in offers:
+            forms |= offer.forms
+        new = make_new(forms)
+        is_blind = not self._read(offers, new)
+        left = [each for each in self._planned if each not in self._near]
+        self.is_complete = not left and not is_blind
+        are_blind = self._group.gather(int(is_blind))  # until then no source changes what it lends
+        left = [each for each in self._planned if each not in self._near or are_blind[each.target]]
+        if left:
+            self._send(left, new)
+            self.is_complete = True
+            self._group.gather(0)
+
+    def _meet(self) -> list[_Offer]:
+        """What each worker offers, by rank. This one's stays where it is for as long as this object lives."""
+        rank = self._group.rank
+        going = {
+            number: self._spans(each, self._old)
+            for number, each in enumerate(self._near)
+            if each.source == rank
+        }
+        self._loan = MemoryLoan(msgspec.msgpack.encode(going)) if going else None
+        offer = _Offer(self._old.forms(), None if self._loan is None else self._loan.lent)
+        told = self._group.gather_bytes(msgspec.msgpack.encode(offer))
+        return [msgspec.msgpack.decode(each, type=_Offer) for each in told]
 
     def _units(self, transfer: Transfer) -> Iterator[Interval]:
         """Its elements, cut such that each unit lies in one piece on both sides."""
@@ -58,35 +101,28 @@ class ShardTransfers:
             yield from split((part.begin, part.end), self._cuts)
 
     # ---------------------------------------------------------------- from memory to memory
-    def _copy(self, near: Sequence[Transfer]) -> set[int]:
-        """Returns the ranks that cannot read the memory of others."""
-        rank = self._group.rank
-        going = {
-            number: self._spans(each, self._old) for number, each in enumerate(near) if each.source == rank
-        }
-        loan = MemoryLoan(msgspec.msgpack.encode(going))
-        told = self._group.gather_bytes(msgspec.msgpack.encode(loan.lent))
-        is_blind = not self._read(near, [msgspec.msgpack.decode(each, type=LentMemory) for each in told])
-        are_blind = self._group.gather(int(is_blind))  # until then no source changes what it lends
-        return {rank for rank, is_blind in enumerate(are_blind) if is_blind}
-
     def _spans(self, transfer: Transfer, side: StatePieces) -> list[MemorySpan]:
         return [span_of(tensor) for unit in self._units(transfer) for tensor in side.slices(unit)]
 
-    def _read(self, near: Sequence[Transfer], lent: Sequence[LentMemory]) -> bool:
-        coming = [(number, each) for number, each in enumerate(near) if each.target == self._group.rank]
+    def _read(self, offers: Sequence[_Offer], new: StatePieces) -> bool:
+        """Whether this worker has been able to."""
+        known: dict[int, dict[int, list[MemorySpan]]] = {}
         try:
-            for source in {each.source for _, each in coming}:
-                there = msgspec.msgpack.decode(read_lent(lent[source]), type=dict[int, list[MemorySpan]])
-                for number, each in coming:
-                    if each.source == source:
-                        read(lent[source].pid, there[number], self._spans(each, self._new))
+            for number, each in enumerate(self._near):
+                lent = offers[each.source].lent
+                if each.target != self._group.rank or lent is None:
+                    continue
+                if each.source not in known:
+                    known[each.source] = msgspec.msgpack.decode(
+                        read_lent(lent), type=dict[int, list[MemorySpan]]
+                    )
+                read(lent.pid, known[each.source][number], self._spans(each, new))
         except OSError:
             return False
         return True
 
     # ---------------------------------------------------------------- by messages
-    def _send(self, planned: Sequence[Transfer]) -> None:
+    def _send(self, planned: Sequence[Transfer], new: StatePieces) -> None:
         """As many elements at once as a window has."""
         windows: dict[tuple[int, int], list[list[Interval]]] = {}
         for each in planned:
@@ -97,15 +133,16 @@ class ShardTransfers:
                         filled.append([])
                     filled[-1].append(unit)
         for turn in range(max(map(len, windows.values()), default=0)):
-            self._send_window({pair: units[turn] for pair, units in windows.items() if turn < len(units)})
+            window = {pair: units[turn] for pair, units in windows.items() if turn < len(units)}
+            self._send_window(window, new)
 
-    def _send_window(self, units: dict[tuple[int, int], list[Interval]]) -> None:
+    def _send_window(self, units: dict[tuple[int, int], list[Interval]], new: StatePieces) -> None:
         rank, device = self._group.rank, self._group.device
         coming, operations = [], []
         for (source, target), intervals in units.items():
             if rank not in (source, target):
                 continue
-            side = self._old if rank == source else self._new
+            side = self._old if rank == source else new
             cargo = Pieces([tensor for interval in intervals for tensor in side.slices(interval)], device)
             act, peer = (dist.isend, target) if rank == source else (dist.irecv, source)
             operations += [dist.P2POp(act, piece, peer) for piece in cargo.pieces if piece.numel()]

@@ -149,18 +149,33 @@ class StatePieces:
             if piece.kept
         }
 
-    def make_room(self, forms: Forms, empty: Empty | None = None) -> None:
+    def make_room(self, forms: Forms, old: StatePieces | None = None, empty: Empty | None = None) -> None:
         """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
 
         Args:
+            old: a piece that is there already stays in its memory, if nothing else lies there.
             empty: makes a flat tensor of so many elements; None: it lies where the parameter is.
         """
+        known = {} if old is None else {(piece.begin, piece.end): piece for piece in old.pieces}
         for piece in self.pieces:
+            same = known.get((piece.begin, piece.end))
+            if same is not None and self._may_stay(same, forms):
+                piece.kept, piece.value = dict(same.kept), same.value
+                continue
             device = self._places.parameters[piece.place].device
             make, kept = empty or partial(_empty, device), forms.get(piece.place, {})
             piece.kept = {name: _room(form, piece.size, device, make) for name, form in kept.items()}
             if piece.place < self._places.num_divided:
                 piece.value = make(piece.size, self._places.parameters[piece.place].dtype)
+
+    def _may_stay(self, piece: StatePiece, forms: Forms) -> bool:
+        """Whether a piece is all that lies in its memory, which is where its parameter belongs."""
+        device = self._places.parameters[piece.place].device
+        has_all = piece.kept.keys() == forms.get(piece.place, {}).keys()
+        return has_all and all(
+            each.device == device and each.untyped_storage().nbytes() == each.nbytes
+            for each in _sliced(piece)
+        )
 
     def room_sizes(self, forms: Forms) -> Iterator[int]:
         """Bytes of each tensor that `make_room` makes for these forms."""
@@ -176,7 +191,8 @@ class StatePieces:
         for piece in self.pieces:
             for theirs, both in other.overlapping((piece.begin, piece.end)):
                 for own, value in zip(self._slices(piece, both), self._slices(theirs, both), strict=True):
-                    own.copy_(value)
+                    if own.data_ptr() != value.data_ptr():
+                        own.copy_(value)
 
     def overlapping(self, interval: Interval) -> Iterator[tuple[StatePiece, Interval]]:
         """Each piece that has some of the interval, and what of it."""

@@ -95,8 +95,6 @@ class StateShard:
             is_whole: all workers have everything, and there is one piece of each parameter.
         """
         self._pieces = None if is_whole else pieces
-        for block in self.blocks:
-            block.buffers.clear()  # with other parts messages have other sizes
         if self._pieces is None:
             self._fill(pieces)
         else:
@@ -107,6 +105,8 @@ class StateShard:
         self.exchange = exchange
         for block in self.blocks:
             block.exchange = exchange
+            if exchange is None:
+                block.buffers.clear()
 
     def hold_share(self, num_workers: int) -> None:
         """Keep no more than one of so many workers would, and update no other elements: for a trial run.
