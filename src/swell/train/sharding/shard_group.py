@@ -62,6 +62,7 @@ class ShardGroup:
         self._layout = Layout((self._owned,), ((),))  # of the present group
         self._places: Sequence[str] = ("",)  # by rank, the machines of the present group
         self._exchange: GroupExchange | None = None
+        self._is_trimmed = False  # the heap, since the state was laid out
         self.is_voting = False  #: see `ShardCard`
         self.is_spread = True
 
@@ -94,6 +95,9 @@ class ShardGroup:
         Raises GroupBroken: it is not known whether the others have passed.
         """
         self.is_voting = True
+        if compares and not self._is_trimmed:
+            trim_heap()  # not while the group changes: it uses what is free, and training waits
+            self._is_trimmed = True
         difference = self._own_less_mirrored() if compares and self._is_mirrored else 0
         said = torch.tensor([int(wish), difference], device=self._group.device)
         self._group.sum_all(said)
@@ -217,8 +221,7 @@ class ShardGroup:
             transfers = ShardTransfers(self._group, parameters, planned, places, cuts, old)
             self._fill(made, old, transfers if planned else None)
             self._shard.replace(made, is_whole)
-            del old, transfers  # before their memory is given back
-            trim_heap()
+            self._is_trimmed = False
         self._layout, self._owned = layout, layout.owned[rank]
         self._connect()
 

@@ -11,15 +11,19 @@ import os
 import secrets
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
-#: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB.
+#: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB. Calls are smaller,
+#: for threads share them: the first use of new memory costs more processor time than the copy.
 MAX_CALL_SPANS = 1024
-MAX_CALL_BYTES = 2**30
+MAX_CALL_BYTES = 16 * 2**20
+MAX_THREADS = 4
 TOKEN_BYTES = 16
 
 
@@ -72,19 +76,30 @@ def read(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan])
     """
     if sys.platform != "linux":
         raise OSError("only Linux has process_vm_readv")
+    calls = list(batches(zip(sources, targets, strict=True)))
+    num_threads = min(len(calls), MAX_THREADS, len(os.sched_getaffinity(0)))
+    if num_threads <= 1:
+        for call in calls:
+            _read_once(pid, call)
+        return
+    with ThreadPoolExecutor(num_threads) as pool:
+        for _ in pool.map(partial(_read_once, pid), calls):
+            """It raises what a call has raised."""
+
+
+def _read_once(pid: int, pairs: Sequence[tuple[MemorySpan, MemorySpan]]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    for batch in batches(zip(sources, targets, strict=True)):
-        there, here = (np.array(spans, dtype=np.uint64) for spans in zip(*batch, strict=True))
-        num_read: int = libc.process_vm_readv(
-            ctypes.c_int(pid),
-            ctypes.c_void_p(here.ctypes.data),
-            ctypes.c_ulong(len(here)),
-            ctypes.c_void_p(there.ctypes.data),
-            ctypes.c_ulong(len(there)),
-            ctypes.c_ulong(0),
-        )
-        if num_read != int(here[:, 1].sum()):  # less than all where a span is not to be read
-            raise OSError(ctypes.get_errno(), f"the memory of process {pid} cannot be read")
+    there, here = (np.array(spans, dtype=np.uint64) for spans in zip(*pairs, strict=True))
+    num_read: int = libc.process_vm_readv(
+        ctypes.c_int(pid),
+        ctypes.c_void_p(here.ctypes.data),
+        ctypes.c_ulong(len(here)),
+        ctypes.c_void_p(there.ctypes.data),
+        ctypes.c_ulong(len(there)),
+        ctypes.c_ulong(0),
+    )
+    if num_read != int(here[:, 1].sum()):  # less than all where a span is not to be read
+        raise OSError(ctypes.get_errno(), f"the memory of process {pid} cannot be read")
 
 
 def batches(pairs: Iterable[tuple[MemorySpan, MemorySpan]]) -> Iterator[list[tuple[MemorySpan, MemorySpan]]]:
