@@ -205,7 +205,8 @@ class Checkpoints:
         path = self._newest_sound("training goes on from step {}", "training begins at step 0")
         if path is None:
             return False
-        state.restore(_read(path))
+        # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
+        state.restore(_read(path, in_place=state.shard is not None))
         return True
 
     def _kept_instead_of(self, state: TrainState) -> Path | None:
@@ -294,8 +295,9 @@ class Checkpoints:
         return path
 
 
-def _read(path: Path) -> dict[str, Any]:
-    tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+def _read(path: Path, in_place: bool = False) -> dict[str, Any]:
+    """`in_place`: tensors lie in the file until they are written to, which changes no file."""
+    tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
     return tree
 
 

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 
 _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
-#: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB. Calls are smaller,
-#: for threads share them: the first use of new memory costs more processor time than the copy.
+#: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB. Calls are
+#: smaller, for threads share them: the first use of new memory costs more processor time than the copy.
 MAX_CALL_SPANS = 1024
 MAX_CALL_BYTES = 16 * 2**20
 MAX_THREADS = 4
