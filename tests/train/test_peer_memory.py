@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.state import peer_memory
-from swell.train.state.peer_memory import MemorySpan, batches, read
+from swell.train.collective import peer_memory
+from swell.train.collective.peer_memory import MemorySpan, batches, read
 
 spans = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 100)), max_size=20)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.train.state.routes import NOWHERE, lines, memory_routes, own_place, receivers
+from swell.train.collective.routes import NOWHERE, lines, memory_routes, own_place, receivers
 from swell.wire import environ
 
 

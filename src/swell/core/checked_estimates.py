@@ -32,9 +32,9 @@ def told_check(num_workers: int, checked: CheckedEstimate) -> str:
 
 
 def told_doubt(num_workers: int, doubted: Sequence[int]) -> str:
-    """`4 workers were no faster than 2 when they were measured: ...`."""
+    """`4 workers were no faster than 2 when they were last measured: ...`."""
     sizes = ", ".join(map(str, doubted))
     return (
-        f"{sizes} workers were no faster than {num_workers} when they were measured, which is long ago: "
+        f"{sizes} workers were no faster than {num_workers} when they were last measured: "
         "plans count on their estimate once more, and may try them again"
     )

@@ -17,8 +17,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
+from swell.train.collective.peer_memory import MemorySpan, read
 from swell.train.state import state_transfer
-from swell.train.state.peer_memory import MemorySpan, read
 
 Path(f"here-{os.getpid()}").touch()
 while Path("gate").exists():

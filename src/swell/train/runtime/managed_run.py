@@ -23,6 +23,7 @@ from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
+from swell.train.collective.peer_memory import allow_siblings
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import StreamPosition
@@ -37,7 +38,6 @@ from swell.train.runtime.warmup import warm_up
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import Drift, DriftError, DriftWatch, UntoldDrifts
-from swell.train.state.peer_memory import allow_siblings
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in

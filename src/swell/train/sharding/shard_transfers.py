@@ -12,13 +12,12 @@ import msgspec
 import torch.distributed as dist
 
 from swell.train.collective.group import Group
+from swell.train.collective.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent, span_of
 from swell.train.collective.pieces import Pieces
+from swell.train.collective.routes import NOWHERE
 from swell.train.sharding.intervals import Interval
 from swell.train.sharding.layout import Transfer
 from swell.train.sharding.state_pieces import Forms, ParameterPlaces, StatePieces, split
-from swell.train.state.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent
-from swell.train.state.routes import NOWHERE
-from swell.train.state.state_transfer import span_of
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20
@@ -123,7 +122,7 @@ class ShardTransfers:
 
     # ---------------------------------------------------------------- by messages
     def _send(self, planned: Sequence[Transfer], new: StatePieces) -> None:
-        """As many elements at once as a window has."""
+        """Send what cannot be read, as many elements at once as a window has."""
         windows: dict[tuple[int, int], list[list[Interval]]] = {}
         for each in planned:
             filled = windows.setdefault((each.source, each.target), [[]])

@@ -12,10 +12,10 @@ import msgspec
 import torch
 
 from swell.train.collective.group import Group
+from swell.train.collective.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent, span_of
+from swell.train.collective.routes import NOWHERE, lines, memory_routes, own_place, receivers
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.state.broadcast import send_state
-from swell.train.state.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent
-from swell.train.state.routes import NOWHERE, lines, memory_routes, own_place, receivers
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
@@ -35,11 +35,6 @@ class MemberCard(msgspec.Struct, frozen=True):
 class _Catalog(msgspec.Struct):
     header: Header
     spans: list[MemorySpan]  #: where the tensors lie
-
-
-def span_of(tensor: torch.Tensor) -> MemorySpan:
-    """The memory of a contiguous tensor."""
-    return MemorySpan(tensor.data_ptr(), tensor.nbytes)
 
 
 class StateLoan:

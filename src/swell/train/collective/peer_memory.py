@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import torch
 
 _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
 #: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB. Calls are
@@ -32,6 +33,11 @@ class MemorySpan(NamedTuple):
 
     address: int
     num_bytes: int
+
+
+def span_of(tensor: torch.Tensor) -> MemorySpan:
+    """The memory of a contiguous tensor on the host."""
+    return MemorySpan(tensor.data_ptr(), tensor.nbytes)
 
 
 class LentMemory(msgspec.Struct, frozen=True):
