@@ -71,7 +71,12 @@ class Measured(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def measured_s(self) -> float:
         """The same of the reports alone."""
-        return (self.time_s - self.prior_steps * self.predicted_s) / (self.steps - self.prior_steps)
+        return self.reported_s / (self.steps - self.prior_steps)
+
+    @property
+    def reported_s(self) -> float:
+        """Faded sum of the time reported on."""
+        return self.time_s - self.prior_steps * self.predicted_s
 
     @property
     def is_settled(self) -> bool:
@@ -235,7 +240,7 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
             if self.rate_at_batch(size, batch, hosts) > rate_per_s:
                 continue
             table[size].slower_s += elapsed_s
-            measured_s = min(table[size].time_s, MEMORY_S)
+            measured_s = min(table[size].reported_s, MEMORY_S)
             if table[size].slower_s >= RETRY_RATIO * measured_s * 2.0 ** self.num_forgotten.get(size, 0):
                 del table[size]
                 forgotten.add(size)

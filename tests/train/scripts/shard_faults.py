@@ -42,7 +42,7 @@ def blind_read(*_: object) -> None:
     raise PermissionError("as where Yama or seccomp forbids it")
 
 
-def die() -> None:
+def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -151,6 +151,8 @@ GroupExchange._hand_on = faulty_hand_on  # type: ignore[method-assign]
 ShardGroup.gather_model = faulty_end  # type: ignore[method-assign]
 if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
     state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]
+if FAULT == "amid a state":
+    state_transfer._cards_of = die  # type: ignore[assignment]
 if FAULT == "blind":
     shard_transfers.read = blind_read  # type: ignore[attr-defined,assignment]
 ShardTransfers._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]

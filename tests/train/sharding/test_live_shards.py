@@ -178,6 +178,23 @@ def test_a_kill_amid_a_change_loses_nothing(
     assert_mirrors_equal(tmp_path, rest)
 
 
+def test_a_newcomer_whose_group_breaks_before_it_has_its_part_claims_none(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    """Worker 2 has got what is not divided by then; 3, its neighbour, dies while it waits for the same."""
+    agent.environ["SHARD_PLACES"] = json.dumps({"0": "a", "1": "a", "2": "b", "3": "b"})
+    agent.environ["SHARD_FAULTS"] = json.dumps({"3": ["amid a state", 0]})
+    agent.start_ready([0, 1, 2, 3], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "blocks")
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 3)
+    generation = agent.regroup([2, 3, 0, 1], source=0)
+    for worker in (0, 1, 2):
+        agent.wait(worker, messages.JoinFailed, lambda said: said.generation == generation)
+    agent.join([2, 0, 1], source=0)
+    finish(agent, [2, 0, 1])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
 def test_a_worker_that_was_to_leave_stays_if_another_dies_before(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:

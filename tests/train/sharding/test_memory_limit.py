@@ -58,6 +58,8 @@ def begin(agent: FakeAgent, limiter: Limiter, workers: list[int], *args: str) ->
     agent.regroup(workers, source=None)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(300)
 def test_two_workers_train_save_and_read_what_one_cannot_hold(
     start_agent: Callable[..., FakeAgent], limiter: Limiter, disk: Path, tmp_path: Path
 ) -> None:

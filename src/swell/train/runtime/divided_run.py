@@ -174,7 +174,10 @@ class DividedWorker(Linked):
         if self.rank not in with_state and all(_is_within_step(cards[rank]) for rank in holders):
             sys.stderr.write("the workers with the state are amid a step: this one comes too early\n")
             exit_now(environ.EXIT_STOPPED)
+        if self.rank not in with_state:
+            self._shards.drop()
         super()._agree_on_state(regroup, cards, going_on)
+        self._group.outlast_training()  # to move a state may take long
         shards = [card.shard if rank in with_state else None for rank, card in enumerate(cards)]
         self._to_settle = [card or ShardCard() for card in shards], [card.place for card in cards]
         if self.rank not in going_on:

@@ -149,7 +149,11 @@ class GroupExchange:
         full, parts, (begin, _) = block.empty(), self._owned[block.number], self._units[block.number]
         for first, last in parts[self._group.rank]:
             torch.cat(self._pieces.values((begin + first, begin + last)), out=full[first:last])
-        pieces = [(rank, full[first:last]) for rank, part in enumerate(parts) for first, last in part]
+        pieces = [
+            (rank, full[first:last].view(torch.uint8))  # gloo does not know all dtypes
+            for rank, part in enumerate(parts)
+            for first, last in part
+        ]
         self._exchange(
             block, GATHER, lambda: [dist.broadcast(piece, rank, async_op=True) for rank, piece in pieces]
         )
@@ -271,5 +275,13 @@ def _slices(flat: torch.Tensor, places: Intervals, wanted: Intervals) -> list[to
 def _all_to_all(
     come: torch.Tensor, coming: list[int], sent: torch.Tensor, going: list[int]
 ) -> dist.Work | None:
-    work: dist.Work | None = dist.all_to_all_single(come, sent, coming, going, async_op=True)
+    """Begin an exchange of flat tensors; `coming`, `going`: elements from and to each rank."""
+    num_bytes = come.dtype.itemsize
+    work: dist.Work | None = dist.all_to_all_single(
+        come.view(torch.uint8),
+        sent.view(torch.uint8),
+        [size * num_bytes for size in coming],
+        [size * num_bytes for size in going],
+        async_op=True,
+    )
     return work

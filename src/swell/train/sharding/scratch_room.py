@@ -13,6 +13,8 @@ from pathlib import Path
 
 import torch
 
+from swell.wire.whole_files import sync
+
 #: Tensors begin at multiples of so many bytes.
 ALIGNMENT = 64
 
@@ -21,7 +23,7 @@ def scratch_room(folder: Path, sizes: Sequence[int]) -> Callable[[int, torch.dty
     """What makes flat tensors of these sizes in bytes, one after the other, in host memory.
 
     They lie in one file in `folder` as long as there is one of them; in memory of their own where the disk
-    has no room, which will be told when they are saved.
+    has no room for them and what is saved of them.
     """
     begin, num_bytes = 0, sum(map(_aligned, sizes))
     room = _map(folder, num_bytes) if num_bytes else None
@@ -39,7 +41,12 @@ def scratch_room(folder: Path, sizes: Sequence[int]) -> Callable[[int, torch.dty
 
 def _map(folder: Path, num_bytes: int) -> mmap.mmap | None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync(folder.parent)
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize < 2 * num_bytes:
+            return None
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)  # else a full disk would kill who writes there
             return mmap.mmap(file.fileno(), num_bytes)

@@ -63,6 +63,7 @@ class ShardGroup:
         self._places: Sequence[str] = ("",)  # by rank, the machines of the present group
         self._exchange: GroupExchange | None = None
         self._is_trimmed = False  # the heap, since the state was laid out
+        self._broken_off: ShardTransfers | None = None  # others may still read what they lend
         self.is_voting = False  #: see `ShardCard`
         self.is_spread = True
 
@@ -172,6 +173,11 @@ class ShardGroup:
         cuts = _cuts(self._layout.owned)
         self._lay_out(self._layout.owned, held, cuts, takers, self._places)
 
+    def drop(self) -> None:
+        """What this worker has is not the job's: it is about to be given a part, and has none until then."""
+        self._owned = ()
+        self._shard.replace(StatePieces(self._shard.places, ()), is_whole=False)
+
     def settle(self, cards: Sequence[ShardCard], places: Sequence[str]) -> None:
         """Give each member of a new group its part of the state.
 
@@ -184,9 +190,7 @@ class ShardGroup:
             GroupBroken: a peer is gone.
         """
         held = [union(card.held) for card in cards]
-        if not held[self._group.rank]:  # what the script has made is not the job's
-            self._owned = ()
-            self._shard.replace(StatePieces(self._shard.places, ()), is_whole=False)
+        self._broken_off = None  # all that read here have come to this group, or are gone
         if not covers(held, self._shard.num_elements):
             raise StateLost
         owned = _apart([card.owned for card in cards])
@@ -242,6 +246,7 @@ class ShardGroup:
         try:
             transfers.carry_out(filled)
         except GroupBroken:
+            self._broken_off = transfers
             if transfers.is_complete:
                 both = StatePieces(self._shard.places, union(old.intervals, made.intervals))
                 both.make_room(old.forms() | made.forms())

@@ -116,7 +116,7 @@ class ShardTransfers:
                         read_lent(lent), type=dict[int, list[MemorySpan]]
                     )
                 read(lent.pid, known[each.source][number], self._spans(each, new))
-        except OSError:
+        except (OSError, msgspec.MsgspecError):  # the latter where its source is gone meanwhile
             return False
         return True
 

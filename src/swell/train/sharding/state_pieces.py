@@ -158,21 +158,26 @@ class StatePieces:
         """
         known = {} if old is None else {(piece.begin, piece.end): piece for piece in old.pieces}
         for piece in self.pieces:
-            same = known.get((piece.begin, piece.end))
-            if same is not None and self._may_stay(same, forms):
-                piece.kept, piece.value = dict(same.kept), same.value
-                continue
             device = self._places.parameters[piece.place].device
             make, kept = empty or partial(_empty, device), forms.get(piece.place, {})
-            piece.kept = {name: _room(form, piece.size, device, make) for name, form in kept.items()}
-            if piece.place < self._places.num_divided:
+            same = known.get((piece.begin, piece.end))
+            if same is not None and not self._may_stay(same, kept):
+                same = None
+            piece.kept = {
+                name: same.kept[name] if same and form.is_sliced else _room(form, piece.size, device, make)
+                for name, form in kept.items()
+            }
+            if same is not None and same.value is not None:
+                piece.value = same.value
+            elif piece.place < self._places.num_divided:
                 piece.value = make(piece.size, self._places.parameters[piece.place].dtype)
 
-    def _may_stay(self, piece: StatePiece, forms: Forms) -> bool:
+    def _may_stay(self, piece: StatePiece, forms: Mapping[str, KeptForm]) -> bool:
         """Whether a piece is all that lies in its memory, which is where its parameter belongs."""
         device = self._places.parameters[piece.place].device
-        has_all = piece.kept.keys() == forms.get(piece.place, {}).keys()
-        return has_all and all(
+        has = {name: _form_of(value) for name, value in piece.kept.items() if is_sliced(value)}
+        is_known = has == {name: form for name, form in forms.items() if form.is_sliced}
+        return is_known and all(
             each.device == device and each.untyped_storage().nbytes() == each.nbytes
             for each in _sliced(piece)
         )

@@ -19,6 +19,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -296,9 +297,13 @@ class Checkpoints:
 
 
 def _read(path: Path, in_place: bool = False) -> dict[str, Any]:
-    """`in_place`: tensors lie in the file until they are written to, which changes no file."""
+    """`in_place`: model and optimizer lie in the file until they are written to, which changes no file."""
     tree: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=in_place)
-    return tree
+    if not in_place:
+        return tree
+    # What the script keeps for long does not lie in a file that is removed some day.
+    large = ("model", "optimizer")
+    return {name: part if name in large else deepcopy(part) for name, part in tree.items()}
 
 
 @contextmanager

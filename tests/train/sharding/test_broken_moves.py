@@ -1,0 +1,81 @@
+"""A move that breaks: what a worker lends stays there for those that still read it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import nn
+
+from swell.train.collective.group import Group, GroupBroken
+from swell.train.sharding.shard_card import ShardCard
+from swell.train.sharding.shard_group import ShardGroup, StateLost
+from swell.train.sharding.shard_transfers import ShardTransfers
+from swell.train.sharding.state_pieces import Forms, KeptForm, StatePieces
+from swell.train.sharding.state_shard import StateShard
+
+
+class LoneGroup:
+    """What of a group is asked for before anything is sent."""
+
+    rank, num_workers, device = 0, 1, torch.device("cpu")
+
+
+class BrokenTransfers:
+    """This worker has all that it lacked when a peer dies, and another one still reads."""
+
+    is_complete = True
+
+    def __init__(self, old: StatePieces) -> None:
+        self.old = old
+
+    def carry_out(self, make_new: Callable[[Forms], StatePieces]) -> None:
+        make_new(self.old.forms())
+        raise GroupBroken("a peer is gone")
+
+
+def begin() -> tuple[ShardGroup, StateShard]:
+    parameter = nn.Parameter(torch.zeros(8))
+    optimizer = torch.optim.Adam([parameter])
+    parameter.grad = torch.ones(8)
+    optimizer.step()
+    shard = StateShard(optimizer)
+    return ShardGroup(cast(Group, LoneGroup()), shard, is_mirrored=False), shard
+
+
+def test_what_is_lent_is_not_freed_before_the_next_group_has_formed() -> None:
+    group, shard = begin()
+    old: Any = shard.pieces
+    lent = weakref.ref(old.pieces[0].kept["exp_avg"])
+    made = StatePieces(shard.places, ((0, 4),))
+    with suppress(GroupBroken):
+        group._fill(made, old, cast(ShardTransfers, BrokenTransfers(old)))
+    del old, made
+    gc.collect()
+    assert lent() is not None, "a peer that has not heard of it reads what is freed"
+    with pytest.raises(StateLost):
+        group.settle([ShardCard()], [""])
+    gc.collect()
+    assert lent() is None
+
+
+def test_a_piece_that_stays_keeps_its_memory_and_takes_what_is_one_number_from_the_others() -> None:
+    _, shard = begin()
+    old = shard.pieces
+    forms = old.forms()
+    forms[0] = forms[0] | {"step": KeptForm("float32", True, 7.0)}
+    made = StatePieces(shard.places, ((0, 8),))
+    made.make_room(forms, old)
+    [was], [now] = old.pieces, made.pieces
+    assert now.kept["exp_avg"].data_ptr() == was.kept["exp_avg"].data_ptr()
+    assert float(now.kept["step"]) == 7.0 and float(was.kept["step"]) == 1.0
+    part = StatePieces(shard.places, ((0, 4),))
+    part.make_room(forms, old)
+    part.take(old)
+    assert part.pieces[0].kept["exp_avg"].data_ptr() != was.kept["exp_avg"].data_ptr()
+    assert torch.equal(part.pieces[0].kept["exp_avg"], was.kept["exp_avg"][:4])
