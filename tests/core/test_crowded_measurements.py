@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from tests.core.driven_world import DrivenWorld
@@ -15,6 +17,7 @@ from swell.sim.true_speed import TrueSpeed
 from swell.throughput import learnt
 from swell.throughput.belief import FittedBelief
 
+MEASURED_S = 20.0  #: with four workers
 RETRY_S = 30.0  #: as long as it really is would take many turns
 SIZES, RATES_PER_S = np.array([1, 2, 4]), np.array([10.0, 16.0, 22.0])
 
@@ -39,15 +42,21 @@ def speed() -> Crowded:
 
 @pytest.fixture
 def head(speed: Crowded, monkeypatch: pytest.MonkeyPatch) -> Head:
+    """`begin`, with a shorter wait than there is."""
+    measured_s = learnt.MEMORY_S * (1.0 - math.exp(-MEASURED_S / learnt.MEMORY_S))
+    monkeypatch.setattr(learnt, "RETRY_RATIO", RETRY_S / measured_s)
+    return begin(speed, MEASURED_S)
+
+
+def begin(speed: Crowded, measured_s: float) -> Head:
     """A job that has trained with four workers on a busy machine, and with two while another job trained."""
-    monkeypatch.setattr(learnt, "RETRY_S", RETRY_S)
     head = Head(lambda: core_of(new_policy("elasticflow"), belief=FittedBelief), DrivenWorld())
     head.world.speed = speed
     head.world.join(node("n0", 4))
     head.submit("a", spec(1_000_000))
     head.turn()
     head.run_until(lambda: head.phase("a") is Phase.RUNNING and head.job("a").workers == 4)
-    head.run_for(20.0)
+    head.run_for(measured_s)
     head.submit("b", spec(100, min_workers=2, max_workers=2))
     head.run_until(lambda: head.job("a").workers == 2)
     head.run_until(lambda: "b" in head.ended)
@@ -61,6 +70,14 @@ def test_a_job_has_all_devices_again_once_a_busy_machine_is_calm(head: Head, spe
     head.run_for(RETRY_S)
     assert head.job("a").workers == 4
     head.run_for(4.0 * RETRY_S)
+    assert head.job("a").workers == 4
+
+
+def test_a_size_that_was_measured_for_a_moment_is_tried_again_in_a_minute(speed: Crowded) -> None:
+    """As on a machine that is busy just while the job begins, and then loses a node and gets another."""
+    head = begin(speed, 1.0)
+    speed.is_busy = False
+    head.run_for(75.0)
     assert head.job("a").workers == 4
 
 

@@ -23,7 +23,7 @@ NUM_PRIOR_STEPS = 2.0
 SETTLED_SHARE = 0.05
 #: What was measured of a larger size that was no faster is forgotten once its job has trained at smaller ones
 #: for so many times as long as it was measured (`MEMORY_S` at most): no policy would try that size, and
-#: perhaps its machine was busy. Each further time takes twice as long.
+#: perhaps its machine was busy. Each further time that takes twice as long at least.
 RETRY_RATIO = 30.0
 #: Epochs after which what followed an epoch has faded: a script may evaluate after every fifth only.
 MEMORY_EPOCHS = 10.0
@@ -121,7 +121,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     seen_between: TimeBetweenEpochs | None = None  #: takes the place of what a trial run has shown
     kind: int = 0  #: of its estimates; see `estimate_margins`
     carried_share: float = 1.0  #: by which the error of the sizes that were measured corrects the others
-    num_forgotten: dict[int, int] = {}  #: by workers: how often what was measured was forgotten
+    doubt_s: dict[
+        int, float
+    ] = {}  #: by workers, of what was forgotten before: how long the next one counts at least
 
     def __post_init__(self) -> None:
         self._forget_answers()
@@ -235,17 +237,18 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
         ]
         if not larger:
             return ()
-        rate_per_s, forgotten = self.rate_at_batch(num_workers, global_batch, num_hosts), set[int]()
+        rate_per_s, forgotten = self.rate_at_batch(num_workers, global_batch, num_hosts), dict[int, float]()
         for table, size, batch, hosts in larger:
             if self.rate_at_batch(size, batch, hosts) > rate_per_s:
                 continue
             table[size].slower_s += elapsed_s
-            measured_s = min(table[size].reported_s, MEMORY_S)
-            if table[size].slower_s >= RETRY_RATIO * measured_s * 2.0 ** self.num_forgotten.get(size, 0):
+            counts_s = RETRY_RATIO * min(table[size].reported_s, MEMORY_S)
+            counts_s = max(counts_s, self.doubt_s.get(size, 0.0))
+            if table[size].slower_s >= counts_s:
                 del table[size]
-                forgotten.add(size)
-        for size in forgotten:
-            self.num_forgotten[size] = self.num_forgotten.get(size, 0) + 1
+                forgotten[size] = 2.0 * counts_s
+        if forgotten:
+            self.doubt_s.update(forgotten)
             self._forget_answers()
         return tuple(sorted(forgotten))
 
