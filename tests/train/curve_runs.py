@@ -15,13 +15,13 @@ PACE_PER_S = 600.0  #: 6 samples a step on one worker: 10 ms
 EPOCHS = 20  #: of 8 steps, the last one of 3 samples
 
 
-def assert_same_learning(result: Path, plain: Path, epochs: int = EPOCHS) -> None:
+def assert_same_learning(result: Path, plain: Path) -> None:
     """To rounding: sums of float64 in another order."""
     ours, theirs = json.loads(result.read_text()), json.loads(plain.read_text())
-    assert ours["steps"] == theirs["steps"] == epochs * 8
+    assert ours["steps"] == theirs["steps"] == EPOCHS * 8
     assert ours["weights"] == pytest.approx(theirs["weights"], rel=1e-9, abs=1e-12)
     assert ours["rates"] == theirs["rates"]
-    assert ours["seen"] == theirs["seen"] == {f"epoch {epoch}": 8 for epoch in range(epochs)}
+    assert ours["seen"] == theirs["seen"] == {f"epoch {epoch}": 8 for epoch in range(EPOCHS)}
     for step, loss in ours["losses"].items():
         assert loss == pytest.approx(theirs["losses"][step], rel=1e-9)
 

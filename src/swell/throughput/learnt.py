@@ -121,9 +121,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     seen_between: TimeBetweenEpochs | None = None  #: takes the place of what a trial run has shown
     kind: int = 0  #: of its estimates; see `estimate_margins`
     carried_share: float = 1.0  #: by which the error of the sizes that were measured corrects the others
-    doubt_s: dict[
-        int, float
-    ] = {}  #: by workers, of what was forgotten before: how long the next one counts at least
+    #: By workers, of sizes whose measurement was forgotten: how long the next one counts at least.
+    doubt_s: dict[int, float] = {}
 
     def __post_init__(self) -> None:
         self._forget_answers()

@@ -78,7 +78,8 @@ def faulty_spread(self: ShardGroup) -> None:
 
 def faulty_fill(self: ShardGroup, *arguments: Any) -> None:
     global is_change_faulty
-    is_change_faulty = arguments[-1] is not None and next(changes) == AT_STEP
+    transfers: ShardTransfers = arguments[-1]
+    is_change_faulty = bool(transfers._near or transfers._far) and next(changes) == AT_STEP
     fill(self, *arguments)
 
 

@@ -174,7 +174,7 @@ class GroupExchange:
         parts = self._owned[block.number]
         sizes, own_size = [size(part) for part in parts], size(parts[self._group.rank])
         sent, come = block.empty(), block.empty(len(parts) * own_size)
-        torch.cat([each for part in parts for each in _slices(gradient, block.everything, part)], out=sent)
+        torch.cat([gradient[first:last] for part in parts for first, last in part], out=sent)
         self._exchange(block, REDUCE, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
         rows = come.view(len(parts), own_size)
         summed = rows[0].clone()
@@ -189,20 +189,16 @@ class GroupExchange:
             return own
         going = [common(owned[rank], has) for has in mirrored]
         coming = [common(part, mirrored[rank]) for part in owned]
-        sent, come = block.empty(sum(map(size, going))), block.empty(sum(map(size, coming)))
+        going_sizes, coming_sizes = [size(part) for part in going], [size(part) for part in coming]
+        sent, come = block.empty(sum(going_sizes)), block.empty(sum(coming_sizes))
         torch.cat([sent[:0], *(each for part in going for each in _slices(own, owned[rank], part))], out=sent)
-        self._group.run(
-            lambda: self._group.await_all(
-                [_all_to_all(come, [size(part) for part in coming], sent, [size(part) for part in going])]
-            )
-        )
+        self._group.run(lambda: self._group.await_all([_all_to_all(come, coming_sizes, sent, going_sizes)]))
         held = self._held(block)
         result = torch.empty(size(held), dtype=block.dtype, device=block.device)
-        sources = ((owned[rank], own), *zip(coming, come.split([size(part) for part in coming]), strict=True))
-        for places, values in sources:
-            for target, value in zip(
-                _slices(result, held, places), _slices(values, places, held), strict=True
-            ):
+        parts = ((owned[rank], own), *zip(coming, come.split(coming_sizes), strict=True))
+        for places, values in parts:
+            slices = zip(_slices(result, held, places), _slices(values, places, held), strict=True)
+            for target, value in slices:
                 target.copy_(value)
         return result
 

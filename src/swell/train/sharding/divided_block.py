@@ -18,7 +18,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from swell.train.collective.gradients import LoopError
-from swell.train.sharding.intervals import Intervals, below
+from swell.train.sharding.intervals import Intervals
 from swell.train.sharding.large_buffers import LargeBuffers
 
 
@@ -148,11 +148,6 @@ class DividedBlock:
     def _point_to(self, values: Sequence[torch.Tensor]) -> None:
         for parameter, part in zip(self.parameters, values, strict=True):
             parameter.data = part.view(parameter.shape)
-
-    @property
-    def everything(self) -> Intervals:
-        """The places of all of its elements."""
-        return below(self.num_elements)
 
     def empty(self, size: int | None = None) -> torch.Tensor:
         """Room for so many of its elements, or for all, flat."""

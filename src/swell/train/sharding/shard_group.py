@@ -223,13 +223,13 @@ class ShardGroup:
         if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
             cuts = [*cuts, *_cuts(layout.owned)]
             transfers = ShardTransfers(self._group, parameters, planned, places, cuts, old)
-            self._fill(made, old, transfers if planned else None)
+            self._fill(made, old, transfers)
             self._shard.replace(made, is_whole)
             self._is_trimmed = False
         self._layout, self._owned = layout, layout.owned[rank]
         self._connect()
 
-    def _fill(self, made: StatePieces, old: StatePieces, transfers: ShardTransfers | None) -> None:
+    def _fill(self, made: StatePieces, old: StatePieces, transfers: ShardTransfers) -> None:
         """Fill new pieces from old ones, and from those of others. Raises GroupBroken: that is not all done.
 
         Then what was here before stays, and what has come. The next group decides anew from what all have.
@@ -240,9 +240,6 @@ class ShardGroup:
             made.take(old)
             return made
 
-        if transfers is None:
-            filled(old.forms())
-            return
         try:
             transfers.carry_out(filled)
         except GroupBroken:

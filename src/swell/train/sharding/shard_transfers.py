@@ -49,12 +49,12 @@ class ShardTransfers:
             cuts: where old or new pieces of any worker begin or end.
             old: what this worker has.
         """
-        self._group, self._parameters, self._planned, self._old = group, parameters, planned, old
+        self._group, self._parameters, self._old = group, parameters, old
         self._cuts = sorted(set(cuts))
-        is_on_host = group.device.type == "cpu"
-        self._near = [
-            each for each in planned if is_on_host and places[each.source] == places[each.target] != NOWHERE
-        ]
+        self._near, self._far = list[Transfer](), list[Transfer]()
+        for each in planned:
+            is_near = places[each.source] == places[each.target] != NOWHERE and group.device.type == "cpu"
+            (self._near if is_near else self._far).append(each)
         #: Whether this worker has all that it lacked, though perhaps not all others have.
         self.is_complete = False
 
@@ -66,16 +66,18 @@ class ShardTransfers:
         Raises:
             GroupBroken: a peer is gone; see `is_complete`.
         """
+        if not self._near and not self._far:
+            make_new(self._old.forms())
+            return
         offers = self._meet()
         forms: Forms = {}
         for offer in offers:
             forms |= offer.forms
         new = make_new(forms)
         is_blind = not self._read(offers, new)
-        left = [each for each in self._planned if each not in self._near]
-        self.is_complete = not left and not is_blind
+        self.is_complete = not self._far and not is_blind
         are_blind = self._group.gather(int(is_blind))  # until then no source changes what it lends
-        left = [each for each in self._planned if each not in self._near or are_blind[each.target]]
+        left = [*self._far, *(each for each in self._near if are_blind[each.target])]
         if left:
             self._send(left, new)
             self.is_complete = True
@@ -105,17 +107,15 @@ class ShardTransfers:
 
     def _read(self, offers: Sequence[_Offer], new: StatePieces) -> bool:
         """Whether this worker has been able to."""
-        known: dict[int, dict[int, list[MemorySpan]]] = {}
+        coming = [(number, each) for number, each in enumerate(self._near) if each.target == self._group.rank]
         try:
-            for number, each in enumerate(self._near):
-                lent = offers[each.source].lent
-                if each.target != self._group.rank or lent is None:
+            for source, offer in enumerate(offers):
+                numbered = [(number, each) for number, each in coming if each.source == source]
+                if not numbered or offer.lent is None:
                     continue
-                if each.source not in known:
-                    known[each.source] = msgspec.msgpack.decode(
-                        read_lent(lent), type=dict[int, list[MemorySpan]]
-                    )
-                read(lent.pid, known[each.source][number], self._spans(each, new))
+                told = msgspec.msgpack.decode(read_lent(offer.lent), type=dict[int, list[MemorySpan]])
+                there = [span for number, _ in numbered for span in told[number]]
+                read(offer.lent.pid, there, [s for _, each in numbered for s in self._spans(each, new)])
         except (OSError, msgspec.MsgspecError):  # the latter where its source is gone meanwhile
             return False
         return True

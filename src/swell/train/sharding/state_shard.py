@@ -355,7 +355,7 @@ def _give_pieces(block: DividedBlock, pieces: Sequence[StatePiece], has_gradient
     """The pieces of a block get their parts of its gradient; `has_gradient`: by place of the parameter."""
     parts: Sequence[torch.Tensor | None] = [None] * len(pieces)
     if block.gradient is not None:
-        parts = block.gradient.split([piece.end - piece.begin for piece in pieces])
+        parts = block.gradient.split([piece.size for piece in pieces])
     for piece, part in zip(pieces, parts, strict=True):
         piece.gradient = part if has_gradient[piece.place] else None
 
