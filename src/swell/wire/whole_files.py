@@ -31,6 +31,13 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_synced: boo
         raise
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder of this user's, if there is none, that survives a power cut as the files in it do."""
+    if not path.is_dir():
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        sync(path.parent)
+
+
 def sync(path: Path) -> None:
     """What was written to this file, or the names in this folder, survive a power cut. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from swell.wire.whole_files import sync
+from swell.wire.whole_files import make_folder
 
 #: Tensors begin at multiples of so many bytes.
 ALIGNMENT = 64
@@ -41,9 +41,7 @@ def scratch_room(folder: Path, sizes: Sequence[int]) -> Callable[[int, torch.dty
 
 def _map(folder: Path, num_bytes: int) -> mmap.mmap | None:
     try:
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync(folder.parent)
+        make_folder(folder)
         disk = os.statvfs(folder)
         if disk.f_bavail * disk.f_frsize < 2 * num_bytes:
             return None

@@ -38,7 +38,7 @@ from swell.wire.checkpoint_files import (
     order_in,
     steps_in,
 )
-from swell.wire.whole_files import sync
+from swell.wire.whole_files import make_folder, sync
 
 #: Times of so many of the latest checkpoints count: disks are shared, and one may be slow by chance.
 NUM_MEASURED = 8
@@ -156,7 +156,7 @@ class Checkpoints:
         """
         begun_s = self._clock()
         try:
-            self._make_folder()
+            make_folder(self.folder)
             self._remove_left_drafts()
             path = self._kept_instead_of(state) or self._write(state)
         except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
@@ -185,7 +185,7 @@ class Checkpoints:
             SaveError: as `save` does.
         """
         try:
-            self._make_folder()
+            make_folder(self.folder)
             with _locked(self.folder):
                 order = state.steps, state.updates
                 same = [found for found in self._found() if order_in(found[1]) == order]
@@ -262,12 +262,6 @@ class Checkpoints:
 
     def _found(self) -> list[tuple[str, Path]]:
         return checkpoints_in(self.folder)
-
-    def _make_folder(self) -> None:
-        """A folder that is new must survive a power cut as the files in it do."""
-        if not self.folder.is_dir():
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync(self.folder.parent)
 
     def _remove_left_drafts(self) -> None:
         """Those of processes that were killed while they wrote."""
