@@ -11,11 +11,12 @@ from tests.repro import tiny
 from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
+from swell.policies.registry import POLICIES
 from swell.repro import program_digest, promise_cells, promises
 from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_findings import findings_of, scores_of
 from swell.repro.promise_inputs import INPUTS, first_from, rate_per_s
-from swell.repro.promises import OURS, CellRuns, Compared, cells_of, chosen_inputs
+from swell.repro.promises import COMPARED, OURS, CellRuns, Compared, cells_of, chosen_inputs
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
@@ -34,11 +35,18 @@ def cells(data: Path, *, is_fresh: bool = False) -> Cells:
 def test_every_input_is_named_once_and_told_by_its_beginning() -> None:
     names = [on.name for on in INPUTS]
     assert len(set(names)) == len(names)
-    assert {"6b-16x8", "8a-16x4", "8b-Philly", "9-256", "11-90%", "philly-90-12x8", "made-3h-2"} <= set(names)
-    assert len(chosen_inputs(["philly-", "made-"])) == 9 + 12
+    assert {"6b-16x8", "8a-16x4", "8b-Philly", "9-256", "11-90%", "philly-90-32x8", "made-3h-2"} <= set(names)
+    assert len(chosen_inputs(["philly-", "made-"])) == 6 + 12
     assert chosen_inputs([]) == INPUTS
     with pytest.raises(InvalidInput, match="no input begins so; there are 6b-16x8"):
         chosen_inputs(["7"])
+
+
+def test_every_policy_that_chooses_sizes_is_compared_or_is_a_variant_of_one_that_is() -> None:
+    choosing = {name for name, policy in POLICIES.items() if not policy.domain.shares_cores}
+    assert set(COMPARED) <= choosing
+    variants = choosing - set(COMPARED)
+    assert all(name.rpartition("_")[0].startswith(COMPARED) for name in variants)
 
 
 def test_a_stretch_of_a_log_begins_at_its_day() -> None:

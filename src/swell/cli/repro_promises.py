@@ -30,7 +30,11 @@ def promises(
         str | None, typer.Option(metavar="NAME,...", help="Only inputs whose names begin so.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Only these policies, and elasticflow.")
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Only these policies, and elasticflow.",
+        ),
     ] = None,
     limit: Limit = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that are remembered.")] = False,
@@ -40,7 +44,7 @@ def promises(
     ] = None,
     html: Html = None,
 ) -> None:
-    """Compare all policies by the deadlines that they meet.
+    """Compare policies by the deadlines that they meet.
 
     Inputs are those of ElasticFlow's evaluation, stretches of Philly's log, and made-up logs. Each run is
     remembered in --out for as long as neither the program nor its input changes. Exit status 1: elasticflow
@@ -49,7 +53,7 @@ def promises(
     from swell.cli.progress import progress_bar
     from swell.repro.promise_cells import Cells
     from swell.repro.promise_findings import PAPER, findings_of
-    from swell.repro.promises import CellRuns, all_policies, chosen_inputs
+    from swell.repro.promises import COMPARED, CellRuns, chosen_inputs
 
     inputs = chosen_inputs(names_of(only))
     PAPER.check_files((name for on in inputs for name in on.files), data)
@@ -61,7 +65,7 @@ def promises(
         watch=progress_bar,
     )
     with writing("--out", out):
-        compared = runs.compare(inputs, policy_names(policy) if policy else all_policies())
+        compared = runs.compare(inputs, policy_names(policy) if policy else COMPARED)
     findings = findings_of(compared, seed)
     evaluation.tell(findings)
     evaluation.end(PAPER, [findings], not findings.missed)

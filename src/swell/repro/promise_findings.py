@@ -14,7 +14,7 @@ from swell.repro.page_texts import page_texts
 from swell.repro.program_version import program_version
 from swell.repro.promise_cells import Cell, CellOutcome
 from swell.repro.promise_inputs import PromiseInput
-from swell.repro.promises import GATES, LEAST_LIMIT_S, MOST_TIMES, OURS, Compared
+from swell.repro.promises import GATES, KIN, LEAST_LIMIT_S, MOST_TIMES, OURS, Compared
 from swell.sim.conditions import SETTINGS
 
 PAPER = Paper(
@@ -41,7 +41,7 @@ class Score:
     ours: CellOutcome | None
     soft: CellOutcome | None  #: ours where refused jobs are tried without a promise
     best_gate: tuple[str, float] | None  #: its label, and the share it meets
-    best: tuple[str, float] | None  #: of all but ours and its variants
+    best: tuple[str, float] | None  #: of all but ours and its kin
 
     @property
     def over_gates(self) -> float | None:
@@ -65,7 +65,7 @@ def scores_of(compared: Compared) -> list[Score]:
 def _score(on: PromiseInput, outcomes: dict[Cell, CellOutcome]) -> Score:
     met = {cell: outcome.met for cell, outcome in outcomes.items() if outcome.met is not None}
     gates = {cell.label: share for cell, share in met.items() if cell.policy in GATES and _ends(cell)}
-    others = {cell.label: share for cell, share in met.items() if not cell.policy.startswith(OURS)}
+    others = {cell.label: share for cell, share in met.items() if cell.policy not in (OURS, *KIN)}
     return Score(
         on=on,
         ours=outcomes.get(Cell(input=on.name, policy=OURS)),

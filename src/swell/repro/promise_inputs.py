@@ -23,9 +23,11 @@ from swell.sim.traces.workload import Workload
 DAY_S = 86_400.0
 #: Figures of jobs and clusters that another figure has too, and a case of jobs whose batch is open.
 PARTS_OF_OTHERS, ANY_BATCH = ("6a", "7"), "16x4, any batch"
+#: Clusters of Figure 8(b) with 3,600 jobs and more, which take hours under all policies; the figure has them.
+LARGE = ("8b-2", "8b-4", "8b-5", "8b-7", "8b-8")
 PHILLY = "philly/philly.csv.gz"
 #: Days of Philly's log on which a stretch begins, its jobs, and nodes of 8 devices.
-PHILLY_DAYS, PHILLY_JOBS, PHILLY_NODES = (75, 90, 105), 3_000, (32, 12, 8)
+PHILLY_DAYS, PHILLY_JOBS, PHILLY_NODES = (75, 90, 105), 1_000, (32, 8)
 #: Made-up logs: medians of durations, and loads, which are demanded device-seconds over those there are.
 MEDIANS_S, LOADS = {"30 s": 30.0, "2 min": 120.0, "20 min": 1_200.0, "3 h": 10_800.0}, (0.3, 0.8, 2.0)
 NUM_GENERATED, GENERATED_NODES = 600, 8
@@ -123,7 +125,7 @@ def rate_per_s(demand: Demand, load: float, num_devices: int) -> float:
 INPUTS: tuple[PromiseInput, ...] = (
     *(
         of_log(
-            f"{experiment.name}-{case.name}".replace(" %", "%"),
+            name,
             f"{Path(case.trace).name.partition('.csv')[0]} on {case.cluster[0]}x{case.cluster[1]}",
             case.trace,
             case.cluster,
@@ -133,6 +135,7 @@ INPUTS: tuple[PromiseInput, ...] = (
         if isinstance(experiment, LogExperiment) and experiment.name not in PARTS_OF_OTHERS
         for case in experiment.cases
         if case.name != ANY_BATCH
+        if (name := f"{experiment.name}-{case.name}".replace(" %", "%")) not in LARGE
     ),
     *(
         of_log(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
-from swell.policies.registry import POLICIES
 from swell.repro.experiment import Watch, unwatched
 from swell.repro.promise_cells import Cell, CellOutcome, Cells
 from swell.repro.promise_inputs import INPUTS, PromiseInput
@@ -18,8 +17,17 @@ OURS = "elasticflow"
 GATES = ("edf_admission", "edf_admission_largest", "chronus")
 #: Policies that refuse jobs; those that they refuse are also tried without a promise.
 REFUSING = (OURS, *GATES)
+#: Every rule that promises nothing, once: not the variants that its paper compares it with.
+RIVALS = (
+    *("fifo", "equal_share", "edf", "edf_elastic", "srtf", "tiresias", "gandiva", "themis"),
+    *("pollux", "hu", "bftrainer", "saxena"),
+)
+#: Policies that promise by the rule of `OURS`, or by that which its paper prints, and are no rivals of it.
+KIN = ("unified", "elasticflow_paper")
 #: A run that takes so many times the CPU time of ours, and so many seconds at least, is cut off.
-MOST_TIMES, LEAST_LIMIT_S = 5.0, 20.0
+MOST_TIMES, LEAST_LIMIT_S = 3.0, 20.0
+#: Those that are compared where none are named.
+COMPARED = (OURS, *KIN, *GATES, *RIVALS)
 #: What ours may take; how long that is is not known before.
 OURS_LIMIT_S = 3_600.0
 
@@ -96,8 +104,3 @@ def chosen_inputs(names: Sequence[str]) -> tuple[PromiseInput, ...]:
             known = ", ".join(on.name for on in INPUTS)
             raise InvalidInput(f"--only names {name!r}, and no input begins so; there are {known}")
     return tuple(on for on in INPUTS if not names or on.name.startswith(tuple(names)))
-
-
-def all_policies() -> tuple[str, ...]:
-    """Every policy but those that divide cores, which give sizes and deadlines no thought."""
-    return tuple(name for name, policy in POLICIES.items() if not policy.domain.shares_cores)
