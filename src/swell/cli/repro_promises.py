@@ -30,11 +30,7 @@ def promises(
         str | None, typer.Option(metavar="NAME,...", help="Only inputs whose names begin so.")
     ] = None,
     policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Only these policies, and elasticflow.",
-        ),
+        str | None, typer.Option(metavar="NAME,...", help="Only these policies, and elasticflow.")
     ] = None,
     limit: Limit = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat runs that are remembered.")] = False,
