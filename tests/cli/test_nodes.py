@@ -46,6 +46,11 @@ def test_free_devices_are_told_by_kind_where_there_are_several(here: Run, far: F
     assert "devices free (8 of 8 paced@200, 2 of 2 a100), policy" in here("nodes").stdout
 
 
+def test_it_says_until_when_a_node_is_there_that_takes_work(here: Run, far: FakeControl) -> None:
+    far.joined = (msgspec.structs.replace(joined(), until_s=far.now_s() + 7200.5),)
+    assert ", for 2h; no promise counts on it beyond" in here("nodes").stdout
+
+
 def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     here: Run, far: FakeControl
 ) -> None:

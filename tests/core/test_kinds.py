@@ -26,6 +26,7 @@ from swell.model.event import (
     JobSubmitted,
     KindAllowed,
     NodeCleared,
+    NodeEndKnown,
     NodeJoined,
     NodeLost,
     NodeWarned,
@@ -208,6 +209,8 @@ def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
     assert not core.handle([NodeWarned(at_s=3.0, name="n1")]) and core.warned.keys() == {"n1"}
     core.handle([NodeCleared(at_s=4.0, name="n1")])
     assert not core.warned
+    core.handle([NodeEndKnown(at_s=4.0, name="n1", until_s=99.0)])
+    assert core.ends_s == {"n1": 99.0}
     commands = core.handle([CancelRequested(at_s=5.0, job_id="b")])
     assert {one.job_id for one in commands if not isinstance(one, WakeAt)} == {"b"}
     core.handle([GangEnded(at_s=6.0, job_id="b", generation=1, outcome=Outcome.STOPPED, steps=0)])

@@ -20,6 +20,7 @@ from swell.executors.slurm.pool_orders import (
     ReleaseHost,
     SubmitSlice,
     TellCause,
+    TellEnd,
     WarnNode,
 )
 from swell.executors.slurm.slice_pool import (
@@ -31,7 +32,7 @@ from swell.executors.slurm.slice_pool import (
     PoolLimits,
     SlicePool,
 )
-from swell.executors.slurm.slice_state import DRAINED, IDLE, OVER
+from swell.executors.slurm.slice_state import DRAINED, IDLE, LEAVE_S, OVER
 
 IDLE_S = 60.0
 PERIOD_S = 2.0
@@ -60,7 +61,7 @@ class Cluster:
         return SlicePool(self.limits, lambda host: host in self.used, lambda: CALENDAR_S + self.now_s)
 
     def look(self, after_s: float = PERIOD_S, *, starts: bool = True, joins: bool = True) -> Sequence[Order]:
-        """Time passes, Slurm starts jobs, hosts join, and the pool looks."""
+        """Time passes, Slurm starts jobs, hosts join, and the pool looks. Without ends, which have tests."""
         self.now_s += after_s
         for job in list(self.slurm.jobs.values()):
             if job.left_s is not None and job.state == "RUNNING":
@@ -69,7 +70,8 @@ class Cluster:
             self.slurm.start()
         if joins:
             self.join_all()
-        return self.do(self.pool.read(self.slurm.seen(), self.now_s))
+        orders = self.do(self.pool.read(self.slurm.seen(), self.now_s))
+        return [order for order in orders if not isinstance(order, TellEnd)]
 
     def join_all(self) -> None:
         running = {
@@ -295,6 +297,36 @@ def test_an_empty_one_goes_as_soon_as_its_successor_is_there() -> None:
     c.look()
     assert c.look() == [ReleaseHost(host="n1-1")]
     assert c.hosts == {"n2-2"}
+
+
+def test_the_end_of_an_allocation_is_told_once_it_has_a_host_and_again_where_it_changes() -> None:
+    """So long before that gangs can leave: promises end where the node takes no more work."""
+    c = Cluster(limit_s=3600.0)
+    c.look()
+    c.want(2)
+    began_s = c.now_s + PERIOD_S
+    c.look(joins=False)
+    assert c.of(TellEnd) == []
+    c.look()
+    c.look()
+    (told,) = c.of(TellEnd)
+    assert told == TellEnd(host="n1-1", within_s=began_s + 3600.0 - LEAVE_S - (c.now_s - PERIOD_S))
+    c.slurm.change(1, limit_s=7200.0)
+    c.look()
+    c.look()
+    assert [order.within_s - told.within_s for order in c.of(TellEnd)[1:]] == [3600.0 - 2 * PERIOD_S]
+    c.lose("n1-1")
+    c.hosts.clear()
+    c.look()
+    assert len(c.of(TellEnd)) == 3, "the head has forgotten a host that was lost"
+
+
+def test_an_allocation_without_a_limit_has_no_end() -> None:
+    c = Cluster(limit_s=None)
+    c.look()
+    c.want(2)
+    c.look()
+    assert c.hosts and c.of(TellEnd) == []
 
 
 def test_without_a_successor_it_is_left_in_the_last_minute() -> None:

@@ -161,6 +161,9 @@ def _notes(node: NodeView, now_s: float) -> list[str]:
             why += f"; gone at {_clock(until_s)}{ahead}"
         left = f"yet to move: {', '.join(node.jobs)}" if node.jobs else "no job is left on it"
         notes.append(f"gets no more work ({why}); {left}")
+    elif node.until_s is not None:
+        ahead = format_duration(max(node.until_s - now_s, 0.0))
+        notes.append(f"there until {_clock(node.until_s)}, for {ahead}; no promise counts on it beyond")
     return notes
 
 

@@ -50,6 +50,7 @@ from swell.model.event import (
     JobSubmitted,
     JobWarned,
     NodeCleared,
+    NodeEndKnown,
     NodeJoined,
     NodeLost,
     NodeWarned,
@@ -142,6 +143,7 @@ def _(event: NodeLost, state: HeadState) -> None:
         state.away_devices.pop(event.name, None)
         state.readmit(event.name)
         leaving_nodes.forget(state, event.name)
+        state.ends_s.pop(event.name, None)
     if event.name not in state.cluster.borrowed:  # no promise stands on those
         befall_all(state, "node", event.name)
     if event.cause:
@@ -165,6 +167,16 @@ def _(event: NodeCleared, state: HeadState) -> None:
     if leaving_nodes.clear(state, event):
         state.readmit(event.name)
         state.measure_cluster()
+
+
+@_apply.register
+def _(event: NodeEndKnown, state: HeadState) -> None:
+    known_s, until_s = state.ends_s.pop(event.name, None), event.until_s
+    if known_s is not None and until_s is not None and until_s < known_s:
+        befall_all(state, "leaving", event.name)  # promises were made with the later end
+    state.ends_s = {name: at_s for name, at_s in state.ends_s.items() if at_s > state.now_s}
+    if until_s is not None:
+        state.ends_s[event.name] = until_s
 
 
 @_apply.register

@@ -17,6 +17,7 @@ from swell.core.fencing import is_stale
 from swell.core.kind_choice import KindLoad, smallest_gang
 from swell.core.kind_search import HeadEvent, RefusedKind, best_refused, combined, untried
 from swell.core.learning_columns import learning_of
+from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.ports import Belief
@@ -396,6 +397,8 @@ class Core:
         )
         if usable.num_left_idle:
             snapshot = replace(snapshot, num_left_idle=usable.num_left_idle)
+        if state.ends_s:
+            snapshot = replace(snapshot, ends=known_ends(state, usable))
         is_crowded = state.usable.is_crowded and not usable.num_left_idle
         if not planner.policy.offered.is_told_learning(is_crowded):
             return snapshot
@@ -522,6 +525,11 @@ class Core:
     def warned(self) -> Mapping[str, NodeWarned]:
         """Warnings of the nodes that get no more work, by name of the node."""
         return dict(self._state.warned)
+
+    @property
+    def ends_s(self) -> Mapping[str, float]:
+        """When nodes will be gone, by name, where that is known."""
+        return dict(self._state.ends_s)
 
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:

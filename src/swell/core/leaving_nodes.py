@@ -1,13 +1,16 @@
-"""Why nodes are to be left. Several may say so of one node: the earliest end that one of them names holds."""
+"""Why nodes are to be left, and when. Several may say so of one node: the earliest of their ends holds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
 
 from swell.core.state import HeadState
+from swell.core.whole_cores import UsableDevices
 from swell.model.event import NodeCleared, NodeWarned
+from swell.model.snapshot import NodeEnds
 
 
 def causes_of(state: HeadState, name: str) -> Sequence[NodeWarned]:
@@ -33,6 +36,13 @@ def clear(state: HeadState, event: NodeCleared) -> bool:
 def forget(state: HeadState, name: str) -> None:
     """The node is lost, with all that was said of it."""
     _keep(state, name, [])
+
+
+def known_ends(state: HeadState, usable: UsableDevices) -> NodeEnds:
+    """When usable devices will be gone, as far as is known."""
+    ending = [(state.ends_s[node.name], node) for node in usable.cluster.nodes if node.name in state.ends_s]
+    owned = ((end_s, usable.num_of(node)) for end_s, node in ending if not node.is_borrowed)
+    return NodeEnds(min((end_s for end_s, _ in ending), default=math.inf), tuple(sorted(owned)))
 
 
 def _keep(state: HeadState, name: str, causes: list[NodeWarned]) -> None:

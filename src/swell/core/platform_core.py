@@ -32,6 +32,7 @@ from swell.model.event import (
     JobSubmitted,
     KindAllowed,
     NodeCleared,
+    NodeEndKnown,
     NodeJoined,
     NodeLost,
     NodeWarned,
@@ -187,6 +188,8 @@ class PlatformCore:
             self._admission.begin(event.kinds)
         if isinstance(event, NodeLost | NodeWarned | NodeCleared):
             return [(self._place_of_node(event), event)]
+        if isinstance(event, NodeEndKnown) and event.name in self._nodes:
+            return [(self._nodes[event.name].place, event)]
         if isinstance(event, Woke):
             return [(place, event) for place in self._due(event.at_s)]
         return [(place, event) for place in range(len(self._cores))]
@@ -429,6 +432,11 @@ class PlatformCore:
     def warned(self) -> dict[str, NodeWarned]:
         """See `Core.warned`."""
         return {name: event for core in self._cores for name, event in core.warned.items()}
+
+    @property
+    def ends_s(self) -> dict[str, float]:
+        """See `Core.ends_s`."""
+        return {name: end_s for core in self._cores for name, end_s in core.ends_s.items()}
 
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:

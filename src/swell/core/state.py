@@ -51,6 +51,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     losses: LossRates = msgspec.field(default_factory=LossRates)
     warned: dict[str, NodeWarned] = {}  #: by name, of nodes that are there, or away, and get no more work
     leave_causes: dict[str, list[NodeWarned]] = {}  #: of those of which several have said so, each of these
+    ends_s: dict[str, float] = {}  #: by name, of nodes whose end is known; see `NodeEndKnown`
     away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are
     away_devices: dict[str, tuple[str, ...]] = {}  #: of these nodes, by name, as they had them
     lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause

@@ -18,6 +18,10 @@ class UsableDevices:
     num_borrowed: int  #: of them
     num_left_idle: int = 0  #: of the cluster beside these
 
+    def num_of(self, node: Node) -> int:
+        """Devices of a node of this cluster."""
+        return node.num_whole if self.num_left_idle else len(node.devices)
+
 
 class WholeCores:
     """Remembers its last answer: a cluster that is the same costs a placement less."""

@@ -58,6 +58,7 @@ class PostedBoard:
     num_stale: int = 0
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)
+    ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
 
 
@@ -130,6 +131,7 @@ class ViewBoard:
                 num_stale=core.num_stale,
                 unknown_owner=core.unknown_owner,
                 warned=core.warned,
+                ends_s=core.ends_s,
                 lost_nodes=core.lost_nodes,
             )
             self._news.notify_all()
@@ -356,6 +358,7 @@ class ViewBoard:
                 address=node.address,
                 lacks=node.lacks,
                 leaving=_leaving(posted.warned.get(node.name)),
+                until_s=posted.ends_s.get(node.name),
                 islands=islands_text(node.islands),
             )
             for node in posted.cluster.nodes

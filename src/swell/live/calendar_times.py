@@ -44,12 +44,15 @@ def shown_story(story: Story, calendar: Calendar) -> Story:
 
 def shown_node(node: NodeView, calendar: Calendar) -> NodeView:
     """The view with times of the calendar."""
-    if node.leaving is None or calendar.is_head_time:
+    if calendar.is_head_time:
         return node
-    since_s, until_s = calendar.time_of(node.leaving.since_s), node.leaving.until_s
+    leaving, until_s = node.leaving, node.until_s
+    if leaving is not None:
+        since_s, gone_s = calendar.time_of(leaving.since_s), leaving.until_s
+        gone_s = None if gone_s is None else calendar.time_of(gone_s)
+        leaving = msgspec.structs.replace(leaving, since_s=since_s, until_s=gone_s)
     until_s = None if until_s is None else calendar.time_of(until_s)
-    leaving = msgspec.structs.replace(node.leaving, since_s=since_s, until_s=until_s)
-    return msgspec.structs.replace(node, leaving=leaving)
+    return msgspec.structs.replace(node, leaving=leaving, until_s=until_s)
 
 
 def shown_loss(node: LostNode, calendar: Calendar) -> LostNode:

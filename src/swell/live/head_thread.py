@@ -34,7 +34,7 @@ from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.webhooks import Webhooks
 from swell.live.world import LiveWorld
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
-from swell.model.event import AnyEvent, DrainRequested, NodeWarned, Opened, QuotasSet
+from swell.model.event import AnyEvent, DrainRequested, NodeEndKnown, NodeWarned, Opened, QuotasSet
 from swell.model.running import RunningWork
 from swell.model.view import JobView
 
@@ -222,7 +222,7 @@ class HeadThread:
     def _hear(self, event: AnyEvent) -> None:
         """Put an event of an executor into the inbox, its times converted to head time."""
         event = msgspec.structs.replace(event, at_s=self._clock.of_boot_s(event.at_s))
-        if isinstance(event, NodeWarned) and event.until_s is not None:
+        if isinstance(event, NodeWarned | NodeEndKnown) and event.until_s is not None:
             event = msgspec.structs.replace(event, until_s=self._clock.of_boot_s(event.until_s))
         self._inbox.put(event)
 

@@ -268,6 +268,17 @@ class NodeCleared(Event, frozen=True, kw_only=True):
     why: str = ""  #: of the warning that is meant; empty: all of them
 
 
+class NodeEndKnown(Event, frozen=True, kw_only=True):
+    """The end of a node is known long before, as that of an allocation with a time limit.
+
+    Jobs have its devices until then, and no promise counts on them beyond. It may come before the node joins,
+    and holds until another one, or the loss of its host.
+    """
+
+    name: str
+    until_s: float | None  #: when it will be gone, in head time; None: no end is known
+
+
 class KindAllowed(Event, frozen=True, kw_only=True):
     """The operator lets jobs have devices of this kind, which are there or will be."""
 
@@ -345,6 +356,7 @@ AnyEvent = (
     | NodeJoined
     | NodeWarned
     | NodeCleared
+    | NodeEndKnown
     | KindAllowed
     | NodeLost
     | Woke

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -48,6 +49,16 @@ class RowIndex(NamedTuple):
 
     row_of: Mapping[str, int]
     by_arrival: IntArray  #: (J,) rows, the highest priority first, then by submission, by id
+
+
+class NodeEnds(NamedTuple):
+    """When nodes will be gone, as far as is known: allocations with a time limit, say."""
+
+    next_s: float = math.inf  #: of all nodes, in head time
+    of_owned: tuple[tuple[float, int], ...] = ()  #: (time, devices) of each owned node, the earliest first
+
+
+NO_ENDS = NodeEnds()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +116,7 @@ class Snapshot:
     quota_devices: IntArray | None = None
     num_borrowed: int = 0  #: of the devices, that may be reclaimed at any second: no promise stands on them
     owned_widths: tuple[int, ...] = ()  #: devices of each owned node, the widest first
+    ends: NodeEnds = NO_ENDS  #: of nodes that are there; no promise stands on one beyond its end
     unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
     num_left_idle: int = (
         0  #: devices beside these, on nodes with fewer cores than devices: a promise counts cores
@@ -119,6 +131,10 @@ class Snapshot:
     def num_owned(self) -> int:
         """Devices that promises may stand on."""
         return self.num_devices - self.num_borrowed
+
+    def num_owned_until(self, until_s: float) -> int:
+        """Devices that promises may stand on until that head time, as far as is known."""
+        return self.num_owned - sum(num for end_s, num in self.ends.of_owned if end_s < until_s)
 
     @property
     def needs_owned(self) -> BoolArray:

@@ -19,6 +19,8 @@ from swell.policies.unpromised import chosen_without_promises
 from swell.solvers.expression import Expression
 from swell.solvers.knapsack import Best, best_options
 
+#: T_fwd where a node ends sooner.
+LEAST_FORWARD_S = 1.0
 #: Of values that differ by a smaller share, that of the present size counts as the larger one.
 SAME_SHARE = 1e-9
 
@@ -89,7 +91,8 @@ class BFTrainer(Policy):
         half of the nodes; counts need no M. The limit on solving is work, not time; where it is reached the
         better one of the present map and the best so far is kept, as in section 3.6. Nodes of several devices
         are counted in devices. Restart jobs count their work in seconds on one worker. Costs are those that
-        a profile names, until growths and shrinks of the job have been measured.
+        a profile names, until growths and shrinks of the job have been measured. T_fwd does not reach beyond
+        the next known end of a node.
     """
 
     name = "bftrainer"
@@ -138,11 +141,13 @@ class BFTrainer(Policy):
     def forward_s(self, snapshot: Snapshot) -> float:
         """T_fwd: given, or from what the pool has shown so far (section 3.4.3).
 
-        The time for which a node stays is taken as exponential, with the rate that was seen.
+        The time for which a node stays is taken as exponential, with the rate that was seen. Neither reaches
+        beyond the next known end of a node.
         """
-        if self.reclaim_share == 0.0 or snapshot.reclaims_per_node_s <= 0.0:
-            return self.t_fwd_s
-        return -math.log1p(-self.reclaim_share) / snapshot.reclaims_per_node_s
+        forward_s = self.t_fwd_s
+        if self.reclaim_share > 0.0 and snapshot.reclaims_per_node_s > 0.0:
+            forward_s = -math.log1p(-self.reclaim_share) / snapshot.reclaims_per_node_s
+        return max(min(forward_s, snapshot.ends.next_s - snapshot.now_s), LEAST_FORWARD_S)
 
     def values(
         self, snapshot: Snapshot, trainers: BoolArray, forward_s: float

@@ -50,8 +50,12 @@ class EdfForecast:
                 self.refusals.add(row, partial(self._refusal, row, self.kept, kept_ends_s))
 
     def _ends_s(self, rows: IntArray) -> FloatArray:
-        num_devices = self._snapshot.num_owned
+        num_devices = self._num_until(self._until_s[rows].max(initial=0.0))
         return ends_in_order(self._tasks, rows, num_devices, self._occupied(rows)) + self._wait_s[rows]
+
+    def _num_until(self, latest_s: float) -> int:
+        """Owned devices that stay for so long: a queue is planned with one number, so with the least."""
+        return self._snapshot.num_owned_until(self._snapshot.now_s + latest_s)
 
     def _occupied(self, rows: IntArray) -> OccupiedDevices:
         """Devices that other jobs hold, and for how long no promise can take them away."""
@@ -78,7 +82,7 @@ class EdfForecast:
         ends_s = ends_if_in_time(
             self._tasks,
             trial,
-            self._snapshot.num_owned,
+            self._num_until(latest_s.max()),
             self._occupied(trial),
             latest_s - self._wait_s[trial],
         )

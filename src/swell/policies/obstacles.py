@@ -28,6 +28,8 @@ class Obstacles:
     promises: tuple[str, ...]  #: ids of jobs that need devices in this window, the most first
     promised_share: float  #: of the device time of the window: the least that these need
     resize_s: float  #: the most that making room may take from one of them that runs
+    num_devices: int  #: that promises may stand on
+    num_ending: int  #: of them, those of nodes that are known to end within the window
 
     @property
     def alone_s(self) -> float:
@@ -42,8 +44,10 @@ class Obstacles:
         own = f"it needs {costs} of training with {_count(self.workers, 'worker')}"
         if self.alone_s > self.window_s:
             return own
+        ends = f", and {told_devices(self.num_ending)} of {self.num_devices} will be gone before then"
+        own += ends if self.num_ending else ""
         if not self.promises:
-            return f"{own}, and what other changes may cost leaves too little"
+            return own if self.num_ending else f"{own}, and what other changes may cost leaves too little"
         taken = f"{_listed(self.promises)} {'needs' if len(self.promises) == 1 else 'need'}"
         return f"{own}, and {taken} {self.promised_share:.0%} of all device time until then{self._resizes()}"
 
@@ -75,6 +79,8 @@ def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, pro
         promises=tuple(snapshot.job_ids[one] for one in in_the_way[order].tolist()),
         promised_share=float(need.sum()) / max(snapshot.num_owned * window_s, 1e-9),
         resize_s=float((levels.resize_s * is_level)[running].max(initial=0.0)),
+        num_devices=snapshot.num_owned,
+        num_ending=snapshot.num_owned - snapshot.num_owned_until(snapshot.now_s + window_s),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -32,6 +33,8 @@ def node_row(node: NodeView) -> NodeRow:
         if holder is not None:
             held[holder] = held.get(holder, 0) + 1
     marks = [mark for mark, is_so in (("borrowed", node.is_borrowed), ("joined", node.is_joined)) if is_so]
+    if node.until_s is not None:
+        marks.append(time.strftime("until %H:%M", time.localtime(node.until_s)))
     leaving = () if node.leaving is None else (node.leaving.why,)
     return NodeRow(
         name=node.name,

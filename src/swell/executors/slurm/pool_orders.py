@@ -42,6 +42,13 @@ class WarnNode(PoolOrder, frozen=True, kw_only=True):
     why: str
 
 
+class TellEnd(PoolOrder, frozen=True, kw_only=True):
+    """A node is to be left after this time, for good; inf: no end is known. Until then it takes work."""
+
+    host: str
+    within_s: float
+
+
 class ClearNode(PoolOrder, frozen=True, kw_only=True):
     """What was said of a node is no longer so."""
 
@@ -57,4 +64,4 @@ class TellCause(PoolOrder, frozen=True, kw_only=True):
     job: int = 0  #: whose output may say more; 0: none
 
 
-Order = SubmitSlice | CancelSlice | ReleaseHost | GiveUpHost | WarnNode | ClearNode | TellCause
+Order = SubmitSlice | CancelSlice | ReleaseHost | GiveUpHost | WarnNode | TellEnd | ClearNode | TellCause

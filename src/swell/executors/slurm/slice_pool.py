@@ -15,6 +15,7 @@ from swell.executors.slurm.pool_orders import (
     ReleaseHost,
     SubmitSlice,
     TellCause,
+    TellEnd,
     WarnNode,
 )
 from swell.executors.slurm.refusals import remedy_of_wait
@@ -38,6 +39,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 120.0
 MOST_AT_ONCE = 32
 #: A slice of an idle node that does not begin within this time has lost the node to another job.
 BORROW_WAIT_S = 20.0
+#: An end that differs by less is told as the same: clocks and answers of Slurm are in whole seconds.
+SAME_END_S = 2.0
 #: States of a node in which others could have it at once.
 IDLE_STATES = frozenset({"idle", "planned"})
 #: Ends of a job that are failures of its own.
@@ -90,14 +93,14 @@ class SlicePool:
             self._hosts[host] = job
             self._pause_s = 0.0
             if job in self._slices:
-                self._slices[job].host = host
+                self._slices[job].set_host(host)
 
     def host_lost(self, host: str) -> None:
         """It is the platform's no longer."""
         job = self._hosts.pop(host, None)
         slice_ = None if job is None else self._slices.get(job)
         if slice_ is not None and slice_.host == host:
-            slice_.forget_host()
+            slice_.set_host("")
 
     def submitted(self, job: int, now_s: float, node: str = "") -> None:
         """Slurm has taken a slice for this node; empty: for any."""
@@ -216,10 +219,11 @@ class SlicePool:
 
     # ------------------------------------------------------------ what nodes are told
     def _warn(self, slice_: SliceState, now_s: float) -> list[Order]:
-        """That a node is drained, or its time ends, if that is news."""
+        """When its time is over, that it soon is, or that its node is drained, if that is news."""
         if not slice_.host:
             return []
-        orders: list[Order] = self._warn_of_end(slice_, now_s) if slice_.is_over(now_s) else []
+        orders: list[Order] = self._tell_end(slice_, now_s)
+        orders += self._warn_of_end(slice_, now_s) if slice_.is_over(now_s) else []
         node = self._nodes.get(slice_.job.node)
         is_drained = node is not None and "drain" in node.state
         if is_drained and DRAINED not in slice_.warned:
@@ -229,6 +233,13 @@ class SlicePool:
             slice_.warned.discard(DRAINED)
             orders.append(ClearNode(host=slice_.host, why=DRAINED))
         return orders
+
+    def _tell_end(self, slice_: SliceState, now_s: float) -> list[Order]:
+        leave_s, told_s = slice_.leave_s, slice_.told_s
+        if leave_s == told_s or abs(leave_s - told_s) < SAME_END_S:
+            return []
+        slice_.told_s = leave_s
+        return [TellEnd(host=slice_.host, within_s=max(0.0, leave_s - now_s))]
 
     def _warn_of_end(self, slice_: SliceState, now_s: float) -> list[Order]:
         if OVER in slice_.warned:

@@ -32,6 +32,7 @@ class SliceState:
     seen_s: float  #: when it was first read, or was requeued
     asked_node: str = ""  #: on which it is to run; empty: on any
     end_s: float = math.inf  #: of its time limit
+    told_s: float = math.inf  #: when it is to be left, as the head knows of its host
     host: str = ""  #: that has joined
     warned: set[str] = field(default_factory=set)  #: why its node is to be left, as told
     idle_since_s: float | None = None
@@ -63,8 +64,12 @@ class SliceState:
 
     def is_over(self, now_s: float) -> bool:
         """Whether it ends so soon that it is to be left."""
-        limit_s = self.job.limit_s or math.inf
-        return self.is_started and self.end_s - now_s <= min(LEAVE_S, LEAVE_SHARE * limit_s)
+        return self.is_started and now_s >= self.leave_s
+
+    @property
+    def leave_s(self) -> float:
+        """When it is to be left: what it runs has until its end to go."""
+        return self.end_s - min(LEAVE_S, LEAVE_SHARE * (self.job.limit_s or math.inf))
 
     def note(self, job: SliceJob, now_s: float) -> None:
         """What Slurm says of it now."""
@@ -72,17 +77,17 @@ class SliceState:
         if is_begun:
             self.end_s = math.inf if job.limit_s is None else now_s + job.limit_s
         elif job.state in WAITING and not self.is_waiting:  # it is requeued
-            self.end_s, self.seen_s, self.host = math.inf, now_s, ""
-            self.warned.clear()
+            self.end_s, self.seen_s = math.inf, now_s
+            self.set_host("")
         elif job.limit_s is None:
             self.end_s = math.inf
         elif self.job.limit_s is not None:  # an administrator may have changed it
             self.end_s += job.limit_s - self.job.limit_s
         self.job = job
 
-    def forget_host(self) -> None:
-        """Its host is lost."""
-        self.host, self.idle_since_s = "", None
+    def set_host(self, host: str) -> None:
+        """A host has joined, of which nothing has been told; empty: its host is lost."""
+        self.host, self.told_s, self.idle_since_s = host, math.inf, None
         self.warned.clear()
 
 

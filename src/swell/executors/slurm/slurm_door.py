@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import time
 from collections.abc import Collection, Coroutine
@@ -29,6 +30,7 @@ from swell.executors.slurm.pool_orders import (
     ReleaseHost,
     SubmitSlice,
     TellCause,
+    TellEnd,
     WarnNode,
 )
 from swell.executors.slurm.slice_hosts import SliceHosts
@@ -36,7 +38,7 @@ from swell.executors.slurm.slice_order import SliceOrder, batch_script
 from swell.executors.slurm.slice_pool import PoolLimits, SlicePool
 from swell.executors.slurm.slurm_client import SlurmClient
 from swell.executors.slurm.slurm_port import SlurmPort, SlurmUnreachable, SubmissionRefused
-from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
+from swell.model.event import AnyEvent, NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 
 TOKEN = "slurm"  # noqa: S105 - its name
 #: Of this one, and of those that came after it was revoked.
@@ -184,12 +186,15 @@ class SlurmDoor(ListeningDoor):
                 case _:
                     self._controller.report(self._event(order))
 
-    def _event(self, order: WarnNode | ClearNode | TellCause) -> AnyEvent:
+    def _event(self, order: WarnNode | TellEnd | ClearNode | TellCause) -> AnyEvent:
         now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
         match order:
             case WarnNode(host=host, within_s=within_s, why=why):
                 until_s = None if within_s is None else now_s + within_s
                 return NodeWarned(at_s=now_s, name=host, until_s=until_s, why=why)
+            case TellEnd(host=host, within_s=within_s):
+                until_s = None if within_s == math.inf else now_s + within_s
+                return NodeEndKnown(at_s=now_s, name=host, until_s=until_s)
             case ClearNode(host=host, why=why):
                 return NodeCleared(at_s=now_s, name=host, why=why)
             case TellCause(about=about, why=why, job=job):

@@ -14,13 +14,14 @@ from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
 from swell.policies.elasticflow.elasticflow import next_step_s
+from swell.policies.elasticflow.promises import owned_profile
 from swell.policies.levels import Levels, useful_levels
 from swell.policies.obstacles import obstacles
 from swell.policies.order import by_arrival, by_deadline
 from swell.policies.policy import Policy
 from swell.policies.refusing import LazyRefusals, with_refusals
 from swell.policies.unpromised import without_promises
-from swell.solvers.filling import FreeProfile, no_plans
+from swell.solvers.filling import no_plans
 from swell.solvers.marginal import SeparatePart, boost
 from swell.solvers.profile.plans import BROKEN, JUST, LATE, MOMENT_S, Plans, Takers
 
@@ -136,7 +137,7 @@ def _fill(snapshot: Snapshot, takers: Takers, rows: IntArray, worst: IntArray) -
 
     References: Algorithm 1, lines 11-22.
     """
-    plans, profile = no_plans(snapshot.num_jobs), FreeProfile(snapshot.num_owned, len(rows))
+    plans, profile = no_plans(snapshot.num_jobs), owned_profile(snapshot, len(rows))
     return plans, profile.fill(takers, plans, rows, LATE, worst=worst)
 
 

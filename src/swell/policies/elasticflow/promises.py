@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -100,16 +101,26 @@ def _work(snapshot: Snapshot) -> FloatArray:
 
 
 def all_free(snapshot: Snapshot) -> GroupedProfile:
-    """Devices that plans may stand on: all, but for those that no gang can leave yet.
+    """Devices that plans may stand on: all while they are there, but for those that no gang can leave yet.
 
     A group is a tenant with a quota. The quota counts borrowed devices, too, on which no plan stands.
     """
     num_planned = int(np.isfinite(snapshot.deadline_s).sum())
-    profile = GroupedProfile(FreeProfile(snapshot.num_owned, num_planned), *_groups(snapshot))
+    profile = GroupedProfile(owned_profile(snapshot, num_planned), *_groups(snapshot))
     rows = (snapshot.is_pinned & (snapshot.idle_s > 0.0) & (snapshot.held_workers > 0)).nonzero()[0]
     if len(rows):
         num_devices = snapshot.held_workers * snapshot.devices_per_worker
         profile.take_now(num_devices[rows], snapshot.idle_s[rows], rows)
+    return profile
+
+
+def owned_profile(snapshot: Snapshot, num_takers: int) -> FreeProfile:
+    """Devices that promises may stand on, each until the known end of its node."""
+    ends, num_lasting = snapshot.ends.of_owned, snapshot.num_owned_until(math.inf)
+    profile = FreeProfile(num_lasting, num_takers + len(ends))
+    if ends:
+        at_s, nums = np.array(ends).T
+        profile.take_now(-nums.astype(np.int64), np.maximum(at_s - snapshot.now_s, 0.0))  # more until then
     return profile
 
 
