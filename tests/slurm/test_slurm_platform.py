@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.platform.program import ENDLESS, Program, eventually, read_diary
+from tests.platform.program import ENDLESS, Program, eventually, read_diary, submission
 from tests.slurm.cluster import SlurmCluster, await_this
 
 from swell.model.view import JobView
@@ -16,6 +16,7 @@ UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--max-nodes", "2", "--slice-devices", "paced:2@640",
     "--slice-cpus", "2", "--listen", "127.0.0.1:0",
 )  # fmt: skip
+LONG = 9_000  #: epochs of half an hour on four devices
 #: Hosts import torch on two busy cores.
 WITHIN_S = 180.0
 
@@ -91,6 +92,26 @@ def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restar
     done = steps(folder)
     assert done == list(range(1, len(done) + 1)), "no step was lost, and none done twice"
     await_this(lambda: not slurm.jobs(), what=lambda: slurm.run("squeue").stdout)
+
+
+def test_no_promise_counts_on_a_slice_beyond_its_time_limit(
+    slurm: SlurmCluster, program: Program, tmp_path: Path
+) -> None:
+    """Half an hour of training at the largest size, on slices of ten minutes."""
+    program.ok(*UP, "--time", "10", "--min-nodes", "2")
+
+    def are_there() -> bool:
+        nodes = program.json("nodes")["nodes"]
+        return len(nodes) == 2 and all(node["until_s"] for node in nodes)
+
+    eventually(are_there, "two slices whose ends are known", WITHIN_S)
+    assert "no promise counts on it beyond" in program.ok("nodes")
+    folder = tmp_path / "job"
+    folder.mkdir()
+    words = ("--workers", "1:4", "--epochs", LONG, "--deadline", "now+7200s")
+    done = program(*submission(folder, *words))
+    assert done.returncode == 3, done
+    assert "4 devices of 4 will be gone before then" in done.stdout
 
 
 def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_nodes(
