@@ -46,7 +46,7 @@ from swell.model.job import Phase
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
 NUM_CLIENTS = 4
 WARN_EVERY_S = 0.1
-#: The lease of a host that is cut off is over so long after, by default; then its jobs get devices anew.
+#: The lease of a host that is cut off is over so long after, by default; then its jobs get devices again.
 LEASE_OVER_S = 37.0
 #: Events of the last moment may be on their way.
 AFTER_S = 2.0

@@ -75,7 +75,7 @@ class Site:
         return self.cluster.nodes
 
     def join(self, nodes: Sequence[RayNode]) -> float:
-        """Have nodes that were killed join Ray anew; returns when Ray has the last of them."""
+        """Have nodes that were killed join Ray again; returns when Ray has the last of them."""
         for node in nodes:
             self._begin_to_start(node)
         for node in nodes:

@@ -32,7 +32,7 @@ STATE = "state.pt"
 
 
 def train(config: Mapping[str, str]) -> None:
-    """What each worker runs, in every group anew."""
+    """What each worker runs, in every group again."""
     context = ray.train.get_context()
     rank, num_workers = context.get_world_rank(), context.get_world_size()
     log = StepLog(Path(config["folder"]), time.time)

@@ -118,7 +118,7 @@ def load_parts(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -
 def save_parts(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, epoch: int
 ) -> None:
-    """All come here together. The path is a link, which is made anew once all have written."""
+    """All come here together. The path is a link, which is made again once all have written."""
     folder = path.with_name(f"parts-{steps}")
     states = get_state_dict(model, optimizer)
     state_dict_saver.save({"states": states, "steps": steps, "epoch": epoch}, checkpoint_id=folder)

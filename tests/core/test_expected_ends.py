@@ -1,4 +1,4 @@
-"""When a job is expected to end: made anew when its gang has started, and not only by the next plan."""
+"""When a job is expected to end: made again when its gang has started, and not only by the next plan."""
 
 from __future__ import annotations
 

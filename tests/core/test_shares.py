@@ -62,7 +62,7 @@ def bench(policy: Sharing) -> Bench:
 
 
 def share(bench: Bench, policy: Sharing, **shares: float) -> list[AnyCommand]:
-    """The policy divides the cores anew, as soon as it is asked again."""
+    """The policy divides the cores again as soon as it is asked."""
     policy.shares.update(shares)
     name = f"other-{len(policy.seen)}"  # that another job comes is news
     return bench.submit(name) + bench.profiled(name)

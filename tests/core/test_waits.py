@@ -50,7 +50,7 @@ def ask(bench: Bench, job_id: str) -> list[AnyCommand]:
 
 
 def decide(bench: Bench, newcomer: str) -> list[AnyCommand]:
-    """Something happens that makes the policy decide anew."""
+    """Something happens that makes the policy decide again."""
     bench.submit(newcomer)
     return bench.profiled(newcomer)
 

@@ -62,7 +62,7 @@ def test_as_many_slots_as_cores_are_used_and_none_that_is_held_is_hidden(
 
 
 def test_the_same_nodes_are_the_same_cluster() -> None:
-    """A placement need not begin anew."""
+    """A placement need not begin again."""
     whole, cluster = WholeCores(), Cluster((crowded(),))
     assert whole.of(cluster, ()).cluster is whole.of(cluster, {"n0.0"}).cluster
 

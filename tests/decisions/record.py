@@ -1,4 +1,4 @@
-"""Write anew what runs command: `python -m tests.decisions.record`.
+"""Write again what runs command: `python -m tests.decisions.record`.
 
 With `--show CASE` the commands of one run are printed instead: two versions of them can be compared.
 """

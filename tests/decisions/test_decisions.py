@@ -1,7 +1,7 @@
 """Every policy commands what it did when these runs were recorded, to the last bit of each number.
 
 Each process has another order of hashes, so that none of it shows. Where decisions are to change:
-`python -m tests.decisions.record` writes them anew, and `--show CASE` prints the commands of one run.
+`python -m tests.decisions.record` writes them again, and `--show CASE` prints the commands of one run.
 """
 
 from __future__ import annotations

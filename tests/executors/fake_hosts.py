@@ -145,7 +145,7 @@ class FakeHost:
         else:
             self.offer(self._num_devices, self._nodes)
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Its process and all workers have died, and another process imports modules now."""
         self._kept, self.is_cold = KeptRuns(), True
         self.runs.clear()

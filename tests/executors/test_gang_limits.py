@@ -397,7 +397,7 @@ def test_a_gang_whose_group_is_removed_has_it_again(
 
 
 def remove(folders: list[Path]) -> None:
-    """Groups with processes, which go up; again if one is made anew meanwhile."""
+    """Groups with processes, which go up; again if one is made again meanwhile."""
     files = GroupFiles()
     for folder in folders:
         above = folder.parent.parent / "cgroup.procs"

@@ -501,7 +501,7 @@ def test_a_controller_that_finds_no_records_waits_for_what_hosts_may_run(
     assert not world.door.is_settled and len(world.controller.awaited) == 1
     assert "is gone, and hosts may have had leases: waiting" in caplog.text
     world.pass_time(1.0)
-    world.start_controller()  # which begins to wait anew
+    world.start_controller()  # which begins to wait again
     world.pass_time(2 * TIMES.wait_s, until=lambda: world.door.is_settled)
     assert world.time_s - begun_s == pytest.approx(TIMES.wait_s + 1.0, abs=2 * TICK_S)
     assert world.running == (set() if is_cut_off else {1}) and UNRECORDED not in world.controller.awaited
@@ -557,7 +557,7 @@ def test_a_copied_state_folder_is_told(world: World) -> None:
     assert refused is not None and not refused.is_final
     assert "has a line from another process with the same state folder" in refused.why
     world.cut()
-    assert world.door.why_not(world.new_host().join) is None, "it was started anew"
+    assert world.door.why_not(world.new_host().join) is None, "it was started again"
 
 
 def test_a_host_that_is_gone_is_forgotten_once_no_worker_can_run_there(world: World) -> None:

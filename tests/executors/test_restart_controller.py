@@ -353,7 +353,7 @@ def test_a_script_that_begins_anew_is_told_of() -> None:
     processes.end(0, 143)
     processes.say(1, Stepped(num_workers=2, steps=1, own_steps=1))
     (warning,) = [event for event in processes.events if isinstance(event, JobWarned)]
-    assert "was stopped after step 30 and began anew" in warning.message
+    assert "was stopped after step 30 and began again" in warning.message
 
 
 def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_checkpoint() -> None:

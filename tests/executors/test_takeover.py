@@ -276,7 +276,7 @@ def test_no_daemon_is_told_what_runs_before_all_is_known(fleet: Fleet) -> None:
 def test_a_host_that_comes_back_without_workers_and_is_not_warm_holds_nothing_up(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "c/0"))
     fleet.inventory = None
-    fleet.hosts["c"].begin_anew()
+    fleet.hosts["c"].begin_again()
     fleet.replace_controller()
     assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.gangs] == [JOB]
     (loss,) = of_kind(fleet, WorkersLost)
@@ -335,7 +335,7 @@ def test_an_order_that_reached_one_host_reaches_the_others(fleet: Fleet) -> None
     fleet.hosts["c"].let_through()
     assert fleet.rounds(JOB) == {1, 2}
     fleet.replace_controller()
-    assert fleet.rounds(JOB) == {2}, "it is finished, and no group is formed anew"
+    assert fleet.rounds(JOB) == {2}, "it is finished, and no group is formed again"
     assert generations(fleet, GangResized) == {2}
 
 

@@ -22,8 +22,8 @@ def test_the_order_is_that_of_a_new_cluster(changes: list[Node | int]) -> None:
     cluster = Cluster()
     for change in changes:
         cluster = cluster.without_node(f"n{change}") if isinstance(change, int) else cluster.with_node(change)
-        anew = Cluster(cluster.nodes)
-        assert cluster.in_order == anew.in_order and cluster.devices == anew.devices
+        again = Cluster(cluster.nodes)
+        assert cluster.in_order == again.in_order and cluster.devices == again.devices
         assert cluster.num_devices == sum(len(one.devices) for one in cluster.nodes)
     assert len({one.name for one in cluster.nodes}) == len(cluster.nodes)
 

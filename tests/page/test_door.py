@@ -104,7 +104,7 @@ def test_a_port_that_is_taken_meanwhile_is_replaced(folder: StateFolder) -> None
             assert browser.get(again.link()).status_code == 303
 
 
-def test_keys_that_others_could_read_are_made_anew(folder: StateFolder) -> None:
+def test_keys_that_others_could_read_are_made_again(folder: StateFolder) -> None:
     secret = folder.ensure_page_keys().secret
     assert folder.ensure_page_keys().secret == secret
     folder.page.chmod(0o644)
@@ -112,7 +112,7 @@ def test_keys_that_others_could_read_are_made_anew(folder: StateFolder) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b'{"secret": 7}'])
-def test_keys_that_cannot_be_read_are_made_anew(folder: StateFolder, text: bytes) -> None:
+def test_keys_that_cannot_be_read_are_made_again(folder: StateFolder, text: bytes) -> None:
     folder.page.write_bytes(text)
     folder.page.chmod(0o600)
     assert len(folder.ensure_page_keys().secret) > 30

@@ -296,7 +296,9 @@ def test_a_page_hears_of_a_turn_at_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @given(st.integers(1, 12), st.integers(1, 5))
-def test_estimates_of_all_jobs_are_renewed_however_often_it_is_planned_anew(num_jobs: int, part: int) -> None:
+def test_estimates_of_all_jobs_are_renewed_however_often_it_is_planned_again(
+    num_jobs: int, part: int
+) -> None:
     control = FakeControl(Path("unused"))
     for number in range(num_jobs):
         control.put(job_view(id=f"job-{number}", estimated_finish_s=NOW_S))

@@ -360,7 +360,7 @@ def test_a_job_whose_log_cannot_be_read_is_told_of_all_the_same(
     assert (page.num_whole, page.row["steps"]) == (1, 341)
 
 
-def test_after_a_failure_of_the_whole_look_pages_begin_anew(
+def test_after_a_failure_of_the_whole_look_pages_begin_again(
     control: FakeControl, streams: TurnedStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = ReadPage(streams.joined())

@@ -65,7 +65,7 @@ def test_killed_workers_cost_no_step(swell: Program, tmp_path: Path, check_learn
     assert done.pids[:4] == first
     codes = [told["code"] for told in swell.json("explain", job)]
     assert codes.count("workers_lost") == 2
-    assert "started" not in codes[codes.index("workers_lost") :], "no worker was started anew"
+    assert "started" not in codes[codes.index("workers_lost") :], "no worker was started again"
     assert check_learned(tmp_path) == done.steps
 
 

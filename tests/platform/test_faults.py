@@ -83,7 +83,7 @@ def test_stopped_workers_are_replaced_within_seconds(swell: Program, tmp_path: P
     assert not set(job.pids) & {leader, *victims}
     check_steps(job)
     assert any("was stopped by a signal, and was killed" in story.text for story in job.stories())
-    assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun anew"
+    assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun again"
 
 
 def test_a_job_whose_workers_are_all_stopped_goes_on_from_its_checkpoint(
@@ -140,7 +140,7 @@ def test_the_source_dies_while_its_state_is_read_and_others_have_it(swell: Progr
     job.await_size(4)
     assert job.pids[:2] == (second, third)
     check_steps(job)
-    assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun anew"
+    assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun again"
 
 
 def test_the_source_dies_while_its_state_is_read_that_only_it_has(swell: Program, tmp_path: Path) -> None:

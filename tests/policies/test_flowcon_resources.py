@@ -145,7 +145,7 @@ def test_a_machine_that_does_not_measure_it_is_told(resource: Resource) -> None:
     assert f"its {resource.noun} is not measured" in answer.reasons[0].text
 
 
-def test_another_resource_begins_anew() -> None:
+def test_another_resource_begins_again() -> None:
     """A growth efficiency of bytes says nothing of one of seconds."""
     node = Node(Resource.NETWORK)
     for turn in range(3):

@@ -235,7 +235,7 @@ def test_a_margin_that_grows_breaks_no_promise() -> None:
 
 
 def test_a_plan_that_has_to_last_longer_takes_what_the_others_leave() -> None:
-    """One gang was stopped to be moved, as the margins grew: no plan is made anew for its new start."""
+    """One gang was stopped to be moved, as the margins grew: no plan is made again for its new start."""
     told = {"later": ({1: 1.0, 2: 1.9}, 19.0, 21.5), "soon": ({1: 1.0, 2: 1.9, 4: 3.5}, 16.0, 9.5),
             "last": ({1: 1.0}, 15.0, 24.0)}  # fmt: skip
 

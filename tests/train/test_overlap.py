@@ -397,4 +397,4 @@ def test_workers_of_one_host_sum_in_one_piece() -> None:
     assert step(net, gradients, members) == 0
     assert sizes == [gradients.num_bytes // 4]
     members.num_hosts = 2
-    assert step(net, gradients, members) == 0  # watched anew
+    assert step(net, gradients, members) == 0  # watched again

@@ -94,7 +94,7 @@ def test_deterministic_sets_torch_and_one_thread(settings: None) -> None:
     assert torch.are_deterministic_algorithms_enabled()
 
 
-def test_a_step_that_is_left_half_way_begins_anew() -> None:
+def test_a_step_that_is_left_half_way_begins_again() -> None:
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
     optimizer = optim.SGD(model.parameters(), 0.1)

@@ -10,7 +10,7 @@ from typing import TextIO, cast
 
 #: All control characters but a line's end and a tab.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-#: A return begins a line anew: bars of progress do so, and what a job says could write over what we say.
+#: A return begins a line again: bars of progress do so, and what a job says could write over what we say.
 _CONTROL_IN_LOGS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 #: Bold and its end: headings of our own tables are.
 _BOLD = re.compile(r"(\x1b\[[01]m)")

@@ -445,15 +445,15 @@ class HeadState(KeptState, kw_only=True):
             self.touch(record)
         if self.num_devices > self._most_devices:
             self._most_devices = 1 << (self.num_devices - 1).bit_length()
-            self._learn_options_anew()
+            self._learn_options_again()
 
     def set_domain(self, domain: Domain) -> None:
         """The policy that decides from now on chooses from these."""
         if domain is not self.domain and domain != self.domain:
             self.domain = domain
-            self._learn_options_anew()
+            self._learn_options_again()
 
-    def _learn_options_anew(self) -> None:
+    def _learn_options_again(self) -> None:
         self._relearn(self.table.ids)
 
     def _relearn(self, job_ids: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""The heuristic that BFTrainer is compared with: the nodes divided equally, at every change anew."""
+"""The heuristic that BFTrainer is compared with: the nodes divided equally, at every change again."""
 
 from __future__ import annotations
 

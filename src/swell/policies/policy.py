@@ -37,7 +37,7 @@ class Policy(Registered, kw_only=True):
     #: of the others' whether it pays (`core.hysteresis`).
     weighs_changes: ClassVar[bool] = False
 
-    #: Its decisions keep the quotas of tenants (`Snapshot.quota_devices`); those of others are made anew
+    #: Its decisions keep the quotas of tenants (`Snapshot.quota_devices`); those of others are made again
     #: where they do not (`core.within_quotas`). One that makes promises must count them itself.
     counts_quotas: ClassVar[bool] = False
 

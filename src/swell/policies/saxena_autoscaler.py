@@ -41,7 +41,7 @@ class Decided(NamedTuple):
 
 
 def is_time(snapshot: Snapshot, last: Decided | None, ended_share: float) -> bool:
-    """Whether to decide anew (Figure 4, line 13; section V-B).
+    """Whether to decide again (Figure 4, line 13; section V-B).
 
     Something has arrived or ended, and the period is over, or `ended_share` of the executing jobs have ended.
     What was decided must be possible still. Devices that are idle at the end of a period are a reason, too:

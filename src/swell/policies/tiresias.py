@@ -45,7 +45,7 @@ class Tiresias(Policy):
 
     References: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019,
         section 3.2.
-    Deviates: a promoted job counts as one of the first queue until that has served it anew, then as what
+    Deviates: a promoted job counts as one of the first queue until that has served it again, then as what
         it is by all its service (in the paper its service begins at 0 again); its waiting since
         submission counts, not since it ran last; a job that was preempted comes back by arrival,
         behind those of its queue that run (as in the authors' simulator), not by its first start; one that

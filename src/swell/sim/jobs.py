@@ -52,7 +52,7 @@ def jobs_of(
     halving: Halving | None = None,
     kind_speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> ItemSource[SimJob]:
-    """What each user asks for, and what is true of each job. Jobs are made anew each time.
+    """What each user asks for, and what is true of each job. Jobs are made again each time.
 
     Args:
         noise_share: how far true rates lie from the profile's: standard deviation of their logarithm,

@@ -29,7 +29,7 @@ Packed = msgspec.defstruct(
 class Outcomes(Sequence[JobOutcome]):
     """Outcomes by the place of their jobs in the workload, noted in any order: some 120 bytes each.
 
-    They are told one by one, made anew each time.
+    They are told one by one, made again each time.
     """
 
     def __init__(self) -> None:

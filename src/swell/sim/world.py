@@ -344,7 +344,7 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: NodeReturns) -> None:
         node = occurrence.node
-        if node.name in self._failed_s:  # that it is there anew tells that it was gone
+        if node.name in self._failed_s:  # that it is there again tells that it was gone
             self._miss(self._nodes[node.name])
         if node.name not in self._nodes:
             self._nodes[node.name] = node
@@ -367,7 +367,7 @@ class SimulatedWorld:
 def _dispatch(name: str, world: SimulatedWorld, thing: object) -> None:
     """Call the world's method of this name that is for this kind of thing.
 
-    A `singledispatchmethod` binds itself anew at each call: that took longer than most of what is called.
+    A `singledispatchmethod` binds itself again at each call: that took longer than most of what is called.
     """
     method = _METHODS.get((name, type(thing)))
     if method is None:

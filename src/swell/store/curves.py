@@ -2,7 +2,7 @@
 
 What a batch tells is one row of `tallies`, in the transaction of the batch: that costs a turn little, however
 many jobs report. With each batch a few metrics get a piece in `curves`, of all that was told of them since
-their last one, so that no turn pays for all. A curve that has become too long is written anew, as one piece.
+their last one, so that no turn pays for all. A curve that has become too long is written again, as one piece.
 """
 
 from __future__ import annotations

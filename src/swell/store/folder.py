@@ -243,7 +243,7 @@ class StateFolder:
             raise StateError(f"cannot read folder {self.path} ({error.strerror})") from error
 
     def ensure_token(self) -> str:
-        """The token that opens the API; made anew if there is none or if others could have read it."""
+        """The token that opens the API; made again if there is none or if others could have read it."""
         return _ensure_secret(self.token)
 
     def ensure_metrics_token(self) -> str:
@@ -251,7 +251,7 @@ class StateFolder:
         return _ensure_secret(self.metrics_token)
 
     def ensure_webhook_secret(self) -> str:
-        """What webhooks are signed with; as the owner has written it, or made anew if there is none.
+        """What webhooks are signed with; as the owner has written it, or made again if there is none.
 
         Raises:
             StateError: others could have read it. Receivers know it, so it is not replaced unasked.
@@ -269,7 +269,7 @@ class StateFolder:
         return _read_secret(self.token)
 
     def ensure_page_keys(self) -> PageKeys:
-        """Those of the page; made anew if there are none, or if others could have read them."""
+        """Those of the page; made again if there are none, or if others could have read them."""
         text = _read(self.page)
         try:
             keys = msgspec.json.decode(text, type=PageKeys) if text else None

@@ -87,7 +87,7 @@ class EventRing:
         while self._num_bytes > self._bytes_kept and len(self._frames) > 1:
             self._num_bytes -= len(self._frames.popleft())
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Give all readers the whole state: events cannot tell them what they lack."""
         with self._lock:
             self._life, self._number = secrets.token_hex(4), 0

@@ -47,7 +47,7 @@ class EventStream:
             while not (leaving.done() or ring.is_closed):
                 try:
                     news = await self._next(ring, reader)
-                except Exception as error:  # noqa: BLE001 - whatever it is, the next stream begins anew
+                except Exception as error:  # noqa: BLE001 - whatever it is, the next stream begins again
                     log.warning("an open page cannot be told what it shows: %s", error)
                     await _say(send, b"retry: %d\n\n" % AFTER_FAILURE_MS)
                     break

@@ -179,7 +179,7 @@ class PageFeed:
             self._unrenewed |= dict.fromkeys(self._overdue(now_s))
             self._take_cluster(now_s, delta)
         if not is_sequel:
-            self.ring.begin_anew()
+            self.ring.begin_again()
         elif delta:
             self.ring.publish({"now_s": now_s, **delta})
         self._is_sequel = True

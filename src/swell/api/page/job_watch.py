@@ -97,11 +97,11 @@ class JobWatch:
                     channel.ring.publish({"now_s": self._control.now_s(), "is_gone": True})
 
     def lose(self) -> None:
-        """A look has failed, and what it would have told is not known: pages are to begin anew."""
+        """A look has failed, and what it would have told is not known: pages are to begin again."""
         with self._lock:
             self._known = None
             for channel in list(self.channels.values()):
-                channel.ring.begin_anew()
+                channel.ring.begin_again()
 
 
 class _Known:

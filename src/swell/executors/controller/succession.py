@@ -1,4 +1,4 @@
-"""A controller that starts anew: takes over what hosts have kept, and ends what cannot be taken over.
+"""A controller that starts again: takes over what hosts have kept, and ends what cannot be taken over.
 
 Until it is done no daemon is told anything: what is not in the inventory a daemon takes for lost.
 """

@@ -35,7 +35,7 @@ class StepTally(msgspec.Struct, kw_only=True):
             again = 0 if message.own_steps is None else max(0, self.steps - _found(message))
             pause_s = max(0.0, now_s - self.heard_s - self.step_s) + again * self.step_s
             if message.own_steps is not None and _found(message) == 0:
-                warning = _began_anew(self.steps)
+                warning = _began_again(self.steps)
         if self.is_new:
             self.begun_with, self.is_new = self.steps, False
         self.steps = self.begun_with + message.steps if message.own_steps is None else message.own_steps
@@ -49,8 +49,8 @@ def _found(message: Stepped) -> int:
     return (message.own_steps or 0) - message.steps
 
 
-def _began_anew(steps: int) -> str:
+def _began_again(steps: int) -> str:
     return (
-        f"the script was stopped after step {steps} and began anew: it found no checkpoint; let it save more "
-        "often, and continue from its newest checkpoint when it starts"
+        f"the script was stopped after step {steps} and began again: it found no checkpoint; let it save "
+        "more often, and continue from its newest checkpoint when it starts"
     )

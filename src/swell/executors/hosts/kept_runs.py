@@ -1,4 +1,4 @@
-"""What a host keeps of its runs, so that a controller that starts anew can take them over.
+"""What a host keeps of its runs, so that a controller that starts again can take them over.
 
 All that the host is told and answers passes by here. Of each worker the latest message of each kind stays,
 and the latest value of each name that its script has reported, so the memory that this takes is bounded,

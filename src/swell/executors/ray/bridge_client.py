@@ -126,7 +126,7 @@ class BridgeClient:
             return None
 
     async def _keep(self) -> None:
-        """An error of our own ends the bridge, so that all is said anew, and not the keeping of one."""
+        """An error of our own ends the bridge, so that all is said again, and not the keeping of one."""
         while True:
             try:
                 await self._hear_out()

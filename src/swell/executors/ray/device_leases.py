@@ -129,7 +129,7 @@ class DeviceLeases:
         return losers
 
     def returned(self, device: str) -> None:
-        """It is Ray's again; a worker that wants it meanwhile has to have it leased anew."""
+        """It is Ray's again; a worker that wants it meanwhile has to have it leased again."""
         slot = self._slots.get(device)
         if slot is None or slot.state is not LeaseState.RETURNING:
             return

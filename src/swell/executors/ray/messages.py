@@ -51,7 +51,7 @@ class Unconnected(RayMessage, frozen=True, kw_only=True):
 
 
 class Connected(RayMessage, frozen=True, kw_only=True):
-    """First message. It may come from a bridge that was started anew."""
+    """First message. It may come from a bridge that was started again."""
 
     address: str  #: of this machine, as Ray knows it
     held: dict[str, tuple[str, ...]]  #: devices that are leased, with the GPUs of each

@@ -78,7 +78,7 @@ class ElasticFlow(Policy):
         continuous time, no slots; a plan's steps are events (`wake_s`);
         Algorithm 1, line 15, sums over jobs of earlier deadline, not over slots; sizes are powers of two;
         plans pay for their changes, and remaining steps are inflated by the belief's margin and by one step;
-        plans are kept from one decision to the next, and made anew where they do not hold; a newcomer is
+        plans are kept from one decision to the next, and made again where they do not hold; a newcomer is
         tried in the gaps they leave, and with all plans as late and as early as can be;
         promises count quotas, stand on owned nodes only, and survive the loss of `survive_nodes` nodes
         (`reserve.keep_promises`);

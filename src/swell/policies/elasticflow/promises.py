@@ -54,7 +54,7 @@ class Promises:
     plans: Plans  #: (J,) columns; a grade is -1 for all other jobs
     profile: GroupedProfile  #: what they leave
     exempt: BoolArray  #: (J,) promises that would be broken within their tenant's quota
-    #: by the way of planning: plans made anew of so many of the earliest, and what these leave
+    #: by the way of planning: plans made again of so many of the earliest, and what these leave
     earliest: dict[int, list[EarliestPlans]] = field(default_factory=dict)
 
     @property
@@ -262,7 +262,7 @@ class PromisePlanner:
         """The promises with the newcomer's among them; None if there is no way that keeps each as firmly.
 
         In the gaps that the others leave; in its turn, where those of later deadlines make way; with all
-        plans made anew, as late or as early as can be. What a gate that serves by deadline would admit at
+        plans made again, as late or as early as can be. What a gate that serves by deadline would admit at
         this moment, one of these admits too. One that is broken already cannot forbid new ones
         for ever, but none may make it later still.
 
@@ -297,7 +297,7 @@ class PromisePlanner:
         return Promises(_with(newcomer, place, kept.rows), plans, profile, kept.exempt)
 
     def _earliest(self, kept: Promises, how: int, num: int) -> EarliestPlans:
-        """The first `num` promises planned anew; fewer if one of them would be weaker than it was.
+        """The first `num` promises planned again; fewer if one of them would be weaker than it was.
 
         What is tried for one newcomer, and for each deadline that it is offered, is worked out once.
         """

@@ -45,7 +45,7 @@ class Undecidable(ValueError):
 def fill(trace: Trace | Log, profiles: ProfileSet, rules: FillRules | None = None) -> Workload:
     """Every job of the trace, complete or counted among the dropped.
 
-    Jobs that are not all in memory are filled anew, and alike, each time one goes through them.
+    Jobs that are not all in memory are filled again, and alike, each time one goes through them.
 
     Raises:
         UnknownProfile: a job's model or global batch is not among the profiles, and the rules refuse that.

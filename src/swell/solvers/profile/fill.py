@@ -56,7 +56,7 @@ def fill_in_order(
     worst: IntArray,
     is_late_served: bool,
 ) -> int:
-    """Each taker in order takes what its plan needs; a plan that does not hold any more is made anew, late.
+    """Each taker in order takes what its plan needs; a plan that does not hold any more is made again, late.
 
     Args:
         rows: takers in order.
@@ -235,7 +235,7 @@ def _take_of(
 def _hurry(profile: FreeSegments, takers: Takers, plans: Plans, row: int) -> None:
     """A step up that is due in a moment is taken now, if that is free and in time.
 
-    It may not be: what is held is resized then, where the plan would have left it and started anew.
+    It may not be: what is held is resized then, where the plan would have left it and started again.
     """
     if plans.num[row] < 2 or plans.starts_s[row, 1] > MOMENT_S:
         return

@@ -1,4 +1,4 @@
-"""One taker's plan: kept, mended, or made anew."""
+"""One taker's plan: kept, mended, or made again."""
 
 from __future__ import annotations
 

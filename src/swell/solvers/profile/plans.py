@@ -14,7 +14,7 @@ from swell.solvers.profile.segments import FreeSegments, are_free, take_between
 TOLERANCE_SHARE = 1e-9
 #: Where that fits, a plan is made for more work than there is: for what the highest rate does in this time.
 #: Else the rounding of a sum of times could put its end a moment behind the start of another plan, which
-#: would have to be made anew for that, and so on.
+#: would have to be made again for that, and so on.
 SPARE_S = 0.0001
 #: Times that differ by less are the same: they are sums of others.
 SAME_TIME_S = 1e-6

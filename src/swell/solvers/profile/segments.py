@@ -205,7 +205,7 @@ def _halve(profile: FreeSegments, position: int) -> None:
 
 @part
 def _sum_up(free: IntArray, least: IntArray, most: IntArray, block: int) -> None:
-    """Count anew what is free in a block."""
+    """Count again what is free in a block."""
     least[block] = most[block] = free[0]
     for segment in range(1, len(free)):
         least[block] = min(least[block], free[segment])

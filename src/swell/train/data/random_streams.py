@@ -1,6 +1,6 @@
 """Random numbers by place: what is drawn in a pass, or for a sample, does not depend on who draws it.
 
-Torch's generators, Python's `random` and NumPy's old global generator are set anew wherever something begins
+Torch's generators, Python's `random` and NumPy's old global generator are set again wherever something begins
 that must come out the same at any size: the script itself, then each step and each sample. Generators that a
 script makes itself are its own affair, but those that it makes without a seed draw the same on all workers.
 """

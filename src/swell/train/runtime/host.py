@@ -109,7 +109,7 @@ class Host(Protocol):
     def keep(self, is_end: bool) -> None:
         """This process is about to end, in the middle of a step: save the state, if it is the one to.
 
-        `is_end`: the script has raised, and all others end with it. Otherwise it is started anew.
+        `is_end`: the script has raised, and all others end with it. Otherwise it is started again.
         """
 
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:

@@ -96,7 +96,7 @@ class StandaloneWorker:
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
     def keep(self, is_end: bool) -> None:
-        """It is not started anew."""
+        """It is not started again."""
 
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False

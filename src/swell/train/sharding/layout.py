@@ -1,4 +1,4 @@
-"""Which worker has which elements of a flat state, and what moves where it is to be laid out anew.
+"""Which worker has which elements of a flat state, and what moves where it is to be laid out again.
 
 The layout is a value that all workers compute alike from what each says that it holds. Each element has one
 owner, and with mirrors one more holder, on another machine where there are several. A resize moves what a

@@ -232,7 +232,7 @@ class ShardGroup:
     def _fill(self, made: StatePieces, old: StatePieces, transfers: ShardTransfers) -> None:
         """Fill new pieces from old ones, and from those of others. Raises GroupBroken: that is not all done.
 
-        Then what was here before stays, and what has come. The next group decides anew from what all have.
+        Then what was here before stays, and what has come. The next group decides again from what all have.
         """
 
         def filled(forms: Forms) -> StatePieces:

@@ -87,7 +87,7 @@ class StateShard:
         """Bytes of the parameters that are divided."""
         return sum(block.num_elements * block.dtype.itemsize for block in self.blocks)
 
-    # ---------------------------------------------------------------- it is laid out anew
+    # ---------------------------------------------------------------- it is laid out again
     def replace(self, pieces: StatePieces, is_whole: bool) -> None:
         """Keep these pieces from now on, and nothing else.
 

@@ -453,7 +453,7 @@ class TrainState:
             held, wanted = held | objects, wanted | own
             raise RuntimeError(
                 f"the state holds {_listed(held)} beside model and optimizer, and this script registered "
-                f"{_listed(wanted)}; run the script that wrote the state, or start the job anew"
+                f"{_listed(wanted)}; run the script that wrote the state, or start the job again"
             )
 
     def num_bytes(self) -> int:

@@ -43,7 +43,7 @@ function heldBy(data, run) {
   return run.rest.length ? [...jobs, rest] : jobs;
 }
 
-/** A timeline that is given what it shows anew after each zoom. */
+/** A timeline that is given what it shows again after each zoom. */
 class RunTimeline {
   constructor(element, data, run) {
     this.data = data;

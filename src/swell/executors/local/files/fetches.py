@@ -42,7 +42,7 @@ class Fetches:
             incoming.hear(message)
 
     def give_up(self, why: str) -> None:
-        """Everything: another controller is there, or none. What is asked for from now on begins anew."""
+        """Everything: another controller is there, or none. What is asked for from now on begins again."""
         self._queue.clear()
         waiting, self._waiting = self._waiting, {}
         under_way, self._incoming = self._incoming, {}

@@ -229,7 +229,7 @@ class ControlGroup:
         if vanished := self._made.intersection(missing):
             self._made -= vanished
             log.warning(
-                "control group %s has vanished, and is made anew", ", ".join(map(str, sorted(vanished)))
+                "control group %s has vanished, and is made again", ", ".join(map(str, sorted(vanished)))
             )
         self._make(missing)
         self._made.update(missing)

@@ -61,7 +61,7 @@ class GangGroup(Protocol):
         """A process of the gang; one that is gone is no error. What it starts later belongs to it."""
 
     def keep(self, pids: Iterable[int]) -> None:
-        """See that the group is there and holds these processes; one that has vanished is made anew."""
+        """See that the group is there and holds these processes; one that has vanished is made again."""
 
     def usage(self) -> GangUsage:
         """Return what the gang has used since the group was made."""

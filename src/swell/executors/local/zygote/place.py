@@ -24,7 +24,7 @@ TORCH_VARIABLES = {
 }
 
 #: Where the platform's own environment does not say otherwise.
-#: The heap keeps what is freed: a step that gives its gradients back would have them cleared anew each time.
+#: The heap keeps what is freed: a step that gives its gradients back would have them cleared again each time.
 #: That of Arrow, which pandas and scikit-learn import where they find it, would start a thread.
 #: A set of texts has one order in all workers, and when the job goes on later.
 DEFAULT_VARIABLES = {
