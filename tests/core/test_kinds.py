@@ -204,6 +204,17 @@ def test_a_job_whose_kind_is_not_known_does_not_say_that_no_node_is_there() -> N
     assert reasons(core)["a"] == told
 
 
+def test_an_end_that_is_known_before_the_kind_of_its_node_holds_for_it() -> None:
+    core, _ = two_kinds()
+    core.handle([NodeEndKnown(at_s=3.0, name="n9", until_s=500.0)])
+    core.handle([NodeJoined(at_s=4.0, node=of_kind("third", "n9"))])
+    assert core.ends_s == {"n9": 500.0}
+    core.handle([NodeEndKnown(at_s=5.0, name="n9", until_s=900.0)])
+    assert core.ends_s == {"n9": 900.0}
+    core.handle([NodeLost(at_s=6.0, name="n9", cause="gone")])
+    assert not core.ends_s
+
+
 def test_events_reach_the_core_that_has_the_job_or_the_node() -> None:
     core, _ = two_kinds()
     assert not core.handle([NodeWarned(at_s=3.0, name="n1")]) and core.warned.keys() == {"n1"}

@@ -130,8 +130,7 @@ def offer_of(
         used_in_time=used_in_time,
         need=need,
         demand=RecentDemand(submitted_s, list(sizes), [100.0] * len(sizes), tenants, 0.0, 8, quotas or {}),
-        due=lambda: DueDemand(np.ones(1), np.ones(1), np.ones(1)),
-        num_devices=8,
+        due=lambda: DueDemand(np.ones(1), np.ones(1), np.ones(1), np.full(1, 8.0)),
         num_tenants=1,
     )
 
@@ -208,7 +207,7 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
     num_devices, num_tenants = draw(st.integers(1, 64)), draw(st.integers(1, 8))
     own = np.array(draw(shares)) * num_devices * until_s
     others = np.array(draw(shares)) * num_devices * until_s
-    due = DueDemand(until_s, own, own + others)
+    due = DueDemand(until_s, own, own + others, num_devices * until_s)
     return DeadlineOffer(
         until_s=float(until_s[0]),
         tenant=0,
@@ -218,7 +217,6 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
         need=0.0,
         demand=RecentDemand([], [], [], [], 0.0, num_devices, {}),
         due=lambda: due,
-        num_devices=num_devices,
         num_tenants=num_tenants,
     )
 
@@ -226,8 +224,8 @@ def bids(draw: st.DrawFn) -> DeadlineOffer:
 @given(bid=bids())
 def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: DeadlineOffer) -> None:
     due = bid.due()
-    equal = bid.num_devices * due.until_s / bid.num_tenants
-    less = DueDemand(due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own))
+    equal = due.there / bid.num_tenants
+    less = DueDemand(due.until_s, np.minimum(due.own, equal), np.maximum(due.everybody, due.own), due.there)
     within = replace(bid, due=lambda: less)
     assert FairShares().objection(within) == ""
 
@@ -235,7 +233,7 @@ def test_nobody_within_an_equal_share_is_refused_for_the_sake_of_others(bid: Dea
 @given(bid=bids())
 def test_whoever_is_promised_more_leaves_others_as_much(bid: DeadlineOffer) -> None:
     due = bid.due()
-    all_s = bid.num_devices * due.until_s
+    all_s = due.there
     if FairShares().objection(bid) == "" and bid.num_tenants > 1:
         is_more = due.own > all_s / bid.num_tenants * (1 + 1e-6)
         assert (due.own <= (all_s - due.everybody) * (1 + 1e-6))[is_more].all()

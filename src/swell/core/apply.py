@@ -171,10 +171,14 @@ def _(event: NodeCleared, state: HeadState) -> None:
 
 @_apply.register
 def _(event: NodeEndKnown, state: HeadState) -> None:
-    known_s, until_s = state.ends_s.pop(event.name, None), event.until_s
-    if known_s is not None and until_s is not None and until_s < known_s:
+    known_s, until_s = state.ends_s.pop(event.name, math.inf), event.until_s
+    is_owned = state.cluster.has_node(event.name) and event.name not in state.cluster.borrowed
+    if until_s is not None and until_s < known_s < math.inf and is_owned:
         befall_all(state, "leaving", event.name)  # promises were made with the later end
-    state.ends_s = {name: at_s for name, at_s in state.ends_s.items() if at_s > state.now_s}
+    passed = [name for name, at_s in state.ends_s.items() if at_s <= state.now_s]
+    for name in passed:
+        if not state.cluster.has_node(name) and name not in state.away:  # it has never joined
+            del state.ends_s[name]
     if until_s is not None:
         state.ends_s[event.name] = until_s
 

@@ -100,6 +100,7 @@ class Core:
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
         state.quotas, state.brackets = known.quotas, known.brackets
+        state.ends_s = dict(known.ends_s)
 
     def know_kinds(self, devices: Callable[[], dict[str, int]]) -> None:
         """Refusals count once each kind that a job may have was asked: `devices` tells what these have."""
@@ -528,8 +529,9 @@ class Core:
 
     @property
     def ends_s(self) -> Mapping[str, float]:
-        """When nodes will be gone, by name, where that is known."""
-        return dict(self._state.ends_s)
+        """When nodes that are there are to be left for good, by name, where that is known."""
+        state = self._state
+        return {name: at_s for name, at_s in state.ends_s.items() if state.cluster.has_node(name)}
 
     @property
     def lost_nodes(self) -> Sequence[NodeLost]:

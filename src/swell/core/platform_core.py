@@ -32,7 +32,6 @@ from swell.model.event import (
     JobSubmitted,
     KindAllowed,
     NodeCleared,
-    NodeEndKnown,
     NodeJoined,
     NodeLost,
     NodeWarned,
@@ -188,8 +187,6 @@ class PlatformCore:
             self._admission.begin(event.kinds)
         if isinstance(event, NodeLost | NodeWarned | NodeCleared):
             return [(self._place_of_node(event), event)]
-        if isinstance(event, NodeEndKnown) and event.name in self._nodes:
-            return [(self._nodes[event.name].place, event)]
         if isinstance(event, Woke):
             return [(place, event) for place in self._due(event.at_s)]
         return [(place, event) for place in range(len(self._cores))]

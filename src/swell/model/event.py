@@ -269,14 +269,14 @@ class NodeCleared(Event, frozen=True, kw_only=True):
 
 
 class NodeEndKnown(Event, frozen=True, kw_only=True):
-    """The end of a node is known long before, as that of an allocation with a time limit.
+    """It is known long before when a node is to be left for good: an allocation has a time limit, say.
 
     Jobs have its devices until then, and no promise counts on them beyond. It may come before the node joins,
     and holds until another one, or the loss of its host.
     """
 
     name: str
-    until_s: float | None  #: when it will be gone, in head time; None: no end is known
+    until_s: float | None  #: when it is to be left, in head time; None: no end is known
 
 
 class KindAllowed(Event, frozen=True, kw_only=True):

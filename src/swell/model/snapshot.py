@@ -52,7 +52,7 @@ class RowIndex(NamedTuple):
 
 
 class NodeEnds(NamedTuple):
-    """When nodes will be gone, as far as is known: allocations with a time limit, say."""
+    """When nodes are to be left for good, where that is known: allocations have time limits, say."""
 
     next_s: float = math.inf  #: of all nodes, in head time
     of_owned: tuple[tuple[float, int], ...] = ()  #: (time, devices) of each owned node, the earliest first
@@ -135,6 +135,14 @@ class Snapshot:
     def num_owned_until(self, until_s: float) -> int:
         """Devices that promises may stand on until that head time, as far as is known."""
         return self.num_owned - sum(num for end_s, num in self.ends.of_owned if end_s < until_s)
+
+    def mean_owned(self, time_s: FloatArray | float) -> Any:
+        """Devices that promises may stand on, on average over so long (any shape) from now."""
+        if not self.ends.of_owned:
+            return self.num_owned
+        at_s, nums = np.array(self.ends.of_owned).T
+        there_share = np.maximum(at_s - self.now_s, 0.0) / np.asarray(time_s)[..., None]
+        return self.num_owned - (nums * np.maximum(1.0 - there_share, 0.0)).sum(axis=-1)
 
     @property
     def needs_owned(self) -> BoolArray:

@@ -181,7 +181,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     is_borrowed: bool
     devices: dict[str, str | None]  #: device id -> the job that holds it
-    until_s: float | None = None  #: when it will be gone, as far as is known; no promise counts on it beyond
+    until_s: float | None = None  #: when it is to be left for good, where that is known
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
     is_joined: bool = False  #: of a host of another machine; False: of the platform's own one
     address: str = ""  #: from which its host joined; empty: not known

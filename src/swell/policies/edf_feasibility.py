@@ -50,12 +50,12 @@ class EdfForecast:
                 self.refusals.add(row, partial(self._refusal, row, self.kept, kept_ends_s))
 
     def _ends_s(self, rows: IntArray) -> FloatArray:
-        num_devices = self._num_until(self._until_s[rows].max(initial=0.0))
+        num_devices = self._snapshot.num_owned_until(self._latest_s(self._until_s[rows]))
         return ends_in_order(self._tasks, rows, num_devices, self._occupied(rows)) + self._wait_s[rows]
 
-    def _num_until(self, latest_s: float) -> int:
-        """Owned devices that stay for so long: a queue is planned with one number, so with the least."""
-        return self._snapshot.num_owned_until(self._snapshot.now_s + latest_s)
+    def _latest_s(self, latest_s: FloatArray) -> float:
+        """The latest finite one of these times from now, in head time."""
+        return self._snapshot.now_s + float(latest_s[np.isfinite(latest_s)].max(initial=0.0))
 
     def _occupied(self, rows: IntArray) -> OccupiedDevices:
         """Devices that other jobs hold, and for how long no promise can take them away."""
@@ -65,7 +65,12 @@ class EdfForecast:
         return OccupiedDevices(devices[others], self._tasks.fixed_s[others])
 
     def _sound_ends_s(
-        self, trial: IntArray, newcomer: int, until_s: float, kept_ends_s: FloatArray
+        self,
+        trial: IntArray,
+        newcomer: int,
+        until_s: float,
+        kept_ends_s: FloatArray,
+        horizon_s: float | None = None,
     ) -> FloatArray | None:
         """Ends of `trial`; None unless the newcomer ends within `until_s`, and no other becomes late.
 
@@ -73,6 +78,8 @@ class EdfForecast:
 
         Args:
             kept_ends_s: of the others, without the newcomer.
+            horizon_s: the queue is planned with one number of devices: those that are there until then, in
+                head time; None: until the latest deadline in it.
         """
         if self._least_s(newcomer) > until_s:
             return None
@@ -82,7 +89,7 @@ class EdfForecast:
         ends_s = ends_if_in_time(
             self._tasks,
             trial,
-            self._num_until(latest_s.max()),
+            self._snapshot.num_owned_until(self._latest_s(latest_s) if horizon_s is None else horizon_s),
             self._occupied(trial),
             latest_s - self._wait_s[trial],
         )
@@ -102,6 +109,19 @@ class EdfForecast:
         return refusal(self._snapshot, self._levels, row, kept, offer_s, how=how)
 
     def _offer_s(self, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int | None:
+        """Whole seconds: with all devices that are there until an end of a node behind the offer.
+
+        None: no deadline would be promised.
+        """
+        snapshot, after_s = self._snapshot, self._latest_s(self._until_s[kept])
+        ends_s = dict.fromkeys(end_s for end_s, _ in snapshot.ends.of_owned if end_s >= after_s)
+        for horizon_s in (*ends_s, math.inf):
+            offer_s = self._offer_until(horizon_s, row, kept, kept_ends_s)
+            if offer_s is not None and snapshot.now_s + offer_s <= horizon_s:
+                return offer_s
+        return None
+
+    def _offer_until(self, horizon_s: float, row: int, kept: IntArray, kept_ends_s: FloatArray) -> int | None:
         """Whole seconds: the first place in the queue, found by bisection, where it makes no job late.
 
         None: there is no such place. Behind all others it still keeps what it holds until it can change, and
@@ -110,12 +130,12 @@ class EdfForecast:
         low, place = 0, len(kept)
         while low < place:
             middle = (low + place) // 2
-            if self._end_at(middle, row, kept, kept_ends_s) < math.inf:
+            if self._end_at(middle, row, kept, kept_ends_s, horizon_s) < math.inf:
                 place = middle
             else:
                 low = middle + 1
         for later in range(place, len(kept) + 1):
-            end_s = self._end_at(later, row, kept, kept_ends_s)
+            end_s = self._end_at(later, row, kept, kept_ends_s, horizon_s)
             if end_s == math.inf:
                 continue
             before_s = self._until_s[kept[later - 1]] if later else 0.0
@@ -124,10 +144,12 @@ class EdfForecast:
                 return offer_s
         return None
 
-    def _end_at(self, place: int, row: int, kept: IntArray, kept_ends_s: FloatArray) -> float:
+    def _end_at(
+        self, place: int, row: int, kept: IntArray, kept_ends_s: FloatArray, horizon_s: float
+    ) -> float:
         """Its end at this place of the queue; inf where it would make another one late."""
         trial = np.insert(kept, place, row)
-        ends_s = self._sound_ends_s(trial, row, math.inf, kept_ends_s)
+        ends_s = self._sound_ends_s(trial, row, math.inf, kept_ends_s, horizon_s)
         return math.inf if ends_s is None else float(ends_s[place])
 
 

@@ -77,7 +77,7 @@ def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, pro
         start_s=float(starts_s[best]),
         train_s=float(trains_s[best]),
         promises=tuple(snapshot.job_ids[one] for one in in_the_way[order].tolist()),
-        promised_share=float(need.sum()) / max(snapshot.num_owned * window_s, 1e-9),
+        promised_share=float(need.sum()) / max(snapshot.mean_owned(window_s) * window_s, 1e-9),
         resize_s=float((levels.resize_s * is_level)[running].max(initial=0.0)),
         num_devices=snapshot.num_owned,
         num_ending=snapshot.num_owned - snapshot.num_owned_until(snapshot.now_s + window_s),

@@ -137,7 +137,8 @@ def _earliest_offer_s(gate: _Gate, kept: Promises, row: int) -> int | None:
         refused, accepted = accepted, 2 * accepted + 1
     if is_accepted(accepted, is_in_gaps=True):
         accepted = _bisect(partial(is_accepted, is_in_gaps=True), refused, accepted)
-    return _bisect(is_accepted, *_bracket(is_accepted, refused, accepted))
+    offer_s = _bisect(is_accepted, *_bracket(is_accepted, refused, accepted))
+    return None if offer_s > NEVER_S else offer_s
 
 
 def _bracket(accepts: Callable[[int], bool], refused: int, accepted: int) -> tuple[int, int]:

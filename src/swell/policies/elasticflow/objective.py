@@ -32,6 +32,7 @@ class DueDemand(NamedTuple):
     until_s: FloatArray  #: (D,) its deadline and the promised ones after it, ascending
     own: FloatArray  #: (D,) what jobs of its tenant need that are due by then
     everybody: FloatArray  #: (D,) the same of all jobs
+    there: FloatArray  #: (D,) what the devices are until then that promises may stand on, > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,6 @@ class DeadlineOffer:
     need: float  #: what the job needs at its cheapest size
     demand: RecentDemand  #: of the latest newcomers
     due: Callable[[], DueDemand]
-    num_devices: int
     num_tenants: int  #: that have jobs, or had one lately, its own among them
 
 
@@ -83,7 +83,8 @@ def bid_of(
         return profile.free_device_s(time_s), profile.free_device_s_of_group(newcomer, time_s)
 
     def used_share(free: tuple[float, float], time_s: float) -> float:
-        return max(1.0 - min(free[0] / num_owned, free[1] / max(quota, 1)) / time_s, 0.0)
+        num_there = max(float(snapshot.mean_owned(time_s)), TOLERANCE_SHARE)
+        return max(1.0 - min(free[0] / num_there, free[1] / max(quota, 1)) / time_s, 0.0)
 
     until_s = max(until_s, TOLERANCE_SHARE)
     within_s = max(demand.within_s(until_s), TOLERANCE_SHARE)
@@ -97,7 +98,6 @@ def bid_of(
         need=float(least_device_s(snapshot, levels, np.array([newcomer]), until_s)[0]),
         demand=demand,
         due=partial(_due, snapshot, levels, trial, newcomer, until_s),
-        num_devices=snapshot.num_owned,
         num_tenants=snapshot.num_tenants,
     )
 
@@ -109,7 +109,12 @@ def _due(snapshot: Snapshot, levels: Levels, trial: Promises, newcomer: int, unt
     due_s[0] = until_s
     need = _need_device_s(snapshot, levels, trial)
     is_own = snapshot.tenant[rows] == snapshot.tenant[newcomer]
-    return DueDemand(until_s=due_s, own=np.cumsum(need * is_own)[place:], everybody=np.cumsum(need)[place:])
+    return DueDemand(
+        until_s=due_s,
+        own=np.cumsum(need * is_own)[place:],
+        everybody=np.cumsum(need)[place:],
+        there=np.maximum(snapshot.mean_owned(due_s), TOLERANCE_SHARE) * due_s,
+    )
 
 
 def _need_device_s(snapshot: Snapshot, levels: Levels, promises: Promises) -> FloatArray:
@@ -175,7 +180,7 @@ class FairShares:
         if bid.num_tenants <= 1:
             return ""
         due = bid.due()
-        all_s = bid.num_devices * due.until_s
+        all_s = due.there
         left = np.maximum(all_s - due.everybody, 0.0)
         limit = np.maximum(all_s / bid.num_tenants, left)
         worst = int(np.argmax((due.own - limit) / all_s))

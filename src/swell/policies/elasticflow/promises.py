@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -30,9 +29,12 @@ from swell.solvers.profile.plans import (
     Plans,
     Takers,
 )
+from swell.solvers.queueing import NEVER_S
 
 #: In place of a held level: a number of workers that is none.
 NO_LEVEL = -1
+#: For so long from its end on a node is not there. Offers end before: see `NEVER_S`.
+AS_GOOD_AS_EVER_S = 4 * NEVER_S
 #: An end that is later by less is not later: sums are not exact.
 NO_LATER_S = 1e-6
 
@@ -116,12 +118,25 @@ def all_free(snapshot: Snapshot) -> GroupedProfile:
 
 def owned_profile(snapshot: Snapshot, num_takers: int) -> FreeProfile:
     """Devices that promises may stand on, each until the known end of its node."""
-    ends, num_lasting = snapshot.ends.of_owned, snapshot.num_owned_until(math.inf)
-    profile = FreeProfile(num_lasting, num_takers + len(ends))
-    if ends:
-        at_s, nums = np.array(ends).T
-        profile.take_now(-nums.astype(np.int64), np.maximum(at_s - snapshot.now_s, 0.0))  # more until then
+    profile = FreeProfile(snapshot.num_owned, num_takers)
+    _take_from_ends_on(profile, snapshot, 1)
     return profile
+
+
+def with_ended(free: GroupedProfile, snapshot: Snapshot) -> GroupedProfile:
+    """A copy in which devices stay beyond the known end of their node, for plans that are no promises."""
+    free = free.copy()
+    _take_from_ends_on(free.everything, snapshot, -1)
+    return free
+
+
+def _take_from_ends_on(profile: FreeProfile, snapshot: Snapshot, times: int) -> None:
+    """Nodes are away from their ends on, but not for ever: so a plan that is too late has an end, too."""
+    if ends := snapshot.ends.of_owned:
+        at_s, nums = np.array(ends).T
+        num_devices = times * nums.astype(np.int64)
+        profile.take_now(num_devices.sum(keepdims=True), np.array([AS_GOOD_AS_EVER_S]))
+        profile.take_now(-num_devices, np.maximum(at_s - snapshot.now_s, 0.0))
 
 
 def _groups(snapshot: Snapshot) -> tuple[IntArray | None, list[FreeProfile]]:

@@ -1,0 +1,87 @@
+"""Decisions where it is known that nodes end: on devices that are there, and no worse than is promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.policies.snapshots import NOW_S, Job, snapshot
+
+from swell.model.snapshot import BEST_EFFORT, SOFT, NodeEnds, Snapshot
+from swell.policies.registry import POLICIES
+
+PROMISING = [name for name, policy in POLICIES.items() if policy.makes_promises]
+OURS = ["elasticflow", "unified"]
+
+
+def ending(jobs: list[Job], num_devices: int, *ends: tuple[float, int]) -> Snapshot:
+    """Nodes of so many devices each end after so long."""
+    of_owned = tuple(sorted((NOW_S + after_s, num) for after_s, num in ends))
+    view = snapshot(jobs, num_devices)
+    return replace(view, ends=NodeEnds(min(at_s for at_s, _ in of_owned), of_owned))
+
+
+def workers(policy: str, view: Snapshot) -> list[int]:
+    return POLICIES[policy]().decide(view).workers.tolist()
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_a_promise_that_no_node_outlasts_is_late_and_keeps_its_devices(policy: str) -> None:
+    """It was made before the end was known; others do not make it later still."""
+    late = Job(id="late", rates={1: 0.5, 2: 1.0}, steps=300, deadline=400.0, promised=True)
+    others = [Job(id=name, rates={1: 1.0}, steps=100, job_class=BEST_EFFORT) for name in "ab"]
+    newcomer = Job(id="new", rates={1: 1.0}, steps=100, deadline=190.0)
+    for held in (0, 2):
+        view = ending([replace(late, held=held), *others], 2, (200.0, 2))
+        assert workers(policy, view) == [2, 0, 0]
+        given = POLICIES[policy]().decide(ending([replace(late, held=held), newcomer], 2, (200.0, 2)))
+        assert given.workers.tolist() == [2, 0] and 1 in given.refusals
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_a_soft_job_counts_on_devices_beyond_their_ends(policy: str) -> None:
+    """Its deadline is no promise: a node may be renewed, and the job is not served last for it."""
+    soft = Job(id="s", rates={1: 1.0, 2: 1.6}, steps=3000, deadline=4000.0, job_class=SOFT, held=2)
+    other = Job(id="b", rates={1: 1.0, 2: 1.9}, steps=3000, job_class=BEST_EFFORT)
+    with_end = workers(policy, ending([soft, other], 2, (1000.0, 2)))
+    assert with_end == workers(policy, snapshot([soft, other], 2))
+    assert with_end[0] >= 1
+
+
+@pytest.mark.parametrize("policy", [name for name in PROMISING if name != "elasticflow_paper"])
+def test_the_earliest_deadline_that_devices_can_keep_before_they_end_is_offered(policy: str) -> None:
+    job = Job(id="j", rates={1: 0.5, 2: 1.0}, steps=100, deadline=50.0, requested=2)
+    refused = POLICIES[policy]().decide(ending([job], 2, (1000.0, 2))).refusals[0]
+    assert refused.earliest_deadline_s is not None
+    assert NOW_S + 100 < refused.earliest_deadline_s < NOW_S + 150
+    again = replace(job, deadline=refused.earliest_deadline_s - NOW_S)
+    assert not POLICIES[policy]().decide(ending([again], 2, (1000.0, 2))).refusals
+    none_lasts = POLICIES[policy]().decide(ending([job], 2, (90.0, 2))).refusals[0]
+    assert none_lasts.earliest_deadline_s is None
+
+
+@given(
+    ends=st.lists(st.tuples(st.floats(1.0, 5000.0), st.integers(1, 4)), min_size=1, max_size=5),
+    time_s=st.floats(1.0, 10_000.0),
+)
+def test_devices_on_average_are_those_until_each_end(ends: list[tuple[float, int]], time_s: float) -> None:
+    num = sum(of_one for _, of_one in ends) + 2
+    view = ending([], num, *ends)
+    there_s = 2 * time_s + sum(of_one * min(after_s, time_s) for after_s, of_one in ends)
+    assert view.mean_owned(time_s) * time_s == pytest.approx(there_s)
+    assert view.num_owned_until(NOW_S + time_s) == 2 + sum(n for after_s, n in ends if after_s >= time_s)
+
+
+def test_time_after_an_end_is_taken_by_no_promise() -> None:
+    """Nothing runs, and a job that fits before the end is none too many."""
+    known = {
+        "submitted_s": [NOW_S - 40.0 + number for number in range(40)],
+        "device_s": [400.0] * 40,
+        "window_s": [7200.0] * 40,
+        "tenant": [0] * 40,
+    }
+    job = Job(id="j", rates={1: 1.0, 2: 1.9}, steps=1500, deadline=7200.0)
+    view = replace(ending([job], 2, (1800.0, 2)), memory={"newcomers": known})
+    assert not POLICIES["elasticflow"]().decide(view).refusals
