@@ -24,7 +24,8 @@ def ending(jobs: list[Job], num_devices: int, *ends: tuple[float, int]) -> Snaps
 
 
 def workers(policy: str, view: Snapshot) -> list[int]:
-    return POLICIES[policy]().decide(view).workers.tolist()
+    given: list[int] = POLICIES[policy]().decide(view).workers.tolist()
+    return given
 
 
 @pytest.mark.parametrize("policy", OURS)

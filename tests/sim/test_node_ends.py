@@ -78,9 +78,9 @@ def run(lot: Lot, policy: str, *, are_known: bool = True) -> list[JobOutcome]:
 @given(lot=lots())
 def test_no_promise_is_broken_by_an_end_that_is_known_but_by_a_move(policy: str, lot: Lot) -> None:
     for one in run(lot, policy):
-        if one.is_promised:
+        if one.is_promised and one.deadline_s is not None:
             moves_s = MOVE_S * sum(end_s < one.deadline_s for end_s in lot.ends_s.values())
-            assert one.end_s <= one.deadline_s + moves_s
+            assert one.end_s is not None and one.end_s <= one.deadline_s + moves_s
 
 
 #: It is in time with four devices alone, and two nodes of three go after 40 s.
@@ -105,7 +105,7 @@ def test_a_job_that_needs_a_node_beyond_its_end_is_refused(policy: str) -> None:
 @pytest.mark.parametrize("policy", USING)
 def test_a_job_that_is_done_before_the_end_may_use_what_ends(policy: str) -> None:
     (kept,) = run(Lot([LARGE], LATER), policy)
-    assert kept.is_promised and kept.is_kept and kept.end_s < 120.0
+    assert kept.is_promised and kept.is_kept and kept.end_s is not None and kept.end_s < 120.0
 
 
 def test_an_offer_counts_on_no_node_beyond_its_end() -> None:
