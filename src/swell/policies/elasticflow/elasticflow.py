@@ -16,7 +16,7 @@ from swell.model.snapshot import BEST_EFFORT, Memory, Snapshot
 from swell.policies.elasticflow.account import ElasticFlowAccount
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.objective import OBJECTIVES
-from swell.policies.elasticflow.promises import PromisePlanner, Promises, with_ended
+from swell.policies.elasticflow.promises import PromisePlanner, Promises, give_back_ended
 from swell.policies.elasticflow.shares import Queue, Ranking, Shares, by_savings, share
 from swell.policies.elasticflow.standing import NONE, remembered_soft, to_remember, written
 from swell.policies.levels import Levels, useful_levels
@@ -149,7 +149,8 @@ def _queue(
     is_best_effort = snapshot.job_class == BEST_EFFORT
     soft = by_key(snapshot, (is_other & ~is_best_effort).nonzero()[0], snapshot.deadline_s)
     if len(soft):  # a soft deadline is met or not: one that cannot be takes nothing here
-        profile = with_ended(promises.profile, snapshot).raised(snapshot.num_borrowed)
+        profile = promises.profile.raised(snapshot.num_borrowed)
+        give_back_ended(profile, snapshot)
         profile.fill(planner.takers, plans, soft, AS_PLANNED)
     is_on_time = plans.grade[soft] != BROKEN
     late = soft[~is_on_time]

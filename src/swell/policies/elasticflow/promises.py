@@ -123,11 +123,9 @@ def owned_profile(snapshot: Snapshot, num_takers: int) -> FreeProfile:
     return profile
 
 
-def with_ended(free: GroupedProfile, snapshot: Snapshot) -> GroupedProfile:
-    """A copy in which devices stay beyond the known end of their node, for plans that are no promises."""
-    free = free.copy()
+def give_back_ended(free: GroupedProfile, snapshot: Snapshot) -> None:
+    """Have devices stay beyond the known end of their node, for plans that are no promises."""
     _take_from_ends_on(free.everything, snapshot, -1)
-    return free
 
 
 def _take_from_ends_on(profile: FreeProfile, snapshot: Snapshot, times: int) -> None:
