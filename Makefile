@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-quick test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
@@ -54,6 +54,13 @@ test-chaos-machines: $(DEV) $(LOOPS)
 # slurmd, slurm-client and munge. KILLS=5 PREEMPTIONS=5 is a short one, SEED=2 another one.
 test-slurm: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -s -m 'soak or not soak' tests/slurm tests/executors/test_slurm_contract.py
+
+# Resizes, kills and divided states with all workers on the first GPU, where they take turns: minutes.
+test-gpu: $(DEV) $(LOOPS)
+	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -n 4 tests/train/test_resize.py tests/train/test_abort.py \
+		tests/train/sharding/test_live_shards.py
+	PYTHONPATH=tests/one_gpu TEST_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest \
+		tests/executors/test_sharded_gangs.py
 
 check: $(DEV)
 	$(BIN)/ruff format --check

@@ -20,6 +20,8 @@ from swell.executors.local.link import LocalExecutor
 from swell.model.event import GangEnded, GangStarted, Outcome
 from swell.model.job import JobSpec
 
+#: `make test-gpu` has it name a GPU eight times.
+DEVICES = os.environ.get("TEST_DEVICES", "paced:8@2000")
 SCRIPT = Path(__file__).parents[1] / "train" / "scripts" / "endless.py"
 
 
@@ -27,7 +29,7 @@ SCRIPT = Path(__file__).parents[1] / "train" / "scripts" / "endless.py"
 def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iterator[SharedPlatform]:
     state_dir = tmp_path_factory.mktemp("sharded") / "state"
     made = SharedPlatform(
-        state_dir, lambda: LocalExecutor(state_dir, parse_devices("paced:8@2000")), devices(*range(8))
+        state_dir, lambda: LocalExecutor(state_dir, parse_devices(DEVICES)), devices(*range(8))
     )
     yield made
     made.close()

@@ -5,6 +5,8 @@ Time limits here are for tests that fail; nothing waits them out.
 With `ends_when_told` a job ends when its test waits for that: it makes the last quarter of its steps a few at
 a time, while the test waits for one of its workers. So a test that acts while a job trains is not too late
 where the test's own process is slow.
+
+`make test-gpu` has all workers train on one GPU.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ from unittest.mock import patch
 import msgspec
 import psutil
 
+from swell.executors.local.zygote.place import TORCH_VARIABLES
 from swell.wire import environ, messages
 
 TOKEN = "open sesame"
-LIMIT_S = 30.0
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+LIMIT_S = 30.0 if DEVICE == "cpu" else 90.0  #: workers that share a GPU take turns
 #: Names a file in the environment of a worker: how many steps its job may make.
 STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
 #: That a job makes in its last quarter for a test that waits, and again each second that it goes on waiting.
@@ -41,6 +45,7 @@ M = TypeVar("M", bound=messages.Message)
 
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
+os.environ |= TORCH_VARIABLES  # and must not start CUDA
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(
     [
@@ -112,7 +117,7 @@ class FakeAgent:
         known: dict[str, Any] = {
             "job_id": "job",
             "mode": "train",
-            "device": "cpu",
+            "device": DEVICE,
             "global_batch": 6,
             "total_steps": 100,
             "seed": 0,
@@ -333,6 +338,19 @@ class FakeAgent:
             with self._news:
                 del self._lines[hello.worker]
                 self._news.notify_all()
+            if DEVICE != "cpu":
+                self._abort_without(hello.worker)
+
+    def _abort_without(self, gone: int) -> None:
+        """As a controller does: NCCL does not tell a worker that a peer is gone."""
+        with self._news:
+            left = (
+                [worker for worker in self._members if worker in self._lines] if gone in self._members else []
+            )
+            generation = self._generation
+        for worker in left:
+            with suppress(OSError, KeyError):  # it is gone, too
+                self.tell(worker, messages.Abort(generation=generation))
 
     def _hear(self, worker: int, message: messages.FromWorker) -> None:
         others: list[int] = []

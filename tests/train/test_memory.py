@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
 
@@ -19,8 +20,19 @@ def test_what_torch_and_numpy_raise_is_known() -> None:
         np.empty(TOO_MUCH, dtype=np.uint8)
     for error in (of_torch.value, of_numpy.value, torch.OutOfMemoryError("CUDA out of memory. Tried to")):
         assert is_out_of_memory(error)
+    assert is_out_of_memory(RuntimeError("CUDA error: out of memory"))
     for other in (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("memory")):
         assert not is_out_of_memory(other)
+
+
+def test_memory_that_runs_out_in_a_sum_is_no_lost_peer() -> None:
+    """The next step would meet the same, and the one after."""
+
+    def run_out() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        Group(torch.device("cpu")).run(run_out)
 
 
 def test_a_step_can_be_cut_unless_it_is_one_sample_or_in_shards() -> None:

@@ -22,7 +22,7 @@ def main() -> None:
     file, num_bytes = Path(sys.argv[1]), int(sys.argv[2])
     is_cuda = torch.cuda.is_available()
     backend = "nccl" if is_cuda else "gloo"
-    dist.init_process_group(backend)
+    dist.init_process_group(backend, device_id=torch.device("cuda:0") if is_cuda else None)
     values = torch.ones(num_bytes // FLOAT_BYTES, device="cuda" if is_cuda else "cpu")
     times = [_reduce_s(values, is_cuda) for _ in range(WARM_UP + MEASURED)][WARM_UP:]
     if dist.get_rank() == 0:

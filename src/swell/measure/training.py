@@ -53,6 +53,8 @@ def main() -> None:
             loss.backward()
             run.step(loss)
             if run.has_stepped:  # else it comes again
+                if torch.cuda.is_available():
+                    torch.cuda.synchronize()  # a step is timed by its end, not by its launch
                 log.note(run.steps, run.num_workers)
 
 

@@ -159,7 +159,7 @@ def elastic(
     if checkpoint_dir is not None:
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
     host = _find_host(model, seed, max_local_batch, checkpoints, shard is not None)
-    _use_device(model, host)
+    _use_device(model, stepped, host)
     course, own_batch = _course(loader, host, shards, deterministic)
     total_steps = course.total_steps = host.total_steps(_own_steps(steps, epochs, course))
     rate = None
@@ -375,10 +375,15 @@ def _check_rate_rule(rate_rule: str, state: Mapping[str, Any], loss_reduction: s
         )
 
 
-def _use_device(model: nn.Module, host: Host) -> None:
+def _use_device(model: nn.Module, stepped: torch.optim.Optimizer | OptimizerSet, host: Host) -> None:
     if host.device.type == "cuda":
         torch.cuda.set_device(host.device)
         model.to(host.device)  # in place: the optimizer's references stay good
+        for optimizer in stepped if isinstance(stepped, OptimizerSet) else (stepped,):
+            for parameter, kept in optimizer.state.items():  # where it was loaded, or has made a step
+                for name, value in kept.items():
+                    if isinstance(value, torch.Tensor) and value.dim():
+                        kept[name] = value.to(parameter.device)
 
 
 def _check_several(deterministic: bool, rate_rule: RateRule, max_local_batch: int | None) -> None:

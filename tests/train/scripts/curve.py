@@ -69,7 +69,8 @@ for epoch in run.epochs():
             counter.seen[f"epoch {epoch}"] = counter.seen.get(f"epoch {epoch}", 0) + 1
     if "evaluate" in words:
         with torch.no_grad():
-            evaluations.append(float(functional.mse_loss(model(x), y)))
+            inputs, targets = x.to(loss.device), y.to(loss.device)
+            evaluations.append(float(functional.mse_loss(model(inputs), targets)))
     if "metric" in words:
         run.report(loss=float(mean))
     if "leave" in words and epoch == 1:

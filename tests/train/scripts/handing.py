@@ -3,10 +3,12 @@
 Arguments: a file for the group to meet at, rank, number of workers.
 """
 
+import copy
 import sys
 from datetime import timedelta
 from functools import cache
 from itertools import combinations, product
+from unittest.mock import patch
 
 import msgspec
 import torch
@@ -17,6 +19,7 @@ from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
 from swell.train.collective.pieces import Pieces
+from swell.train.state import broadcast
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 
@@ -130,6 +133,24 @@ def hand(holders: tuple[int, ...], kind: str, way: str) -> None:
     assert_same(state, expected_after(4), what)
 
 
+def hand_past_one() -> None:
+    """The last rank has a state of another shape, which it keeps; what all others get goes through it."""
+    holders, others = (0,), (num_workers - 1,)
+    state = begin(1, 3 if rank in holders else 0)
+    if rank in others:
+        state = TrainState(state.model, state.optimizers[0], None, {})
+        state.is_valid = True
+    own = copy.deepcopy(state.encode())
+    cards = [MemberCard(NO_STATE)] * num_workers
+    hand_state(group, state, cards, holders, others)
+    if rank in others:
+        (skeleton, tensors), (own_skeleton, own_tensors) = state.encode(), own
+        assert skeleton == own_skeleton
+        assert all(map(torch.equal, tensors, own_tensors))
+    else:
+        assert_same(state, expected_after(3), "past one")
+
+
 store = FileStore(path, num_workers)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=timedelta(seconds=30))
 group = Group(torch.device("cpu"))
@@ -137,5 +158,10 @@ group.rank, group.num_workers = rank, num_workers
 some = [holders for num in range(1, num_workers) for holders in combinations(range(num_workers), num)]
 for case in product(some, ("new", "behind"), ("memory", "messages", "another process", *PLACES)):
     hand(*case)
+with patch.object(broadcast, "backend_of", lambda device: "nccl"):  # its way, by gloo's broadcast
+    for case in product(some, ("new", "behind"), ("messages",)):
+        hand(*case)
+    if num_workers > 2:
+        hand_past_one()
 group.close()
 print("all have the same state")

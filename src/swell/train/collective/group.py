@@ -31,6 +31,17 @@ POLL_S = 0.002
 LOOK_EVERY = timedelta(seconds=1)
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
+#: To whom a collective takes too long is the agent's affair, and what it breaks off ends no process.
+#: torch would wait four times as long as a dump may take before it leaves a group that lost a member. NCCL's
+#: service for diagnosis would keep connections and a listening socket beyond the group that made them.
+NCCL_VARIABLES = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "NCCL_RAS_ENABLE": "0",
+    "NCCL_SOCKET_RETRY_CNT": "6",
+}
 BROKEN_OFF = "the agent broke the group off"
 FORSAKEN = "the script left a step whose sums had begun"
 
@@ -108,8 +119,8 @@ class Group:
         """
         self.close()
         self._laps.note("close")
-        # To whom a collective takes too long is the agent's affair, and what it breaks off ends no process.
-        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+        for name, value in NCCL_VARIABLES.items():
+            os.environ.setdefault(name, value)
         self._tether.begin(regroup.generation)
         try:
             choose_interface(own_address())
@@ -126,13 +137,16 @@ class Group:
         return cards
 
     def _connect_all(self, store: Store, rank: int, num_workers: int) -> None:
-        with self._tether.connecting():
+        is_nccl = self.device.type == "cuda"  # which waits without a limit for a peer to connect
+        with self._tether.connecting(ends_listening=is_nccl):
             dist.init_process_group(
                 backend_of(self.device),
                 store=store,
                 rank=rank,
                 world_size=num_workers,
                 timeout=timedelta(seconds=FORM_TIMEOUT_S),
+                # NCCL connects now, not at the first sum, where its sockets would not be known as the group's
+                device_id=self.device if is_nccl else None,
             )
         world = dist.group.WORLD
         assert world is not None  # noqa: S101 - it has just been made
@@ -195,8 +209,12 @@ class Group:
     def _await(self, work: dist.Work) -> None:
         """Wait for one sum. Raises RuntimeError if it fails, or a peer has left.
 
-        With several sums under way gloo may not notice that a peer has left, and would wait for it.
+        With several sums under way gloo may not notice that a peer has left, and would wait for it. NCCL
+        takes a limit for the life of the group; there `run` waits for the end.
         """
+        if self.device.type == "cuda":
+            work.wait()
+            return
         num_torn = 0
         while True:
             try:
@@ -241,20 +259,27 @@ class Group:
         if not all(work.is_completed() for work in self._begun):
             self._tether.part()  # the group is gone only once all has ended that was begun
         self._begun, self._failure, self._is_forsaken = [], None, False
-        self._tether.release()
         left: list[object] = [self._store]
         self._store = None
         if dist.is_initialized():
             left.append(dist.group.WORLD)
-            dist.destroy_process_group()
+            self._destroy()
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
             # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the
             # first, as a thread that the interpreter ends within gloo would abort it, and not for the second.
             self._leaving = threading.Thread(target=left.clear, name="swell-leave", daemon=True)
             self._leaving.start()
+        self._tether.release()
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
+
+    def _destroy(self) -> None:
+        try:
+            dist.destroy_process_group()
+        except RuntimeError:  # NCCL says here, too, that a peer was gone
+            self._tether.part()
+            dist.destroy_process_group()
 
     def _await_leaving(self) -> None:
         if self._leaving is not None:
@@ -293,16 +318,20 @@ class Group:
         """Do something that all members do together. Raises GroupBroken if that fails."""
         if self._is_forsaken:
             raise GroupBroken(FORSAKEN)
+        self._await_device()  # an error in what the script has begun there is its own
         try:
             with self._heartbeat.waiting("peers"):
                 collective()
-                if (
-                    self.device.type == "cuda"
-                ):  # NCCL only begins it: what is waited for, or aborted, is its end
-                    torch.cuda.current_stream(self.device).synchronize()
+                self._await_device()  # NCCL only begins it: what is waited for, or aborted, is its end
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:  # includes DistBackendError
             raise GroupBroken(self._told(error)) from error
         self.check()  # an aborted NCCL collective ends without a word, and without a result
+
+    def _await_device(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
 
     def _told(self, error: Exception) -> str:
         return BROKEN_OFF if self._tether.is_cut else str(error)

@@ -10,8 +10,8 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from torch.distributed import ProcessGroup
 
@@ -25,6 +25,7 @@ class PeerSockets:
         self._generation: int | None = None
         self._own: frozenset[int] = frozenset()  # inodes
         self._before: frozenset[int] | None = None  # what there was before the connections now being made
+        self._ends_listening = False  # also what waits there for a peer to connect
         self._group: ProcessGroup | None = None
         self._closed: frozenset[int] = frozenset()  # of the group's sockets, when it had formed
 
@@ -35,15 +36,19 @@ class PeerSockets:
             self._generation, self._own, self._group = generation, frozenset(), None
 
     @contextmanager
-    def connecting(self) -> Iterator[None]:
-        """Connections that are made meanwhile are the group's."""
+    def connecting(self, ends_listening: bool = False) -> Iterator[None]:
+        """Connections that are made meanwhile are the group's.
+
+        Args:
+            ends_listening: cut meanwhile, sockets that wait for peers to connect are shut down as well.
+        """
         with self._lock:
-            self._before = _sockets()
+            self._before, self._ends_listening = _sockets(), ends_listening
         try:
             yield
         finally:
             with self._lock:
-                self._own, self._before = self._made(), None
+                self._own, self._before, self._ends_listening = self._made(), None, False
 
     def tie(self, group: ProcessGroup) -> None:
         """The group has formed."""
@@ -64,8 +69,7 @@ class PeerSockets:
 
     def part(self) -> None:
         """What peers wait for from this worker fails."""
-        with self._lock:
-            _shut_down(self._made())
+        self._cut(self._generation)
 
     def cut(self, generation: int) -> None:
         """Make every wait for a peer of this generation's group fail, now and later.
@@ -76,10 +80,18 @@ class PeerSockets:
             if generation != self._generation:
                 return
             self.is_cut = True
-            _shut_down(self._made())
+        self._cut(generation)
+
+    def _cut(self, generation: int | None) -> None:
+        with self._lock:
+            if generation != self._generation:
+                return
+            made = self._made()
+            _shut_down(made, listening=made - self._own if self._ends_listening else frozenset())
             group = self._group
         if group is not None:
-            group.abort()  # of no effect with gloo
+            with suppress(RuntimeError):  # NCCL's way to say that the group was broken already
+                group.abort()  # of no effect with gloo
 
     def _made(self) -> frozenset[int]:
         return self._own if self._before is None else self._own | (_sockets() - self._before)
@@ -111,15 +123,17 @@ def _closed_by_peers(inodes: frozenset[int]) -> frozenset[int]:
     return frozenset(found[descriptor] for descriptor, event in poll.poll(0) if event & gone)
 
 
-def _shut_down(inodes: Iterable[int]) -> None:
-    """Shut these connections down for all processes that hold them, not for this one alone."""
-    doomed = set(inodes)
+def _shut_down(inodes: frozenset[int], listening: frozenset[int]) -> None:
+    """Shut these connections down for all processes that hold them, not for this one alone.
+
+    Of those that wait for others to connect, only `listening`.
+    """
     for inode, descriptor in _listing():
-        if inode in doomed:
-            _shut_down_one(inode, descriptor)
+        if inode in inodes:
+            _shut_down_one(inode, descriptor, inode in listening)
 
 
-def _shut_down_one(inode: int, descriptor: int) -> None:
+def _shut_down_one(inode: int, descriptor: int, ends_listening: bool) -> None:
     """A copy of the descriptor stays what it is while the main thread closes and opens others."""
     try:
         copy = socket.socket(fileno=os.dup(descriptor))
@@ -127,8 +141,8 @@ def _shut_down_one(inode: int, descriptor: int) -> None:
         return  # closed meanwhile
     with copy:
         is_same = os.fstat(copy.fileno()).st_ino == inode
-        is_listening = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        if is_same and copy.family in (socket.AF_INET, socket.AF_INET6) and not is_listening:
+        is_kept = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and not ends_listening
+        if is_same and copy.family in (socket.AF_INET, socket.AF_INET6) and not is_kept:
             try:
                 copy.shutdown(socket.SHUT_RDWR)
             except OSError:

@@ -19,6 +19,8 @@ class Pieces:
     SMALL_BYTES = 256 * 2**10
     #: A line of workers fills more slowly with larger pieces; smaller ones are more messages.
     PIECE_BYTES = 4 * 2**20
+    #: NCCL cuts what it is given by itself.
+    GPU_PIECE_BYTES = 64 * 2**20
 
     def __init__(self, tensors: Sequence[torch.Tensor], device: torch.device) -> None:
         self._small = [tensor for tensor in tensors if tensor.nbytes < self.SMALL_BYTES]
@@ -27,7 +29,8 @@ class Pieces:
         self._packed = torch.cat([nothing, *(bytes_of(tensor).to(device) for tensor in self._small)])
         self._wholes = [bytes_of(tensor).to(device) for tensor in self._large]
         wholes = (self._packed, *self._wholes)
-        self.pieces = [piece for whole in wholes for piece in whole.split(self.PIECE_BYTES)]
+        piece_bytes = self.PIECE_BYTES if device.type == "cpu" else self.GPU_PIECE_BYTES
+        self.pieces = [piece for whole in wholes for piece in whole.split(piece_bytes)]
 
     def unload(self) -> None:
         """What has come in the pieces goes into the tensors, as far as it is not there already."""

@@ -7,7 +7,12 @@ import torch
 from swell.train.data.sample_schedule import Share
 
 #: What torch and its libraries say of it in errors that are no `OutOfMemoryError`.
-SIGNS = ("DefaultCPUAllocator: can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+SIGNS = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -17,7 +17,15 @@ from swell.train.runtime.host import Task
 
 
 def warm_up(task: Task) -> None:
-    """Touch memory for the gradients, the buffer they are summed in, and the optimizer's state."""
+    """Touch memory for the gradients, the buffer they are summed in, and the optimizer's state.
+
+    A GPU multiplies two small matrices, forward and backward: libraries are loaded at their first use.
+    """
+    device = next(task.state.model.parameters()).device
+    if device.type == "cuda":
+        matrix = torch.ones(64, 64, device=device, requires_grad=True)
+        (matrix @ matrix).sum().backward()
+        torch.cuda.synchronize(device)
     shard, has_blocks = task.state.shard, task.state.shard_of_blocks is not None
     trained = [p for p in task.state.model.parameters() if p.requires_grad and p.device.type == "cpu"]
     parameters = [parameter for parameter in trained if shard is None or not shard.divides(parameter)]

@@ -38,20 +38,21 @@ def send_state(group: Group, state: TrainState, lines: Sequence[Sequence[int]]) 
         codec.EncodeError: in a holder, the state has something that cannot be sent.
     """
     way = _way(group, lines)
-    is_holder = group.rank not in [rank for line in lines for rank in line[1:]]
+    takes = group.rank in [rank for line in lines for rank in line[1:]]
     if not way.leads_here:
         return
-    if is_holder:
+    if not takes and way.source in (None, group.rank):
         header, tensors = pack(state)
         _hand_header(group, way, header)
         group.run(lambda: way.hand(Pieces(tensors, group.device).pieces))
         return
     header = _hand_header(group, way, Header())
-    tensors = make_room(header, state, group.device)
+    tensors = make_room(header, state, group.device, is_own=takes)
     cargo = Pieces(tensors, group.device)
     group.run(lambda: way.hand(cargo.pieces))
-    cargo.unload()
-    state.load(header.skeleton, tensors)
+    if takes:
+        cargo.unload()
+        state.load(header.skeleton, tensors)
 
 
 def _hand_header(group: Group, way: _Way, own: Header) -> Header:
@@ -68,11 +69,15 @@ class _Way(Protocol):
     """How tensors get from the holders to the others: the same list on all, in length and sizes."""
 
     @property
+    def source(self) -> int | None:
+        """The rank that sends to all others; None: each holder sends to its line."""
+
+    @property
     def leads_here(self) -> bool:
         """Whether this worker has a part in it."""
 
     def hand(self, pieces: Sequence[torch.Tensor]) -> None:
-        """Send the tensors if this worker is a holder, else fill them with what is received.
+        """Send the tensors if this worker is a holder or the source, else fill them with what is received.
 
         Each is flat and on the group's device.
         """
@@ -84,6 +89,7 @@ class _Line:
 
     before: int | None  #: rank of the one that this worker gets it from; None: it is a holder
     after: int | None  #: rank of the one that it gives it to; None: it is the last
+    source: None = None
 
     @property
     def leads_here(self) -> bool:
@@ -104,7 +110,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Broadcast:
-    """Broadcast from one holder to all workers; other holders receive what they have already."""
+    """Broadcast from one holder to all workers, whatever these have; who is in no line drops what comes."""
 
     source: int
     leads_here: bool = True

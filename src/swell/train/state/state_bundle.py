@@ -27,12 +27,12 @@ def pack(state: TrainState) -> tuple[Header, list[torch.Tensor]]:
     return Header(skeleton, [_form_of(tensor) for tensor in tensors]), tensors
 
 
-def make_room(header: Header, state: TrainState, device: torch.device) -> list[torch.Tensor]:
+def make_room(header: Header, state: TrainState, device: torch.device, is_own: bool) -> list[torch.Tensor]:
     """A contiguous tensor for each that will come: the model's own, if nothing is lost by half a state.
 
-    `state.load(header.skeleton, tensors)` takes them over once they are filled.
+    `state.load(header.skeleton, tensors)` takes them over once they are filled. `is_own`: they are for it.
     """
-    rooms = {} if state.is_valid else state.rooms(header.skeleton)
+    rooms = state.rooms(header.skeleton) if is_own and not state.is_valid else {}
     tensors = []
     for slot, form in enumerate(header.forms):
         room = rooms.get(slot)
