@@ -81,7 +81,7 @@ def environ() -> dict[str, str]:
     """For every process of both sides."""
     return os.environ | {
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "PYTHONPATH": os.pathsep.join(filter(None, [f"{ROOT / 'src'}:{ROOT}", os.environ.get("PYTHONPATH")])),
         "GLOO_SOCKET_IFNAME": "lo",
     }
 

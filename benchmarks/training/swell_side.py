@@ -18,6 +18,7 @@ from swell.model.job import EndCondition, JobSpec
 from swell.model.target import Target
 
 MAX_WORKERS = 8
+DEVICES = os.environ.get("BENCH_DEVICES", f"cpu:{MAX_WORKERS}")
 JOB = "bench"
 
 
@@ -35,7 +36,7 @@ class SwellSide:
         worker_settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
         self._executor = LocalExecutor(
             folder / "state",
-            parse_devices(f"cpu:{MAX_WORKERS}"),
+            parse_devices(DEVICES),
             gang_settings=GangSettings(worker_settings=worker_settings),
         )
         self._spec = JobSpec(

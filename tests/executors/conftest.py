@@ -24,8 +24,8 @@ def importable() -> Iterator[None]:
     """Workers find the fake ones, and the code that is tested."""
     root = Path(__file__).parents[2]
     with pytest.MonkeyPatch.context() as patch:
-        others = filter(None, [os.environ.get("PYTHONPATH")])
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(root), str(root / "src"), *others]))
+        before = os.environ.get("PYTHONPATH", "")
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(root), str(root / "src"), before])))
         yield
 
 

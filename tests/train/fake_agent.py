@@ -31,6 +31,8 @@ from swell.wire import environ, messages
 
 TOKEN = "open sesame"
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
+if DEVICE != "cpu":
+    os.environ |= TORCH_VARIABLES  # the fork server must not start CUDA
 LIMIT_S = 30.0 if DEVICE == "cpu" else 90.0  #: workers that share a GPU take turns
 #: Names a file in the environment of a worker: how many steps its job may make.
 STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
@@ -45,7 +47,6 @@ M = TypeVar("M", bound=messages.Message)
 
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the fork server must have one thread
-os.environ |= TORCH_VARIABLES  # and must not start CUDA
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(
     [
@@ -344,11 +345,9 @@ class FakeAgent:
     def _abort_without(self, gone: int) -> None:
         """As a controller does: NCCL does not tell a worker that a peer is gone."""
         with self._news:
-            left = (
-                [worker for worker in self._members if worker in self._lines] if gone in self._members else []
-            )
-            generation = self._generation
-        for worker in left:
+            is_broken, generation = gone in self._members, self._generation
+            survivors = [worker for worker in self._members if is_broken and worker in self._lines]
+        for worker in survivors:
             with suppress(OSError, KeyError):  # it is gone, too
                 self.tell(worker, messages.Abort(generation=generation))
 

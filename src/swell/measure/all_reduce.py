@@ -22,8 +22,9 @@ def main() -> None:
     file, num_bytes = Path(sys.argv[1]), int(sys.argv[2])
     is_cuda = torch.cuda.is_available()
     backend = "nccl" if is_cuda else "gloo"
-    dist.init_process_group(backend, device_id=torch.device("cuda:0") if is_cuda else None)
-    values = torch.ones(num_bytes // FLOAT_BYTES, device="cuda" if is_cuda else "cpu")
+    device = torch.device("cuda:0" if is_cuda else "cpu")  # a worker sees its own devices alone
+    dist.init_process_group(backend, device_id=device if is_cuda else None)  # else a barrier has to guess it
+    values = torch.ones(num_bytes // FLOAT_BYTES, device=device)
     times = [_reduce_s(values, is_cuda) for _ in range(WARM_UP + MEASURED)][WARM_UP:]
     if dist.get_rank() == 0:
         draft = file.with_suffix(".draft")

@@ -36,7 +36,7 @@ from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import NOISE_INTERVAL, ScaledRate
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.gradient_noise import GradientNoise
-from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
+from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, follow_parameters, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.messages import OnDrift
@@ -380,10 +380,7 @@ def _use_device(model: nn.Module, stepped: torch.optim.Optimizer | OptimizerSet,
         torch.cuda.set_device(host.device)
         model.to(host.device)  # in place: the optimizer's references stay good
         for optimizer in stepped if isinstance(stepped, OptimizerSet) else (stepped,):
-            for parameter, kept in optimizer.state.items():  # where it was loaded, or has made a step
-                for name, value in kept.items():
-                    if isinstance(value, torch.Tensor) and value.dim():
-                        kept[name] = value.to(parameter.device)
+            follow_parameters(optimizer)
 
 
 def _check_several(deterministic: bool, rate_rule: RateRule, max_local_batch: int | None) -> None:

@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
+from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.part_times import PartTimes
 from swell.train.collective.peer_sockets import PeerSockets
 from swell.train.link.agent_link import Link
@@ -31,16 +32,14 @@ POLL_S = 0.002
 LOOK_EVERY = timedelta(seconds=1)
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
-#: To whom a collective takes too long is the agent's affair, and what it breaks off ends no process.
-#: torch would wait four times as long as a dump may take before it leaves a group that lost a member. NCCL's
-#: service for diagnosis would keep connections and a listening socket beyond the group that made them.
+#: Where the user has not set them.
 NCCL_VARIABLES = {
-    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # a failed collective does not end the process: the agent decides
+    "TORCH_NCCL_ENABLE_MONITORING": "0",  # nor does a collective that takes long
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
-    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",
-    "TORCH_NCCL_ENABLE_MONITORING": "0",
-    "NCCL_RAS_ENABLE": "0",
-    "NCCL_SOCKET_RETRY_CNT": "6",
+    "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1",  # a group that lost a member is left after four times this
+    "NCCL_RAS_ENABLE": "0",  # else a listening socket outlives the group that opened it
+    "NCCL_SOCKET_RETRY_CNT": "6",  # tries to reach a peer that is gone: 2 s, not a minute
 }
 BROKEN_OFF = "the agent broke the group off"
 FORSAKEN = "the script left a step whose sums had begun"
@@ -95,6 +94,7 @@ class Group:
     ) -> None:
         """`pulse` is told of waiting, `laps` of what forming a group takes."""
         self.device = device
+        self._is_nccl = backend_of(device) == "nccl"
         self.rank = 0
         self.num_workers = 1
         self.num_hosts = 1
@@ -137,8 +137,8 @@ class Group:
         return cards
 
     def _connect_all(self, store: Store, rank: int, num_workers: int) -> None:
-        is_nccl = self.device.type == "cuda"  # which waits without a limit for a peer to connect
-        with self._tether.connecting(ends_listening=is_nccl):
+        # NCCL waits without a limit for a peer to connect
+        with self._tether.connecting(ends_listening=self._is_nccl):
             dist.init_process_group(
                 backend_of(self.device),
                 store=store,
@@ -146,11 +146,11 @@ class Group:
                 world_size=num_workers,
                 timeout=timedelta(seconds=FORM_TIMEOUT_S),
                 # NCCL connects now, not at the first sum, where its sockets would not be known as the group's
-                device_id=self.device if is_nccl else None,
+                device_id=self.device if self._is_nccl else None,
             )
         world = dist.group.WORLD
         assert world is not None  # noqa: S101 - it has just been made
-        self._tether.tie(world)
+        self._tether.tie(world if self._is_nccl else None)  # gloo's fails with its connections
 
     def abort(self, generation: int) -> None:
         """Make the collectives of this generation's group raise, also one that is under way.
@@ -209,10 +209,10 @@ class Group:
     def _await(self, work: dist.Work) -> None:
         """Wait for one sum. Raises RuntimeError if it fails, or a peer has left.
 
-        With several sums under way gloo may not notice that a peer has left, and would wait for it. NCCL
-        takes a limit for the life of the group; there `run` waits for the end.
+        With several sums under way gloo may not notice that a peer has left, and would wait for it. With NCCL
+        a limit of this wait would end the group, so none is given; `run` waits for the device.
         """
-        if self.device.type == "cuda":
+        if self._is_nccl:
             work.wait()
             return
         num_torn = 0
@@ -264,12 +264,13 @@ class Group:
         if dist.is_initialized():
             left.append(dist.group.WORLD)
             self._destroy()
+        self._tether.release()
+        if len(left) > 1:
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
             # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the
             # first, as a thread that the interpreter ends within gloo would abort it, and not for the second.
             self._leaving = threading.Thread(target=left.clear, name="swell-leave", daemon=True)
             self._leaving.start()
-        self._tether.release()
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0
@@ -318,19 +319,20 @@ class Group:
         """Do something that all members do together. Raises GroupBroken if that fails."""
         if self._is_forsaken:
             raise GroupBroken(FORSAKEN)
+        self.check()
         self._await_device()  # an error in what the script has begun there is its own
         try:
             with self._heartbeat.waiting("peers"):
                 collective()
                 self._await_device()  # NCCL only begins it: what is waited for, or aborted, is its end
-        except torch.OutOfMemoryError:
-            raise
         except RuntimeError as error:  # includes DistBackendError
+            if is_out_of_memory(error):
+                raise
             raise GroupBroken(self._told(error)) from error
         self.check()  # an aborted NCCL collective ends without a word, and without a result
 
     def _await_device(self) -> None:
-        if self.device.type == "cuda":
+        if self._is_nccl:
             torch.cuda.current_stream(self.device).synchronize()
 
     def _told(self, error: Exception) -> str:

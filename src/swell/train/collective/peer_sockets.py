@@ -40,7 +40,8 @@ class PeerSockets:
         """Connections that are made meanwhile are the group's.
 
         Args:
-            ends_listening: cut meanwhile, sockets that wait for peers to connect are shut down as well.
+            ends_listening: cut meanwhile, sockets that wait for others to connect are shut down as well. A
+                server that a thread of the script opens meanwhile is one, too.
         """
         with self._lock:
             self._before, self._ends_listening = _sockets(), ends_listening
@@ -50,11 +51,13 @@ class PeerSockets:
             with self._lock:
                 self._own, self._before, self._ends_listening = self._made(), None, False
 
-    def tie(self, group: ProcessGroup) -> None:
-        """The group has formed."""
+    def tie(self, group: ProcessGroup | None) -> None:
+        """The group has formed. It is to be aborted with its connections, if it is given."""
         with self._lock:
-            self._group = group
+            self._group, is_late = group, self.is_cut
             self._closed = _closed_by_peers(self._own)
+        if is_late:
+            self.part()
 
     @property
     def is_torn(self) -> bool:
@@ -69,29 +72,26 @@ class PeerSockets:
 
     def part(self) -> None:
         """What peers wait for from this worker fails."""
-        self._cut(self._generation)
+        self._cut(self._generation, is_order=False)
 
     def cut(self, generation: int) -> None:
         """Make every wait for a peer of this generation's group fail, now and later.
 
         To be called from another thread.
         """
-        with self._lock:
-            if generation != self._generation:
-                return
-            self.is_cut = True
-        self._cut(generation)
+        self._cut(generation, is_order=True)
 
-    def _cut(self, generation: int | None) -> None:
+    def _cut(self, generation: int | None, is_order: bool) -> None:
         with self._lock:
             if generation != self._generation:
                 return
+            self.is_cut |= is_order
             made = self._made()
             _shut_down(made, listening=made - self._own if self._ends_listening else frozenset())
             group = self._group
         if group is not None:
             with suppress(RuntimeError):  # NCCL's way to say that the group was broken already
-                group.abort()  # of no effect with gloo
+                group.abort()
 
     def _made(self) -> frozenset[int]:
         return self._own if self._before is None else self._own | (_sockets() - self._before)

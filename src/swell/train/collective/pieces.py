@@ -19,7 +19,7 @@ class Pieces:
     SMALL_BYTES = 256 * 2**10
     #: A line of workers fills more slowly with larger pieces; smaller ones are more messages.
     PIECE_BYTES = 4 * 2**20
-    #: NCCL cuts what it is given by itself.
+    #: NCCL cuts what it is given by itself, so these only bound the memory of who receives and drops it.
     GPU_PIECE_BYTES = 64 * 2**20
 
     def __init__(self, tensors: Sequence[torch.Tensor], device: torch.device) -> None:
@@ -29,8 +29,7 @@ class Pieces:
         self._packed = torch.cat([nothing, *(bytes_of(tensor).to(device) for tensor in self._small)])
         self._wholes = [bytes_of(tensor).to(device) for tensor in self._large]
         wholes = (self._packed, *self._wholes)
-        piece_bytes = self.PIECE_BYTES if device.type == "cpu" else self.GPU_PIECE_BYTES
-        self.pieces = [piece for whole in wholes for piece in whole.split(piece_bytes)]
+        self.pieces = [piece for whole in wholes for piece in whole.split(_piece_bytes(device))]
 
     def unload(self) -> None:
         """What has come in the pieces goes into the tensors, as far as it is not there already."""
@@ -40,3 +39,15 @@ class Pieces:
         for tensor, whole in zip(self._large, self._wholes, strict=True):
             if tensor.data_ptr() != whole.data_ptr():
                 bytes_of(tensor).copy_(whole)
+
+
+def piece_sizes(sizes: Sequence[int], device: torch.device) -> list[int]:
+    """Bytes of each of the `pieces` of tensors that have so many bytes."""
+    packed = sum(size for size in sizes if size < Pieces.SMALL_BYTES)
+    wholes = (packed, *(size for size in sizes if size >= Pieces.SMALL_BYTES))
+    limit = _piece_bytes(device)
+    return [min(limit, whole - begin) for whole in wholes for begin in range(0, max(1, whole), limit)]
+
+
+def _piece_bytes(device: torch.device) -> int:
+    return Pieces.PIECE_BYTES if device.type == "cpu" else Pieces.GPU_PIECE_BYTES

@@ -19,6 +19,7 @@ import torch
 
 from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
+from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.random_streams import begin_script
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import (
@@ -32,7 +33,7 @@ from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import PLACE, DistributedCheck
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
-from swell.train.runtime.memory import is_out_of_memory, largest_pass, why_hopeless
+from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_frames import place_of_error
 from swell.train.runtime.size_comparison import under_way

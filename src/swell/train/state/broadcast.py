@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import Group, backend_of
-from swell.train.collective.pieces import Pieces
+from swell.train.collective.pieces import Pieces, piece_sizes
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
@@ -47,12 +47,21 @@ def send_state(group: Group, state: TrainState, lines: Sequence[Sequence[int]]) 
         group.run(lambda: way.hand(Pieces(tensors, group.device).pieces))
         return
     header = _hand_header(group, way, Header())
-    tensors = make_room(header, state, group.device, is_own=takes)
+    if not takes:
+        _drop(group, way, header)
+        return
+    tensors = make_room(header, state, group.device)
     cargo = Pieces(tensors, group.device)
     group.run(lambda: way.hand(cargo.pieces))
-    if takes:
-        cargo.unload()
-        state.load(header.skeleton, tensors)
+    cargo.unload()
+    state.load(header.skeleton, tensors)
+
+
+def _drop(group: Group, way: _Way, header: Header) -> None:
+    """Receive what others need, one piece over the other."""
+    sizes = piece_sizes([form.num_bytes for form in header.forms], group.device)
+    room = torch.empty(max(sizes), dtype=torch.uint8, device=group.device)
+    group.run(lambda: way.hand([room[:size] for size in sizes]))
 
 
 def _hand_header(group: Group, way: _Way, own: Header) -> Header:
@@ -89,7 +98,10 @@ class _Line:
 
     before: int | None  #: rank of the one that this worker gets it from; None: it is a holder
     after: int | None  #: rank of the one that it gives it to; None: it is the last
-    source: None = None
+
+    @property
+    def source(self) -> None:
+        return None
 
     @property
     def leads_here(self) -> bool:
@@ -110,7 +122,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Broadcast:
-    """Broadcast from one holder to all workers, whatever these have; who is in no line drops what comes."""
+    """Broadcast from one holder to all workers, whatever these have. Those that need none drop it."""
 
     source: int
     leads_here: bool = True

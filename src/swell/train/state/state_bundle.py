@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import torch
 
@@ -15,6 +17,11 @@ class TensorForm(msgspec.Struct, frozen=True, array_like=True):
     shape: tuple[int, ...]
     is_on_host: bool  #: an optimizer keeps its step count in host memory, wherever the model is
 
+    @property
+    def num_bytes(self) -> int:
+        dtype: torch.dtype = getattr(torch, self.dtype)
+        return math.prod(self.shape) * dtype.itemsize
+
 
 class Header(msgspec.Struct):
     skeleton: str = ""
@@ -27,12 +34,12 @@ def pack(state: TrainState) -> tuple[Header, list[torch.Tensor]]:
     return Header(skeleton, [_form_of(tensor) for tensor in tensors]), tensors
 
 
-def make_room(header: Header, state: TrainState, device: torch.device, is_own: bool) -> list[torch.Tensor]:
+def make_room(header: Header, state: TrainState, device: torch.device) -> list[torch.Tensor]:
     """A contiguous tensor for each that will come: the model's own, if nothing is lost by half a state.
 
-    `state.load(header.skeleton, tensors)` takes them over once they are filled. `is_own`: they are for it.
+    `state.load(header.skeleton, tensors)` takes them over once they are filled.
     """
-    rooms = state.rooms(header.skeleton) if is_own and not state.is_valid else {}
+    rooms = {} if state.is_valid else state.rooms(header.skeleton)
     tensors = []
     for slot, form in enumerate(header.forms):
         room = rooms.get(slot)

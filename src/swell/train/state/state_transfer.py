@@ -116,7 +116,7 @@ def _take(card: MemberCard, state: TrainState, device: torch.device) -> tuple[st
         return None
     try:
         catalog = msgspec.json.decode(read_lent(card.catalog), type=_Catalog)
-        tensors = make_room(catalog.header, state, device, is_own=True)
+        tensors = make_room(catalog.header, state, device)
         read(card.catalog.pid, catalog.spans, [span_of(tensor) for tensor in tensors])
     except OSError:
         return None
