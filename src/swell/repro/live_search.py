@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import swell
 from swell.api import job_words
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -15,6 +14,7 @@ from swell.repro.lent_run import POLICY, play_on_lent_nodes, told_of
 from swell.repro.lent_run import WINDOW as RECLAIM_WINDOW
 from swell.repro.live_run import SCRIPTS
 from swell.repro.page_texts import page_texts
+from swell.repro.program_version import program_version
 from swell.repro.reclaim_record import SearchEnded, SearchRun
 
 WINDOW = replace(RECLAIM_WINDOW, num_nodes=4)
@@ -62,7 +62,7 @@ def _play(context: Context) -> SearchRun:
         ended=ended,
         reclaimed=lent.reclaimed,
         seed=context.seed,
-        version=swell.__version__,
+        version=program_version(),
     )
 
 
@@ -71,7 +71,7 @@ def found_by(name: str, run: SearchRun) -> Findings:
     truth = (
         f"{len(run.reclaimed)} times a machine was killed; intervals: {run.source}",
         f"{DEVICES} on each machine, policy {POLICY}, search drawn with seed {run.seed}",
-        f"swell {run.version}",
+        run.version,
     )
     return findings(name, "A search for a learning rate on machines that are reclaimed", truth, _parts(run))
 
