@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from swell.wire.environ import RESTART_COUNT
+
 #: A process that is killed while it writes leaves a line without an end; it does not count.
 _NUM_FIELDS = 6
 
@@ -21,13 +23,14 @@ class Line:
     step: int
     num_workers: int
     rank: int
-    group: str  #: the address at which this group met; no two groups share one
+    group: str  #: where this group met, and which one of the run it is: the kernel gives a port out again
     pid: int
 
 
 def this_group() -> str:
-    """The address that both sides name in the environment."""
-    return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    """The address and the number that both sides name in the environment."""
+    number = os.environ.get(RESTART_COUNT, "0")
+    return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}/{number}"
 
 
 class StepLog:

@@ -89,9 +89,9 @@ class Program:
         self._is_plain = environ is None
 
     # ------------------------------------------------------------ commands
-    def __call__(self, *words: object) -> Done:
+    def __call__(self, *words: object, within_s: float = 2 * PATIENCE_S) -> Done:
         """In a process of its own."""
-        return self._preloaded.run(*words, environ=self._environ, timeout_s=2 * PATIENCE_S)
+        return self._preloaded.run(*words, environ=self._environ, timeout_s=within_s)
 
     @cached_property
     def _preloaded(self) -> PreloadedProgram:

@@ -13,13 +13,19 @@ from tests.slurm.cluster import SlurmCluster, why_not
 
 
 @pytest.fixture
-def slurm() -> Iterator[SlurmCluster]:
-    """Two nodes. What a test has started there is gone after it."""
+def num_nodes() -> int:
+    """Of `slurm`. A module may have its own."""
+    return 2
+
+
+@pytest.fixture
+def slurm(num_nodes: int) -> Iterator[SlurmCluster]:
+    """What a test has started there is gone after it."""
     if why_not():
         pytest.skip(why_not())
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     try:
-        with SlurmCluster(folder, num_nodes=2) as made:
+        with SlurmCluster(folder, num_nodes) as made:
             yield made
         assert not list(made.left())
     finally:

@@ -247,6 +247,11 @@ class FakeAgent:
         draft.write_text(str(self._steps_allowed))
         draft.rename(self._allowance)
 
+    def let_end(self) -> None:
+        """The job makes all its steps from now on."""
+        with self._news:
+            self._allow(UNLIMITED)
+
     def wait_steps(self, worker: int, steps: int) -> messages.Progress:
         return self.wait(worker, messages.Progress, lambda message: message.steps >= steps)
 

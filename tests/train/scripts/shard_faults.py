@@ -138,7 +138,7 @@ def telling_finish(self: DividedWorker) -> None:
     whole = shard.pieces
     held = {
         f"{piece.begin}-{piece.end}": [
-            [name, hashlib.sha256(value.numpy().tobytes()).hexdigest() if value.dim() else float(value)]
+            [name, hashlib.sha256(value.cpu().numpy().tobytes()).hexdigest() if value.dim() else float(value)]
             for name, value in sorted({**piece.kept, **own_value(piece)}.items())
         ]
         for piece in whole.pieces

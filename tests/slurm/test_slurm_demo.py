@@ -1,0 +1,42 @@
+"""The demo's jobs on four nodes of Slurm: every promise is kept, and every model learns.
+
+`pytest -m soak -s tests/slurm/test_slurm_demo.py` also prints when devices and first steps came.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from tests.platform.program import Program, eventually
+
+from swell.demo.schedule import PACE_PER_S
+
+UP = (
+    "up", "--engine", "slurm", "--partition", "scav", "--min-nodes", "4", "--max-nodes", "4",
+    "--slice-devices", f"paced:2@{PACE_PER_S:g}", "--slice-cpus", "2", "--listen", "127.0.0.1:0",
+    "--preload", "sklearn.datasets",
+)  # fmt: skip
+WITHIN_S = 300.0
+
+
+@pytest.fixture
+def num_nodes() -> int:
+    return 4
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_the_demo_keeps_every_promise_on_four_nodes(program: Program, tmp_path: Path) -> None:
+    begun_s = time.monotonic()
+    program.ok(*UP)
+    eventually(lambda: len(program.json("nodes")["nodes"]) == 4 or None, "four slices", WITHIN_S)
+    print(f"from `swell up` to four nodes: {time.monotonic() - begun_s:.1f} s")
+    found = tmp_path / "found.json"
+    words = ("--state", program.state, "--json", found, "--out", tmp_path / "pictures")
+    done = program("demo", *words, within_s=600.0)
+    print(done.stdout)
+    assert done.returncode == 0, done
+    assert json.loads(found.read_text())["jobs"]
