@@ -105,14 +105,19 @@ def _hold(path: Path) -> None:
 class FakeAgent:
     """Knows its workers by number; keeps what they say, in order."""
 
-    def __init__(self, folder: Path, *, ends_when_told: bool = False, **fields: Any) -> None:
+    def __init__(
+        self, folder: Path, *, ends_when_told: bool = False, tells_of_losses: bool = False, **fields: Any
+    ) -> None:
         """
         Args:
             ends_when_told: see above.
+            tells_of_losses: as a controller does; else its workers find out by themselves, which with NCCL
+                they cannot.
             fields: of its Welcome.
         """
         folder.mkdir()
         self.folder = folder
+        self._tells_of_losses = tells_of_losses or DEVICE != "cpu"
         self._steps_allowed: int | None = 3 * fields["total_steps"] // 4 if ends_when_told else None
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         known: dict[str, Any] = {
@@ -344,11 +349,10 @@ class FakeAgent:
             with self._news:
                 del self._lines[hello.worker]
                 self._news.notify_all()
-            if DEVICE != "cpu":
+            if self._tells_of_losses:
                 self._abort_without(hello.worker)
 
     def _abort_without(self, gone: int) -> None:
-        """As a controller does: NCCL does not tell a worker that a peer is gone."""
         with self._news:
             is_broken, generation = gone in self._members, self._generation
             survivors = [worker for worker in self._members if is_broken and worker in self._lines]

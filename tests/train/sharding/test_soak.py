@@ -1,6 +1,6 @@
-"""A job whose state is divided outlives worker after worker, killed at moments that nobody chose.
+"""A job whose state is divided outlives workers killed at moments that nobody chose, and any order of sizes.
 
-`pytest -m soak -s tests/train/sharding/test_kill_soak.py` also prints how long the others took to go on.
+`pytest -m soak -s tests/train/sharding/test_soak.py` also prints how long the others took to go on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from swell.wire import messages
 
 FAULTS = CURVE.with_name("shard_faults.py")  # it is given no fault here, and writes what each worker holds
 NUM_WORKERS, NUM_KILLS, NUM_PAIRS, NUM_CHANGES = 4, 50, 10, 20
-EPOCHS = 200  #: of 8 steps; the last quarter is trained while the test waits
+EPOCHS = 160  #: of 8 steps; the last quarter is trained while the test waits
+FEW_EPOCHS = 40
 PACE_PER_S = 120.0  #: 6 samples a step: 12 ms and more with four workers
 SLOW_PACE_PER_S = 30.0
 SEED = 1
@@ -30,8 +31,8 @@ SEED = 1
 class Gang:
     """Workers of one agent, which are replaced by new ones."""
 
-    def __init__(self, agent: FakeAgent, args: tuple[str, ...]) -> None:
-        self.agent, self._args = agent, args
+    def __init__(self, agent: FakeAgent, epochs: int, args: tuple[str, ...]) -> None:
+        self.agent, self._epochs, self._args = agent, epochs, args
         self.members: list[int] = []
         self._num_started = 0
 
@@ -52,9 +53,9 @@ class Gang:
 
     def finish(self, steps: int) -> None:
         self.agent.let_end()
-        for number in range(steps, EPOCHS * 8, 50):  # a wait has a limit
+        for number in range(steps, self._epochs * 8, 50):  # a wait has a limit
             self.agent.wait_steps(self.members[0], number)
-        finish(self.agent, self.members, EPOCHS)
+        finish(self.agent, self.members, self._epochs)
 
     def kill(self, ranks: set[int]) -> list[int]:
         """The members that are left."""
@@ -72,9 +73,13 @@ def test_with_mirrors_no_step_is_lost(
     random.seed(SEED)
     plain = run_plain("curve.py", str(EPOCHS))
     agent = start_agent(
-        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
+        total_steps=EPOCHS * 8,
+        pace_per_s=PACE_PER_S,
+        checkpoint_interval_s=1e9,
+        ends_when_told=True,
+        tells_of_losses=True,
     )
-    gang = Gang(agent, (str(tmp_path / "result.json"), str(EPOCHS), word))
+    gang = Gang(agent, EPOCHS, (str(tmp_path / "result.json"), str(EPOCHS), word))
     steps, paused_s = gang.join(gang.start(NUM_WORKERS), source=None), []
     for number in range(1, NUM_KILLS + 1):
         gang.train(steps + 2)
@@ -111,9 +116,13 @@ def test_without_both_neighbours_the_job_goes_on_from_its_checkpoint(
     random.seed(SEED)
     plain = run_plain("curve.py", str(EPOCHS))
     agent = start_agent(
-        total_steps=EPOCHS * 8, pace_per_s=PACE_PER_S, checkpoint_interval_s=0.2, ends_when_told=True
+        total_steps=EPOCHS * 8,
+        pace_per_s=PACE_PER_S,
+        checkpoint_interval_s=0.2,
+        ends_when_told=True,
+        tells_of_losses=True,
     )
-    gang = Gang(agent, (str(tmp_path / "result.json"), str(EPOCHS), word))
+    gang = Gang(agent, EPOCHS, (str(tmp_path / "result.json"), str(EPOCHS), word))
     steps = gang.join(gang.start(NUM_WORKERS), source=None)
     for _ in range(NUM_PAIRS):
         agent.wait(gang.members[0], messages.CheckpointSaved, lambda said, least=steps: said.steps > least)
@@ -138,11 +147,15 @@ def test_twenty_changes_of_size_in_three_hundred_steps_change_nothing(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, word: str
 ) -> None:
     random.seed(SEED)
-    plain = run_plain("curve.py", str(EPOCHS))
+    plain = run_plain("curve.py", str(FEW_EPOCHS))
     agent = start_agent(
-        total_steps=EPOCHS * 8, pace_per_s=SLOW_PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True
+        total_steps=FEW_EPOCHS * 8,
+        pace_per_s=SLOW_PACE_PER_S,
+        checkpoint_interval_s=1e9,
+        ends_when_told=True,
+        tells_of_losses=True,
     )
-    gang = Gang(agent, (str(tmp_path / "result.json"), str(EPOCHS), word))
+    gang = Gang(agent, FEW_EPOCHS, (str(tmp_path / "result.json"), str(FEW_EPOCHS), word))
     steps, sizes = gang.join(gang.start(NUM_WORKERS), source=None), [NUM_WORKERS]
     for _ in range(NUM_CHANGES):
         gang.train(steps + 2)
@@ -153,4 +166,4 @@ def test_twenty_changes_of_size_in_three_hundred_steps_change_nothing(
         steps = gang.join(members, source=next(worker for worker in members if worker in stay))
     print(f"{word}: {NUM_CHANGES} changes in {steps} steps: {sizes}, seed {SEED}")
     gang.finish(steps)
-    assert_same_learning(tmp_path / "result.json", plain, EPOCHS)
+    assert_same_learning(tmp_path / "result.json", plain, FEW_EPOCHS)
