@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +35,7 @@ class SwellSide:
         self.folder = folder
         self.log_folders: Sequence[LogFolder] = (LogFolder(folder),)
         os.environ.update(environ())  # the agent is started by the executor, in this environment
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # `close` ends the agent, which else goes on
         worker_settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
         self._executor = LocalExecutor(
             folder / "state",
