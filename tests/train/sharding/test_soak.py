@@ -64,6 +64,14 @@ class Gang:
         return [worker for rank, worker in enumerate(self.members) if rank not in ranks]
 
 
+def of_generation(number: int) -> Callable[[messages.Broken], bool]:
+    return lambda said: said.generation == number
+
+
+def beyond(steps: int) -> Callable[[messages.CheckpointSaved], bool]:
+    return lambda said: said.steps > steps
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("word", ["mirrors", "blocks-mirrors"])
@@ -86,10 +94,7 @@ def test_with_mirrors_no_step_is_lost(
         begun_s = time.monotonic()
         rest = gang.kill({random.randrange(NUM_WORKERS)})
         generation = 2 * number - 1
-        broken = [
-            agent.wait(worker, messages.Broken, lambda said, of=generation: said.generation == of).steps
-            for worker in rest
-        ]
+        broken = [agent.wait(worker, messages.Broken, of_generation(generation)).steps for worker in rest]
         joined = gang.join(rest, source=rest[0], has_news=False)
         assert joined >= max(broken)
         agent.wait_steps(rest[0], joined + 1)
@@ -125,7 +130,7 @@ def test_without_both_neighbours_the_job_goes_on_from_its_checkpoint(
     gang = Gang(agent, EPOCHS, (str(tmp_path / "result.json"), str(EPOCHS), word))
     steps = gang.join(gang.start(NUM_WORKERS), source=None)
     for _ in range(NUM_PAIRS):
-        agent.wait(gang.members[0], messages.CheckpointSaved, lambda said, least=steps: said.steps > least)
+        agent.wait(gang.members[0], messages.CheckpointSaved, beyond(steps))
         gang.train(steps + 2)
         first = random.randrange(NUM_WORKERS)
         rest = gang.kill({first, (first + 1) % NUM_WORKERS})
