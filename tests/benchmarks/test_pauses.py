@@ -12,6 +12,8 @@ from benchmarks.training.table import Row, row_of, verdict_on
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swell.wire.environ import RESTART_COUNT
+
 seconds = st.integers(1, 10_000).map(lambda number: number / 1000)
 
 
@@ -77,17 +79,18 @@ def test_a_step_is_whole_when_all_have_ended_it() -> None:
 
 def test_a_log_reads_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = StepLog(tmp_path)
-    for step, port in ((7, "1"), (8, "2")):
+    for step, number in ((7, "1"), (8, "200")):  # the kernel gives a port out again after some hundred groups
         monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-        monkeypatch.setenv("MASTER_PORT", port)
+        monkeypatch.setenv("MASTER_PORT", "9")
+        monkeypatch.setenv(RESTART_COUNT, number)
         log.note(step, num_workers=4, rank=3)
     with (tmp_path / "steps-1.log").open("w") as file:
         file.write("5.0 1 2 0 127.0.0.1:9 1\n6.0 2 2 0 127.0.0")  # killed while it wrote
     lines = read_lines(tmp_path)
     assert lines[0] == Line(5.0, 1, 2, 0, "127.0.0.1:9", 1)
     assert [(line.step, line.num_workers, line.rank, line.group) for line in lines[1:]] == [
-        (7, 4, 3, "127.0.0.1:1"),
-        (8, 4, 3, "127.0.0.1:2"),
+        (7, 4, 3, "127.0.0.1:9/1"),
+        (8, 4, 3, "127.0.0.1:9/200"),
     ]
 
 
