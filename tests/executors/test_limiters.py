@@ -213,10 +213,10 @@ def test_reading_costs_well_below_a_millisecond(rig: Rig) -> None:
     pids = [rig.start("input()", group).pid for _ in range(2)]
     times_s = []
     for _ in range(20):
-        begun_s = time.perf_counter()
+        begun_s = time.thread_time()  # of the processor: the machine may be busy
         group.keep(pids)
         group.usage()
-        times_s.append(time.perf_counter() - begun_s)
+        times_s.append(time.thread_time() - begun_s)
     assert min(times_s) < 0.001
 
 
