@@ -60,7 +60,7 @@ test-gpu: $(DEV) $(LOOPS)
 	$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make test-gpu needs a GPU, and a torch for it")'
 	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -n 4 tests/train/test_resize.py tests/train/test_abort.py \
 		tests/train/sharding/test_live_shards.py
-	PYTHONPATH=tests/one_gpu TEST_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest \
+	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest \
 		tests/executors/test_sharded_gangs.py
 
 check: $(DEV)

@@ -15,6 +15,8 @@ from benchmarks.training.steplog import Line, read_lines
 
 POLL_S = 0.1
 ROOT = Path(__file__).parents[2]
+#: What the caller has named comes last. Taken once: a side puts it into the environment.
+PATHS = os.pathsep.join(filter(None, [f"{ROOT / 'src'}:{ROOT}", os.environ.get("PYTHONPATH")]))
 TRAIN = Path(__file__).with_name("train.py")
 
 
@@ -81,7 +83,7 @@ def environ() -> dict[str, str]:
     """For every process of both sides."""
     return os.environ | {
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, [f"{ROOT / 'src'}:{ROOT}", os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": PATHS,
         "GLOO_SOCKET_IFNAME": "lo",
     }
 

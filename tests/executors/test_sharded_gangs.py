@@ -21,7 +21,7 @@ from swell.model.event import GangEnded, GangStarted, Outcome
 from swell.model.job import JobSpec
 
 #: `make test-gpu` has it name a GPU eight times.
-DEVICES = os.environ.get("TEST_DEVICES", "paced:8@2000")
+DEVICES = os.environ.get("TEST_PLATFORM_DEVICES", "paced:8@2000")
 SCRIPT = Path(__file__).parents[1] / "train" / "scripts" / "endless.py"
 
 

@@ -60,7 +60,7 @@ def test_a_group_that_is_cut_is_aborted_also_where_the_word_came_as_it_formed(is
 
 
 def test_a_group_that_was_left_is_not_held() -> None:
-    """Its end would be waited for by whoever lets go of it last."""
+    """The thread that lets go of it last waits for its end."""
     sockets, group = PeerSockets(), Recorder()
     sockets.begin(1)
     sockets.tie(cast(ProcessGroup, group))

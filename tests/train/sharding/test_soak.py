@@ -1,4 +1,4 @@
-"""A job whose state is divided outlives workers killed at moments that nobody chose, and any order of sizes.
+"""A job whose state is divided outlives workers killed at random moments, and any order of sizes.
 
 `pytest -m soak -s tests/train/sharding/test_soak.py` also prints how long the others took to go on.
 """

@@ -119,7 +119,7 @@ class Group:
         """
         self.close()
         self._laps.note("close")
-        for name, value in NCCL_VARIABLES.items():
+        for name, value in NCCL_VARIABLES.items() if self._is_nccl else ():
             os.environ.setdefault(name, value)
         self._tether.begin(regroup.generation)
         try:
@@ -264,13 +264,12 @@ class Group:
         if dist.is_initialized():
             left.append(dist.group.WORLD)
             self._destroy()
-        self._tether.release()
-        if len(left) > 1:
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
             # for ever, if it has not noticed that a peer left a sum. The end of the process waits for the
             # first, as a thread that the interpreter ends within gloo would abort it, and not for the second.
             self._leaving = threading.Thread(target=left.clear, name="swell-leave", daemon=True)
             self._leaving.start()
+        self._tether.release()
         # Members find each other under names that count the groups of a process. A group that failed to form
         # has been counted, but not by those who failed earlier: they would wait under different names.
         distributed_c10d._world.group_count = 0

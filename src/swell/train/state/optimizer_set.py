@@ -109,7 +109,8 @@ def join_modules(models: Mapping[str, nn.Module]) -> nn.ModuleDict:
 def follow_parameters(optimizer: torch.optim.Optimizer) -> None:
     """Move what it keeps of its parameters, loaded or of steps that it has made, to where these are now.
 
-    Single numbers stay in host memory, where torch has them, unless it steps on the device.
+    Single numbers stay in host memory, where torch has them, unless it steps on the device. To load its own
+    state dict would do the same, and cast what it keeps to the types of the parameters.
     """
     on_device = {
         parameter
