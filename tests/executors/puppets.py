@@ -77,6 +77,7 @@ class Puppet:
     order: m.Regroup | m.Suspend | None = None
     regroup: m.Regroup | None = None  #: the one it carries out, or lives in
     addresses: set[int] = field(default_factory=set)
+    aborted: set[int] = field(default_factory=set)  #: groups, also such that it has yet to come to
     steps: int = 0
     status: int | None = None  #: dead, and how it died
     is_stuck: bool = False  #: its script comes to no collective; its line lives
@@ -251,11 +252,15 @@ class PuppetWorld:
         if isinstance(message, m.StoreAddress):
             puppet.addresses.add(message.generation)
         elif isinstance(message, m.Abort):
-            is_meant = puppet.regroup is not None and puppet.regroup.generation == message.generation
-            if is_meant and not puppet.is_stuck:  # else it would notice when it came to a collective
-                self._break(puppet)
+            puppet.aborted.add(message.generation)
+            if not puppet.is_stuck:  # else it would notice when it came to a collective
+                self._break_if_aborted(puppet)
         elif isinstance(message, m.Regroup | m.Suspend):
             puppet.order = message
+
+    def _break_if_aborted(self, puppet: Puppet) -> None:
+        if puppet.regroup is not None and puppet.regroup.generation in puppet.aborted:
+            self._break(puppet)
 
     def _break(self, puppet: Puppet) -> None:
         assert puppet.regroup is not None
@@ -291,6 +296,7 @@ class PuppetWorld:
             if order.rank == 0:
                 puppet.addresses.add(order.generation)
                 puppet.outbox.append(m.Bound(generation=order.generation, address="127.0.0.1:1"))
+            self._break_if_aborted(puppet)
 
     def _leave(self, puppet: Puppet, generation: int) -> None:
         puppet.outbox.append(m.Left(generation=generation))

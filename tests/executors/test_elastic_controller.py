@@ -226,6 +226,29 @@ def test_a_loss_is_told_at_once_and_those_who_may_wait_for_the_dead_are_told_not
     assert lost.devices == devices(0)
 
 
+def test_a_loss_while_others_leave_breaks_the_next_group_off_before_its_member_comes_to_it() -> None:
+    """The one that stays hears of the loss between two groups; before it is in the next, one leaver is dead
+    and the exit of the other is still to come."""
+    made = running(3)
+    made.command(resize(2, 2))
+    made.advance(0)
+    made.advance(2)  # both have read their orders
+    made.puppets[0].outbox.append(m.Left(generation=2))
+    made.puppets[0].status = 143
+    made.hear(0)
+    made.kill(1)
+    made.hear(1)
+    for _ in range(6):
+        made.advance(2)
+        while made.puppets[2].outbox:
+            made.hear(2)
+    made.settle()
+    assert [event for event in made.events if isinstance(event, WorkersLost)][0].devices == devices(0, 1)
+    made.command(resize(3, 2))
+    made.settle()
+    assert isinstance(last(made), GangResized)
+
+
 def test_a_loss_that_ends_a_resize_is_told_when_its_joiners_are_gone() -> None:
     made = running(2)
     made.command(resize(2, 0, 1, 2))

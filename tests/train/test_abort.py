@@ -99,6 +99,20 @@ def test_a_group_for_which_somebody_does_not_come_is_broken_off(agent: FakeAgent
     assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
 
 
+def test_a_group_that_was_broken_off_before_its_members_came_to_it_does_not_form(
+    agent: FakeAgent, tmp_path: Path
+) -> None:
+    """The word is no order, so it overtakes the order to be in that group, which waits for a step to end."""
+    agent.start_ready([0], CURVE, str(tmp_path / "result.json"), str(EPOCHS))
+    agent.join([0], source=None)
+    agent.wait_steps(0, 1)
+    agent.tell(0, messages.Abort(generation=2))
+    agent.regroup([0], source=0)
+    assert "broke the group off" in agent.wait(0, messages.JoinFailed).message
+    agent.join([0], source=0)
+    assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
+
+
 def test_a_group_whose_member_came_and_does_not_connect_is_broken_off(
     agent: FakeAgent, tmp_path: Path
 ) -> None:

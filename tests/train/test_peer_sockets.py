@@ -59,6 +59,18 @@ def test_a_group_that_is_cut_is_aborted_also_where_the_word_came_as_it_formed(is
     assert group.num_aborts == 1
 
 
+def test_a_group_may_be_cut_before_it_begins_to_form() -> None:
+    sockets = PeerSockets()
+    sockets.begin(1)
+    sockets.cut(3)
+    assert not sockets.is_cut
+    for generation, is_cut in ((2, False), (3, True), (4, False)):
+        sockets.release()
+        assert not sockets.is_cut
+        sockets.begin(generation)
+        assert sockets.is_cut is is_cut
+
+
 def test_a_group_that_was_left_is_not_held() -> None:
     """The thread that lets go of it last waits for its end."""
     sockets, group = PeerSockets(), Recorder()

@@ -122,6 +122,8 @@ class Group:
         for name, value in NCCL_VARIABLES.items() if self._is_nccl else ():
             os.environ.setdefault(name, value)
         self._tether.begin(regroup.generation)
+        if self._tether.is_cut:
+            raise FormFailed(BROKEN_OFF)
         try:
             choose_interface(own_address())
             with self._heartbeat.waiting("peers"):

@@ -20,9 +20,9 @@ class PeerSockets:
     """The connections of the group of one generation, at most one at a time."""
 
     def __init__(self) -> None:
-        self.is_cut = False
         self._lock = threading.Lock()
         self._generation: int | None = None
+        self._cut_generations: set[int] = set()  #: by order
         self._own: frozenset[int] = frozenset()  # inodes
         self._before: frozenset[int] | None = None  # what there was before the connections now being made
         self._ends_listening = False  # also what waits there for a peer to connect
@@ -32,7 +32,6 @@ class PeerSockets:
     def begin(self, generation: int) -> None:
         """A group is about to form."""
         with self._lock:
-            self.is_cut = False
             self._generation, self._own, self._group = generation, frozenset(), None
 
     @contextmanager
@@ -60,6 +59,11 @@ class PeerSockets:
             self.part()
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the group, which may be forming yet, was cut by order."""
+        return self._generation in self._cut_generations
+
+    @property
     def is_torn(self) -> bool:
         """Whether a peer has closed a connection of the group since that formed."""
         with self._lock:
@@ -72,20 +76,21 @@ class PeerSockets:
 
     def part(self) -> None:
         """What peers wait for from this worker fails."""
-        self._cut(self._generation, is_order=False)
+        self._cut(self._generation)
 
     def cut(self, generation: int) -> None:
         """Make every wait for a peer of this generation's group fail, now and later.
 
-        To be called from another thread.
+        To be called from another thread, also before that group begins to form.
         """
-        self._cut(generation, is_order=True)
+        with self._lock:
+            self._cut_generations.add(generation)
+        self._cut(generation)
 
-    def _cut(self, generation: int | None, is_order: bool) -> None:
+    def _cut(self, generation: int | None) -> None:
         with self._lock:
             if generation != self._generation:
                 return
-            self.is_cut |= is_order
             made = self._made()
             _shut_down(made, listening=made - self._own if self._ends_listening else frozenset())
             group = self._group
