@@ -32,6 +32,7 @@ from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
 from swell.model.throughput import JobThroughput
 from swell.model.view import (
+    BorrowedNodes,
     ClusterView,
     JobView,
     LostNode,
@@ -61,6 +62,7 @@ class FakeControl:
         self.warnings: dict[str, str] = {}
         self.joined: tuple[NodeView, ...] = ()  #: beside its own node
         self.lost: tuple[LostNode, ...] = ()
+        self.borrowed: BorrowedNodes | None = None
         self.allowed: list[str] = []
         self.removed: list[str] = []
         self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
@@ -346,6 +348,7 @@ class FakeControl:
             journal_bytes=40960,
             warnings=self.warnings,
             lost_nodes=self.lost,
+            borrowed=self.borrowed,
             hosts_may_join=True,
         )
 

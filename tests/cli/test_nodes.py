@@ -10,7 +10,7 @@ from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 
 from swell.cli import nodes
-from swell.model.view import LostNode, NodeLeaving, NodeView
+from swell.model.view import BorrowedNodes, LostNode, NodeLeaving, NodeView
 
 
 def joined(name: str = "far", job: str | None = None, leaving: NodeLeaving | None = None) -> NodeView:
@@ -49,6 +49,12 @@ def test_free_devices_are_told_by_kind_where_there_are_several(here: Run, far: F
 def test_it_says_until_when_a_node_is_there_that_takes_work(here: Run, far: FakeControl) -> None:
     far.joined = (msgspec.structs.replace(joined(), until_s=far.now_s() + 7200.5),)
     assert ", for 2h; no promise counts on it beyond" in here("nodes").stdout
+
+
+def test_it_says_how_much_was_borrowed_and_given_back(here: Run, far: FakeControl) -> None:
+    assert "borrowed:" not in here("nodes").stdout
+    far.borrowed = BorrowedNodes(num_there=2, num_given_back=14, lent_s=45_000.0)
+    assert "\nborrowed: 2 there, 14 given back so far; 12.5 node-hours in all\n" in here("nodes").stdout
 
 
 def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(

@@ -34,6 +34,7 @@ from swell.model.event import (
     Outcome,
     Woke,
 )
+from swell.model.view import BorrowedNodes
 
 
 def of_kind(kind: str, name: str, num_devices: int = 4) -> Node:
@@ -153,6 +154,17 @@ def test_a_node_that_becomes_one_of_a_new_kind_is_lost_to_the_kind_that_it_had()
     core.handle([join(of_kind("slow", "n1"), 1.0)])
     core.handle([join(of_kind("odd", "n1"), 2.0)])
     assert names(core) == ["node-slow"] and "waits aside" in core.lost_nodes[0].cause
+
+
+def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_again() -> None:
+    core = asking("slow", "fast")
+    assert core.borrowed is None
+    for number, kind in enumerate(("slow", "fast", "fast")):
+        lent = msgspec.structs.replace(of_kind(kind, f"b{number}"), is_borrowed=True)
+        core.handle([join(lent, 1.0)])
+    core.handle([NodeLost(at_s=3.0, name="b1", cause="its owner wants it back")])
+    for platform in (core, again(core)):
+        assert platform.borrowed == BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
 
 
 def test_a_platform_that_is_opened_again_hears_again_who_waits() -> None:

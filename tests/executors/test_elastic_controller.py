@@ -243,7 +243,7 @@ def test_a_loss_while_others_leave_breaks_the_next_group_off_before_its_member_c
         while made.puppets[2].outbox:
             made.hear(2)
     made.settle()
-    assert [event for event in made.events if isinstance(event, WorkersLost)][0].devices == devices(0, 1)
+    assert next(event for event in made.events if isinstance(event, WorkersLost)).devices == devices(0, 1)
     made.command(resize(3, 2))
     made.settle()
     assert isinstance(last(made), GangResized)

@@ -13,6 +13,7 @@ from tests.store.views import job_view
 
 from swell.api.caller import OWNER
 from swell.model.job import Phase
+from swell.model.view import BorrowedNodes
 
 from .browser import Watched
 from .conftest import Served
@@ -113,7 +114,10 @@ def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_o
         served.control.put(msgspec.structs.replace(views[number], **ended))
         expect(page.locator(f"tr[data-id='job-{number}'] [data-field=phase]")).to_have_text("succeeded")
     expect(page.locator("[data-fact=devices]")).to_have_text("2 of 8 devices in use")
+    expect(page.locator("[data-fact=given-back]")).to_have_text("")
+    served.control.borrowed = BorrowedNodes(num_there=0, num_given_back=1, lent_s=60.0)
     served.control.put(job_view(id="job-new", submitted_s=now_s - 9))
+    expect(page.locator("[data-fact=given-back]")).to_have_text("1 borrowed node given back")
     expect(page.locator("#jobs tbody th")).to_have_count(5)
     order = page.locator("#jobs tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.id)")
     assert order == ["job-new", "job-1", "job-3", "job-0", "job-2"]

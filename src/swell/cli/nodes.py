@@ -13,7 +13,7 @@ from swell.cli.output import console, print_json, print_table
 from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from swell.model.view import ClusterView, LostNode, NodeView
+    from swell.model.view import BorrowedNodes, ClusterView, LostNode, NodeView
 
 app = typer.Typer(name="nodes", rich_markup_mode=None, add_completion=False)
 
@@ -114,6 +114,8 @@ def _print_cluster(cluster: ClusterView) -> None:
             print(f"{node.name}: {note}")
     for lost in cluster.lost_nodes:
         print(_told_loss(lost, cluster.now_s))
+    if cluster.borrowed is not None:
+        print(_told_borrowed(cluster.borrowed))
     if not cluster.nodes and cluster.hosts_may_join:
         print(cluster.no_nodes or NO_NODE)
     free = f"{cluster.num_free} of {cluster.num_devices} devices free{_by_kind(cluster)}"
@@ -171,6 +173,12 @@ def _told_loss(lost: LostNode, now_s: float) -> str:
     from swell.api.durations import format_duration
 
     return f"lost: {lost.name}, {format_duration(max(0.0, now_s - lost.lost_s))} ago: {lost.cause}"
+
+
+def _told_borrowed(borrowed: BorrowedNodes) -> str:
+    there, back = borrowed.num_there, borrowed.num_given_back
+    hours = f"{borrowed.lent_s / 3600.0:.1f} node-hours in all"
+    return f"borrowed: {there} there, {back} given back so far; {hours}"
 
 
 def _clock(at_s: float) -> str:

@@ -21,6 +21,7 @@ from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
 from swell.core.planner import Planner
 from swell.core.ports import Belief
+from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
 from swell.core.snapshot_columns import quota_devices
@@ -537,6 +538,11 @@ class Core:
     def lost_nodes(self) -> Sequence[NodeLost]:
         """Those lost lately for a cause that have not joined again, the latest last."""
         return tuple(self._state.lost_nodes.values())
+
+    @property
+    def reclaims(self) -> Reclaims:
+        """How many borrowed nodes there are and were, and for how long."""
+        return self._state.reclaims
 
     @property
     def domain(self) -> Domain:

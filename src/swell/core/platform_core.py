@@ -45,7 +45,7 @@ from swell.model.kind import ANY
 from swell.model.options import Domain
 from swell.model.quota import Quotas
 from swell.model.throughput import JobThroughput
-from swell.model.view import JobView, Story
+from swell.model.view import BorrowedNodes, JobView, Story
 
 #: Of the core that has what no kind was named for.
 FIRST = 0
@@ -440,6 +440,18 @@ class PlatformCore:
         """See `Core.lost_nodes`."""
         lost = [event for core in self._cores for event in core.lost_nodes]
         return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
+
+    @property
+    def borrowed(self) -> BorrowedNodes | None:
+        """Of all kinds; None: there never was one."""
+        every = [core.reclaims for core in self._cores]
+        if not any(reclaims.num_lent or reclaims.num_reclaimed for reclaims in every):
+            return None
+        return BorrowedNodes(
+            num_there=sum(reclaims.num_lent for reclaims in every),
+            num_given_back=sum(reclaims.num_reclaimed for reclaims in every),
+            lent_s=sum(reclaims.node_s(self.now_s) for reclaims in every),
+        )
 
     @property
     def domain(self) -> Domain:

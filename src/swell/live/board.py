@@ -19,7 +19,7 @@ from swell.model.event import NodeLost, NodeWarned
 from swell.model.islands import islands_text
 from swell.model.job import Phase
 from swell.model.job_query import newest
-from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
+from swell.model.view import BorrowedNodes, JobView, LostNode, NodeLeaving, NodeView, Story
 
 #: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.
 TURNS_KEPT = 1024
@@ -60,6 +60,7 @@ class PostedBoard:
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
+    borrowed: BorrowedNodes | None = None
 
 
 class JobOutlook(NamedTuple):
@@ -133,6 +134,7 @@ class ViewBoard:
                 warned=core.warned,
                 ends_s=core.ends_s,
                 lost_nodes=core.lost_nodes,
+                borrowed=core.borrowed,
             )
             self._news.notify_all()
         return TurnNews(
@@ -340,6 +342,11 @@ class ViewBoard:
         """Those lost lately that have not joined again."""
         lost = self._posted.lost_nodes
         return tuple(LostNode(name=one.name, lost_s=one.at_s, cause=one.cause) for one in lost)
+
+    @property
+    def borrowed(self) -> BorrowedNodes | None:
+        """See `PlatformCore.borrowed`."""
+        return self._posted.borrowed
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes after the last scheduling cycle, with the holder of each device."""

@@ -195,6 +195,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
         return sorted({holder for holder in self.devices.values() if holder is not None})
 
 
+class BorrowedNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that others may take back at any second, since the platform began."""
+
+    num_there: int
+    num_given_back: int
+    lent_s: float  #: how long they were there together, in seconds of a node
+
+
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """The platform itself."""
 
@@ -212,6 +220,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 0  #: in all
     warnings: dict[str, str] = {}  #: topic -> what its owner should know: `journal`, `disk`
     lost_nodes: tuple[LostNode, ...] = ()  #: the latest last
+    borrowed: BorrowedNodes | None = None  #: None: there never was one
     hosts_may_join: bool = False  #: hosts of other machines
     engine: str = ""  #: what brings these hosts; empty: people do
     no_nodes: str = ""  #: what users are told of that while there are none

@@ -110,23 +110,20 @@ def story_row(job_id: str, story: Story, name: str) -> StoryRow:
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """The platform in a line."""
 
-    policy: str
-    num_devices: int
-    num_free: int
+    facts: dict[str, str]  #: texts by name
     warnings: tuple[str, ...]
-
-    @property
-    def devices_text(self) -> str:
-        """How many of them are in use."""
-        return f"{self.num_devices - self.num_free} of {self.num_devices} devices in use"
 
 
 def totals(cluster: ClusterView) -> Totals:
     notes = [cluster.clock_note] if cluster.clock_note else []
+    num_back = 0 if cluster.borrowed is None else cluster.borrowed.num_given_back
+    facts = {
+        "devices": f"{cluster.num_devices - cluster.num_free} of {cluster.num_devices} devices in use",
+        "given-back": f"{num_back} borrowed node{'s' * (num_back > 1)} given back" if num_back else "",
+        "policy": cluster.policy,
+    }
     return Totals(
-        policy=cluster.policy,
-        num_devices=cluster.num_devices,
-        num_free=cluster.num_free,
+        facts=facts,
         warnings=tuple(notes + [f"{about}: {text}" for about, text in cluster.warnings.items()]),
     )
 

@@ -124,9 +124,9 @@ function addStory(story) {
 
 function showTotals() {
   const { totals } = state;
-  const put = (name, text) => { document.querySelector(`[data-fact=${name}]`).textContent = text; };
-  put("devices", `${totals.num_devices - totals.num_free} of ${totals.num_devices} devices in use`);
-  put("policy", totals.policy);
+  for (const [name, text] of Object.entries(totals.facts)) {
+    document.querySelector(`[data-fact=${name}]`).textContent = text;
+  }
   const told = [...place("warnings").children].map((one) => one.textContent);
   if (told.join("\n") === totals.warnings.join("\n")) return; // what is put there is read out
   place("warnings").replaceChildren(...totals.warnings.map((text) => element("p", text)));
