@@ -18,6 +18,7 @@ from swell.model.errors import InvalidInput
 from swell.model.event import NodeJoined, NodeLost, NodeWarned
 from swell.model.job import Phase
 from swell.sim.change_cost import Constant
+from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.metrics import metrics_of
 from swell.sim.occurrence import EventArrives
@@ -142,6 +143,28 @@ def test_jobs_that_do_not_end_count_until_the_pool_is_empty() -> None:
     assert metrics.resource_integral_node_h == pytest.approx(400.0 / 3600.0)
     assert metrics.equivalent_nodes == pytest.approx(1.0)
     assert metrics.device_utilization <= 1.0
+
+
+@settings(max_examples=fewer_if_quick(60), deadline=None)
+@given(
+    stays=st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=8
+    ),
+    notice_s=st.sampled_from([0.0, 5.0, 35.0]),
+)
+def test_no_more_is_used_than_was_lent_however_late_a_loss_is_noticed(
+    stays: list[tuple[str, int, int]], notice_s: float
+) -> None:
+    """Each node is there in turns that do not overlap."""
+    ends_s, intervals = dict.fromkeys("abc", 0.0), list[tuple[str, float, float, int]]()
+    for name, rest, length in stays:
+        start_s = ends_s[name] + 20.0 * rest
+        ends_s[name] = start_s + 20.0 * length
+        intervals.append((name, start_s, ends_s[name], 2))
+    jobs = [job("long", steps=100_000, rates=RATES), job("other", steps=100_000, rates=RATES)]
+    timings = GangTimings(notice_s=notice_s)
+    scenario = Scenario(nodes=(), jobs=jobs, cost=Constant(1.0), pool=pool_of(*intervals), timings=timings)
+    assert metrics_of(simulate(head("equal_share"), scenario)).device_utilization <= 1.0 + 1e-9
 
 
 def test_a_window_begins_at_zero_and_all_nodes_leave_at_its_end() -> None:

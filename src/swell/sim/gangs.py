@@ -468,6 +468,10 @@ class SimGangs:
         """Whether it waits for workers that are gone, and of which no event has told."""
         return training is not None and not self._silent.isdisjoint(training.occupied)
 
+    def num_held(self, devices: frozenset[str]) -> int:
+        """How many of these devices gangs train on."""
+        return sum(len(devices.intersection(training.devices)) for training in self.training.values())
+
     def lose(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, and with them the workers on them."""
         self._silent -= gone

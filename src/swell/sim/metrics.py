@@ -34,7 +34,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: int
     drop_ratio: float  #: refused / submitted (Saxena IV-C)
     cluster_efficiency: float  #: ElasticFlow, Eq. 8, mean over the makespan
-    device_utilization: float  #: share of device-seconds that a job held, over the makespan
+    #: Share of device-seconds that a job held, over the makespan, without devices that were gone unnoticed.
+    device_utilization: float
     sjs_efficiency: float | None  #: single-device run times / device-seconds used (Saxena IV-C)
     avg_jct_s: float | None
     p99_jct_s: float | None
@@ -77,6 +78,7 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
     if pool is not None and num_unfinished:
         until_s = max(until_s, min(outcome.end_s, pool.last_s))  # so long jobs used it that did not end
     num_devices = outcome.mean_devices(first_s, until_s)
+    used_s = sums.device_s - outcome.waste.missed_device_s
     return Metrics(
         jobs=num_jobs,
         deadline_satisfaction=_ratio(sums.num_kept, sums.num_with_deadline),
@@ -90,7 +92,7 @@ def metrics_of(outcome: SimOutcome) -> Metrics:
         unfinished=num_unfinished,
         drop_ratio=_ratio(num_rejected, num_jobs) or 0.0,
         cluster_efficiency=_ratio(usage.mean(usage.efficiency, until_s), num_devices) or 0.0,
-        device_utilization=_ratio(sums.device_s, num_devices * (until_s - first_s)) or 0.0,
+        device_utilization=_ratio(used_s, num_devices * (until_s - first_s)) or 0.0,
         sjs_efficiency=_ratio(sums.single_device_s, sums.device_s),
         avg_jct_s=_mean(sums.jcts_s),
         p99_jct_s=float(np.percentile(sums.jcts_s, 99)) if sums.jcts_s else None,
