@@ -1,4 +1,4 @@
-"""An hour on nodes that other jobs take and give back, beside the same hour in a simulation (`make test-slurm`).
+"""An hour on nodes that others take and give back, beside the same hour in a simulation (`make test-slurm`).
 
 MINUTES says how long, SEED when others come. What was seen is printed.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 
 import msgspec
@@ -42,5 +43,8 @@ if [ ! -e "$begun" ]; then  # this job may have no step
     status=$?
 fi
 rm -f "$begun"
+if [ $status -eq {128 + signal.SIGTERM} ]; then  # Slurm took the slice back before its host could hear of it
+    status=0
+fi
 exit $status
 """

@@ -42,7 +42,6 @@ class SliceTask:
 
     def __init__(self, words: list[str], environ: Mapping[str, str]) -> None:
         self._words, self._environ = words, dict(environ)
-        self._is_told = False
 
     def run(self) -> int:
         orders, to_guard = os.pipe()
