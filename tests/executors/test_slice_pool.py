@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +35,7 @@ from swell.executors.slurm.slice_pool import (
     SlicePool,
 )
 from swell.executors.slurm.slice_state import DRAINED, IDLE, LEAVE_S, OVER
+from swell.executors.slurm.slurm_port import SliceJob, SlurmNode, SlurmRead
 
 IDLE_S = 60.0
 PERIOD_S = 2.0
@@ -514,3 +517,30 @@ def _act(c: Cluster, action: str, value: Any) -> None:
                 c.slurm.states[node] = "allocated"
             else:
                 c.slurm.states.pop(node, None)
+
+
+# ---------------------------------------------------------------- many nodes
+def calls_of_a_look(num_nodes: int) -> int:
+    """Calls of Python functions in one look at so many slices of which nothing is new."""
+    pool = SlicePool(PoolLimits(max_slices=num_nodes), lambda host: True, lambda: CALENDAR_S)
+    pool.want(num_nodes)
+    numbers = range(1, num_nodes + 1)
+    read = SlurmRead(
+        jobs=tuple(SliceJob(id=n, state="RUNNING", node=f"n{n}", left_s=9e3, limit_s=9e3) for n in numbers),
+        nodes=tuple(SlurmNode(name=f"n{n}", state="allocated") for n in numbers),
+    )
+    for number in numbers:
+        pool.host_joined(host_name(f"n{number}", number))
+    pool.read(read, 0.0)
+    calls = Counter[str]()
+    sys.setprofile(lambda frame, event, arg: calls.update((event,)))
+    try:
+        assert pool.read(read, PERIOD_S) == []
+    finally:
+        sys.setprofile(None)
+    return calls["call"] + calls["c_call"]
+
+
+def test_a_look_at_ten_times_as_many_slices_takes_no_more_than_ten_times_the_calls() -> None:
+    few, many = calls_of_a_look(100), calls_of_a_look(1000)
+    assert many <= 10.5 * few
