@@ -60,6 +60,7 @@ def jobs(draw: st.DrawFn) -> tuple[TraceJob, ...]:
                 cores_per_worker=draw(pick(None, 0.5, 2.0)),
                 priority=draw(pick(None, None, 3)),
                 weight=draw(pick(None, None, 2.5)),
+                min_devices=draw(pick(None, None, 2)) if batch == 32 else None,
             )
         )
     return tuple(drawn)
@@ -107,7 +108,35 @@ def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObj
     trace = data.draw(jobs())
     limited = frozenset(one.tenant for one in trace if one.tenant and keeps_quotas(POLICIES[policy]))
     met = data.draw(conditions(limited))
+    most = {name: quota.devices for name, quota in met.quotas.items()}
+    waiting = {one.id for one in trace if (one.min_devices or 1) > most.get(one.tenant, math.inf)}
     for job in run(policy, trace, met).jobs:
-        is_waiting = job.phase is Phase.QUEUED and policy in ONE_BATCH
+        is_waiting = job.phase is Phase.QUEUED and (policy in ONE_BATCH or job.id in waiting)
         assert job.phase.is_end or (is_waiting and job.why)
         assert job.phase is not Phase.REJECTED or job.why
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@settings(max_examples=share_of_examples(0.05))
+@given(st.data())
+def test_no_job_has_fewer_devices_than_its_state_needs(policy: str, data: st.DataObject) -> None:
+    """Where nothing fails. One that needs more than there are is refused with the number."""
+    least = {"a": 2, "b": data.draw(pick(1, 3)), "c": 4, "d": 5}
+    trace = [
+        TraceJob(
+            id=name,
+            submit_s=60.0 * number,
+            num_devices=data.draw(pick(1, 4)),
+            model="resnet50",
+            global_batch=BATCHES["resnet50"],
+            num_steps=STEPS,
+            deadline_s=data.draw(pick(None, 3000.0)),
+            min_devices=num,
+        )
+        for number, (name, num) in enumerate(least.items())
+    ]
+    outcome = run(policy, tuple(trace), Conditions(nodes=2, devices_per_node=2))
+    for job in outcome.jobs:
+        assert all(size == 0 or size >= least[job.id] for _, size in job.sizes)
+        if job.id == "d":
+            assert job.phase is Phase.REJECTED and "needs 5 devices" in job.why

@@ -150,7 +150,7 @@ def _spec(
     after_refusal: AfterRefusal,
     halving: Halving | None,
 ) -> JobSpec:
-    least, most = curve.min_workers, curve.max_workers
+    least, most = max(curve.min_workers, job.min_devices), curve.max_workers
     if not job.is_elastic:
         least = most = job.requested_devices
     if batches is not None:

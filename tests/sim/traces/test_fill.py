@@ -219,6 +219,23 @@ def test_a_weight_goes_with_its_job() -> None:
     assert (second.weight, second.as_trace_job().weight) == (1.0, None)
 
 
+def test_a_job_whose_state_needs_several_devices_asks_for_so_many_at_least() -> None:
+    made = fill(
+        trace(
+            job("a", model="small", min_devices=4),
+            job("b", model="small", num_devices=4, min_devices=2),
+            job("c", model="small", min_devices=8),
+            job("d", num_devices=None, min_devices=16),
+        ),
+        PROFILES,
+    )
+    first, second, drawn = made.jobs
+    assert (first.requested_devices, second.requested_devices) == (4, 4)
+    assert (first.min_devices, second.as_trace_job().min_devices) == (4, 2)
+    assert (drawn.model, drawn.requested_devices) == ("large", 16), "the only one that was measured there"
+    assert made.dropped.counts == {"its state needs more devices than its model was measured on": 1}
+
+
 def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
     many = trace(
         *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)

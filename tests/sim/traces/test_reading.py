@@ -202,6 +202,7 @@ def trace_jobs(draw: st.DrawFn) -> TraceJob:
         cores_per_worker=draw(st.none() | POSITIVE),
         priority=draw(st.none() | st.integers(-1000, 1000)),
         weight=draw(st.none() | st.floats(1e-6, 1e6)),
+        min_devices=draw(st.none() | st.integers(0, 4096)),
     )
 
 

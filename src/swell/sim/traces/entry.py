@@ -33,6 +33,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=T
     cores_per_worker: float | None = None  #: that each worker uses if it gets them
     priority: int | None = None  #: of its class the jobs with the highest go first
     weight: float | None = None  #: factor of what the job gains
+    min_devices: int | None = None  #: that its state needs: fewer cannot hold it
     kind: str | None = None  #: of devices that it may have; commas between several; `any`: each
 
 

@@ -127,6 +127,7 @@ class Filling:
             cores_per_worker=job.cores_per_worker,
             priority=job.priority or 0,
             weight=job.weight or 1.0,
+            min_devices=max(job.min_devices or 1, 1),
             kinds=tuple((job.kind or "").split(",")) if job.kind else (),
         )
 
@@ -151,7 +152,7 @@ class Filling:
                 self._meet_unknown(job, error)
         else:
             self._note(f"model and batch drawn from profiles {self._profiles.name!r}")
-        choices = self._covering(job.num_devices or 1)
+        choices = self._covering(max(job.num_devices or 1, job.min_devices or 1))
         return self._curve(*choices[int(draw.model * len(choices))]), True
 
     def _without_steps(self, job: TraceJob) -> TraceJob:
@@ -207,6 +208,11 @@ class Filling:
         return covering or self._pairs
 
     def _requested(self, job: TraceJob, curve: ThroughputCurve) -> int:
+        if (least := job.min_devices or 1) > curve.max_workers:
+            raise Undecidable("its state needs more devices than its model was measured on")
+        if least > max(curve.min_workers, job.num_devices or 0):
+            self._note("devices asked for set to the fewest that hold its state")
+            return least
         if job.num_devices is None:
             self._note("devices asked for set to the fewest its model fits on")
             return curve.min_workers

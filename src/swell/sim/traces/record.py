@@ -85,6 +85,7 @@ def check(job: TraceJob) -> None:
         ("global batch", job.global_batch),
         ("smallest batch", job.min_batch),
         ("largest batch", job.max_batch),
+        ("least number of devices", job.min_devices),
     ):
         if value is not None and value < 0:
             raise Malformed(f"{name} is negative: {value:g}")

@@ -41,6 +41,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cores_per_worker: float | None = None  #: that each worker uses if it gets them; None: one
     priority: int = 0
     weight: float = 1.0
+    min_devices: int = 1  #: that its state needs, at most `requested_devices`
     kinds: tuple[str, ...] = ()  #: of devices that it may have; empty: any
 
     def as_trace_job(self) -> TraceJob:
@@ -64,6 +65,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             cores_per_worker=self.cores_per_worker,
             priority=self.priority or None,
             weight=None if self.weight == 1.0 else self.weight,
+            min_devices=None if self.min_devices == 1 else self.min_devices,
             kind=",".join(self.kinds) or None,
         )
 

@@ -66,6 +66,7 @@ COLUMNS: dict[str, TraceColumn] = {
     "cores_per_worker": column("cores_per_worker", parse=number),
     "priority": column("priority", parse=priority),
     "weight": column("weight", parse=weight),
+    "min_devices": column("min_devices", parse=count),
     "kind": column("kind", parse=kinds),
 }
 
