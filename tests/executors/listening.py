@@ -23,7 +23,9 @@ class Listener:
             self.events.append(event)
             self._changed.notify_all()
 
-    def wait(self, kind: type[Wanted], generation: int | None = None, num: int = 1) -> Wanted:
+    def wait(
+        self, kind: type[Wanted], generation: int | None = None, num: int = 1, limit_s: float = LIMIT_S
+    ) -> Wanted:
         """The `num`th event of this kind (and generation)."""
 
         def find() -> list[Wanted]:
@@ -35,7 +37,7 @@ class Listener:
             ]
 
         with self._changed:
-            assert self._changed.wait_for(lambda: len(find()) >= num, LIMIT_S), (
+            assert self._changed.wait_for(lambda: len(find()) >= num, limit_s), (
                 f"no {kind.__name__} of generation {generation}; came: {self.events}"
             )
             return find()[num - 1]

@@ -212,7 +212,7 @@ def ride(executor: LocalExecutor, folder: Path, seed: int, num_changes: int) -> 
             made.kill(1)
         made.until_settled()
     made.allow(10**9)
-    ended = made.listener.wait(GangEnded, made.generation)
+    ended = made.listener.wait(GangEnded, made.generation, limit_s=LIMIT_S)
     assert ended.outcome is Outcome.SUCCEEDED and ended.steps == TOTAL_STEPS, ended.message
     return made
 
