@@ -267,11 +267,24 @@ def test_a_drained_node_is_left_and_comes_back_when_it_is_resumed() -> None:
     c.look()
     c.want(2)
     c.look()
+    c.used.add("n1-1")
     c.slurm.states["n1"] = "draining"
     assert c.look() == [WarnNode(host="n1-1", within_s=None, why=DRAINED), SubmitSlice()]
     assert c.look() == []
     c.slurm.states["n1"] = "mixed"
     assert c.look() == [ClearNode(host="n1-1", why=DRAINED)]
+
+
+def test_a_slice_on_a_drained_node_goes_when_nothing_uses_it() -> None:
+    """Whoever drains a node waits for its jobs. The head hears that the node is to be left one look before."""
+    c = Cluster(num_nodes=2)
+    c.look()
+    c.want(2)
+    c.look()
+    c.slurm.states["n1"] = "draining"
+    assert WarnNode(host="n1-1", within_s=None, why=DRAINED) in c.look()
+    assert c.look() == [ReleaseHost(host="n1-1")]
+    assert c.look() == []
 
 
 # ---------------------------------------------------------------- the end of an allocation

@@ -122,6 +122,7 @@ class SlicePool:
         self._nodes = {node.name: node for node in read.nodes}
         orders = self._note_jobs({job.id: job for job in read.jobs}, now_s)
         orders += self._give_up_hosts()
+        orders += self._leave_drained(now_s)  # those of which the head has heard by now
         for slice_ in self._slices.values():
             orders += self._warn(slice_, now_s)
         return [*orders, *self._tell_waits(), *self.decide(now_s)]
@@ -224,15 +225,18 @@ class SlicePool:
             return []
         orders: list[Order] = self._tell_end(slice_, now_s)
         orders += self._warn_of_end(slice_, now_s) if slice_.is_over(now_s) else []
-        node = self._nodes.get(slice_.job.node)
-        is_drained = node is not None and "drain" in node.state
+        is_drained = self._is_drained(slice_)
         if is_drained and DRAINED not in slice_.warned:
             slice_.warned.add(DRAINED)
             orders.append(WarnNode(host=slice_.host, within_s=None, why=DRAINED))
-        elif not is_drained and node is not None and DRAINED in slice_.warned:
+        elif not is_drained and slice_.job.node in self._nodes and DRAINED in slice_.warned:
             slice_.warned.discard(DRAINED)
             orders.append(ClearNode(host=slice_.host, why=DRAINED))
         return orders
+
+    def _is_drained(self, slice_: SliceState) -> bool:
+        node = self._nodes.get(slice_.job.node)
+        return node is not None and "drain" in node.state
 
     def _tell_end(self, slice_: SliceState, now_s: float) -> list[Order]:
         leave_s, told_s = slice_.leave_s, slice_.told_s
@@ -246,6 +250,16 @@ class SlicePool:
             return []
         slice_.warned.add(OVER)
         return [WarnNode(host=slice_.host, within_s=max(0.0, slice_.end_s - now_s), why=OVER)]
+
+    def _leave_drained(self, now_s: float) -> list[Order]:
+        """Slices on drained nodes go when they are empty: whoever drains a node waits for that."""
+        orders: list[Order] = []
+        for slice_ in self._slices.values():
+            is_left = DRAINED in slice_.warned and slice_.released_s is None and self._is_drained(slice_)
+            if is_left and not self._is_used(slice_.host):
+                slice_.released_s = now_s
+                orders.append(ReleaseHost(host=slice_.host))
+        return orders
 
     def _leave_renewed(self, kept: Iterable[SliceState], now_s: float) -> list[Order]:
         """Slices that end soon are left once their successors are there, and go when they are empty."""
