@@ -276,7 +276,7 @@ def test_a_drained_node_is_left_and_comes_back_when_it_is_resumed() -> None:
 
 
 def test_a_slice_on_a_drained_node_goes_when_nothing_uses_it() -> None:
-    """Whoever drains a node waits for its jobs. The head hears one look before that the node is to be left."""
+    """Whoever drains a node waits for its jobs. The head hears a look before that the node is to be left."""
     c = Cluster(num_nodes=2)
     c.look()
     c.want(2)
