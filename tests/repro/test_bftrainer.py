@@ -51,7 +51,7 @@ LOG_S = 13.0 * HOUR_S
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve nodes that come and go for as long as the longest window of a figure, and sixty trainers a list."""
+    """Twelve nodes that come and go for `LOG_S`, and sixty trainers of each list."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "bftrainer").mkdir()
     generator = np.random.default_rng(3)
