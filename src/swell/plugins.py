@@ -6,10 +6,11 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, cast, get_type_hints
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -156,13 +157,19 @@ def _is_known(kind: type[Registered], attribute: str) -> bool:
     return is_own or is_helper or any(hasattr(base, attribute) for base in kind.__mro__[1:])
 
 
+@cache
+def type_hints(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """Annotations of the fields of a class, with their meanings. To read them takes a millisecond or two."""
+    return MappingProxyType(get_type_hints(kind, include_extras=True))
+
+
 def meaning(kind: type[Registered], field: str) -> msgspec.Meta:
     """Return the description of an option, with its bounds.
 
     Raises:
         TypeError: it has none.
     """
-    hint = get_type_hints(kind, include_extras=True)[field]
+    hint = type_hints(kind)[field]
     for meta in getattr(hint, "__metadata__", ()):
         return cast(msgspec.Meta, meta)
     raise TypeError(

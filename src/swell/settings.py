@@ -15,6 +15,7 @@ from swell.executors.gang.gang_settings import GangSettings, LogLimits, WorkerSe
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.retention import Retention
+from swell.plugins import type_hints
 from swell.store.code_files import CodeLimits
 from swell.throughput.estimate_margins import KEPT_SHARE
 
@@ -360,7 +361,7 @@ def _is_parameter(name: str) -> bool:
 
 def bounds(name: str) -> Meta:
     """What the setting means, and between which numbers it is."""
-    meta: Meta = get_type_hints(Settings, include_extras=True)[name].__metadata__[0]
+    meta: Meta = type_hints(Settings)[name].__metadata__[0]
     return meta
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.platform.program import PLANE, eventually, job_id
 from tests.policies.guide import sources
+from tests.preloaded_program import preloaded
 
 from swell.api.client import connect
 from swell.executors.local.launch import find_agent
@@ -46,15 +46,14 @@ class Site:
             (place / f"{name}.py").write_text(source)
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """Packages are looked through when a command asks for them, not when the program is imported."""
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SWELL_")}
-        paths = {"PYTHONPATH": os.pathsep.join((str(self.folder), str(ROOT / "src")))}
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "swell.cli.main", *map(str, words)],
-            env=plain | paths | {"SWELL_STATE": str(self.folder / "state")},
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
+        paths = os.pathsep.join((str(self.folder), str(ROOT / "src")))
+        return preloaded(paths, has_agents=True).run(
+            *words,
+            environ=plain | {"PYTHONPATH": paths, "SWELL_STATE": str(self.folder / "state")},
+            timeout_s=LIMIT_S,
+            folder=self.folder,
         )
 
     def ok(self, *words: object) -> str:

@@ -346,10 +346,35 @@ def _some_of(num_devices: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def snapshots(draw: st.DrawFn, opens_batches: bool = False) -> Snapshot:
+def with_a_newcomer(draw: st.DrawFn) -> list[Job]:
+    """Just one of these jobs asks for a promise, beside one at least that has it."""
+    others = [replace(job, promised=job.job_class == STRICT) for job in draw(some_jobs(most=4))]
+    curves = st.sampled_from(CURVES)
+    tenants = st.integers(0, 2)
+    kept = promised(
+        "kept", draw(curves), draw(st.integers(1, 60)), draw(st.integers(1, 60)), tenant=draw(tenants)
+    )
+    newcomer = strict(
+        "newcomer",
+        draw(curves),
+        draw(st.integers(1, 60)),
+        draw(st.integers(10, 100)),
+        submitted=-draw(st.integers(0, 5)),
+        devices_per_worker=draw(pick(1, 1, 1, 2, 3)),
+        start_cost=draw(pick(0.0, 0.5)),
+        tenant=draw(tenants),
+    )
+    return draw(st.permutations([*others, kept, newcomer]))
+
+
+@st.composite
+def snapshots(
+    draw: st.DrawFn, opens_batches: bool = False, jobs: st.SearchStrategy[list[Job]] | None = None
+) -> Snapshot:
+    """`jobs` None: `some_jobs`."""
     num_devices = draw(st.integers(0, 12))
     return snapshot(
-        draw(some_jobs()),
+        draw(some_jobs() if jobs is None else jobs),
         num_devices,
         margin_share=draw(pick(0.0, 0.05, 0.3)),
         min_hold_s=draw(pick(0.0, 2.0)),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.repro.test_hu import run_of
 
 from swell.model.job import JobClass, Phase
@@ -134,7 +135,7 @@ def images_of(
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No part simulates: what comes of each run is made up."""
+    """Few parts simulate, and only few short jobs: what comes of all other runs is made up."""
     monkeypatch.setattr(default_pollux, "completion", completed)
     monkeypatch.setattr(default_mixed, "run_queue", queue_of)
     monkeypatch.setattr(default_papers, "simulated", images_of)
@@ -145,6 +146,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     some = tuple(_short(case) for case in default_papers.SAXENA_CASES)
     monkeypatch.setattr(default_papers, "SAXENA_CASES", some)
     monkeypatch.setattr(default_cores, "NUM_JOBS", 4)
+    monkeypatch.setattr(default_cores, "NUM_SEEDS", 2)
+    monkeypatch.setattr(default_cores, "DEMAND", structs.replace(default_cores.DEMAND, median_s=60.0))
     monkeypatch.setattr(default_cores, "CLUSTERS", default_cores.CLUSTERS[:1])
 
 

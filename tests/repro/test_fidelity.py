@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -49,6 +50,7 @@ OPEN_PROFILE = msgspec.structs.replace(
 )
 
 
+@cache
 def live_run(policy: str, parts: tuple[PlannedJob, ...] | None = None) -> LiveRun:
     """A run that went exactly as it is simulated."""
     parts = workload_of(policy) if parts is None else parts

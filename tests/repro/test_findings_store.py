@@ -11,13 +11,14 @@ from swell.model.errors import InvalidInput
 from swell.repro import findings_store
 from swell.repro.elasticflow import PAPER
 from swell.repro.experiment import Context, Paper
+from swell.repro.findings import Findings
 from swell.repro.pictures import draw
 
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def paper() -> Paper:
     one = tiny.experiment(tiny.COMPARED, tiny.line("fifo"), num_cases=2)
     other = tiny.experiment(tiny.line("elasticflow"), name="2", picture="time")
@@ -26,37 +27,55 @@ def paper() -> Paper:
     )
 
 
-def test_what_is_written_is_read_again_and_the_same_bytes_come_twice(paper: Paper, tmp_path: Path) -> None:
-    context = Context(data=tiny.write(tmp_path))
-    found = [experiment.run(context) for experiment in paper.experiments]
-    files = [file for findings in found for file in findings_store.write(findings, tmp_path / "a")]
+@pytest.fixture(scope="module")
+def found(paper: Paper, tmp_path_factory: pytest.TempPathFactory) -> list[Findings]:
+    """Of each experiment."""
+    context = Context(data=tiny.write(tmp_path_factory.mktemp("data")))
+    return [experiment.run(context) for experiment in paper.experiments]
+
+
+@pytest.fixture(scope="module")
+def page_files(paper: Paper, found: list[Findings], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The page, its pictures, and what these are drawn from."""
+    return findings_store.write_page(paper, found, tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="module")
+def files(found: list[Findings], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """All that is written of them, in one folder."""
+    folder = tmp_path_factory.mktemp("written")
+    return [file for findings in found for file in findings_store.write(findings, folder)]
+
+
+def test_what_is_written_is_read_again_and_the_same_bytes_come_twice(
+    paper: Paper, found: list[Findings], files: list[Path], tmp_path: Path
+) -> None:
     for findings in found:
-        findings_store.write(findings, tmp_path / "b")
-    assert findings_store.read(paper, tmp_path / "a") == found
+        findings_store.write(findings, tmp_path)
+    assert findings_store.read(paper, files[0].parent) == found
     for file in files:
-        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+        assert file.read_bytes() == (tmp_path / file.name).read_bytes()
     assert {"1a.json", "1a.csv", "1a.png", "1a-sizes.csv", "1a-bars.csv", "2.png"} <= {
         file.name for file in files
     }
 
 
-def test_a_csv_has_all_digits_and_the_truth(paper: Paper, tmp_path: Path) -> None:
-    findings_store.write(paper.experiments[0].run(Context(data=tiny.write(tmp_path))), tmp_path)
-    row = next(csv.DictReader((tmp_path / "1a.csv").read_text().splitlines()))
+def test_a_csv_has_all_digits_and_the_truth(files: list[Path]) -> None:
+    (table,) = (file for file in files if file.name == "1a.csv")
+    row = next(csv.DictReader(table.read_text().splitlines()))
     assert float(row["changed"]) == 2 / 3
     assert row["truth"].startswith("resize cost changed, and everyone")
 
 
-def test_the_page_has_each_table_picture_and_note(paper: Paper, tmp_path: Path) -> None:
-    context = Context(data=tiny.write(tmp_path))
-    found = [experiment.run(context) for experiment in paper.experiments]
-    files = findings_store.write_page(paper, found, tmp_path / "docs")
-    text = (tmp_path / "docs/results/tiny.md").read_text()
+def test_the_page_has_each_table_picture_and_note(page_files: list[Path]) -> None:
+    page, *pictures, _ = page_files
+    text = page.read_text()
+    assert (page.parent.name, page.name) == ("results", "tiny.md") and pictures
     assert text.startswith("# A tiny paper\n")
     assert text.count("## Figure 1(a): three jobs") == 2
     assert "| 1x4 | elasticflow | 0.500 | 0.667 | 0.333 |" in text
     assert "* Three jobs are few." in text and "Truth: resize cost changed" in text
-    for file in files[1:-1]:
+    for file in pictures:
         assert f"](../images/tiny/{file.name})" in text and file.exists()
 
 
@@ -79,10 +98,10 @@ def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> 
         findings_store.read(paper, tmp_path)
 
 
-def test_the_pictures_of_a_page_can_be_drawn_again_without_a_run(paper: Paper, tmp_path: Path) -> None:
-    context = Context(data=tiny.write(tmp_path))
-    found = [experiment.run(context) for experiment in paper.experiments]
-    *_, kept = findings_store.write_page(paper, found, tmp_path / "docs")
+def test_the_pictures_of_a_page_can_be_drawn_again_without_a_run(
+    found: list[Findings], page_files: list[Path], tmp_path: Path
+) -> None:
+    kept = page_files[-1]
     drawn = [chart for findings in found for chart in findings.charts]
     charts = findings_store.read_charts(kept)
     assert charts[-len(drawn) :] == drawn

@@ -125,7 +125,7 @@ def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: ShareMode
 
 def test_shares_are_recorded_to_the_last_digit(tmp_path: Path) -> None:
     """`flowcon` gives some of six jobs a twelfth."""
-    conditions = msgspec.structs.replace(CROWDED, nodes=1, devices_per_node=6, report_s=10.0)
+    conditions = msgspec.structs.replace(CROWDED, nodes=1, devices_per_node=6, report_s=30.0)
     record(tmp_path, conditions, "flowcon", losses="drawn")
     shares = {line["share"] for line in read_run(tmp_path, "flowcon").segments}
     assert any(len(share) > len("0.123") for share in shares)

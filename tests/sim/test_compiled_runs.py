@@ -18,13 +18,13 @@ from swell.sim.outcome import JobOutcome
 RATES = {1: 1.0, 2: 1.8, 4: 3.2, 8: 5.8, 16: 10.5}
 
 
-def crowd(seed: int, num_jobs: int = 60) -> list[SimJob]:
+def crowd(seed: int, num_jobs: int = 30) -> list[SimJob]:
     """More work than two nodes can do: promises, refusals, growths, evictions and waits."""
     rng = np.random.default_rng(seed)
     jobs = []
     for number in range(num_jobs):
-        submit_s, steps = float(rng.uniform(0, 2000)), int(rng.integers(50, 1500))
-        due_s = None if rng.uniform() < 0.2 else submit_s + steps * float(rng.uniform(0.3, 1.5))
+        submit_s, steps = float(rng.uniform(0, 1000)), int(rng.integers(50, 1500))
+        due_s = None if rng.uniform() < 0.2 else submit_s + steps * float(rng.uniform(0.15, 1.0))
         made = job(f"j{number}", submit_s, steps, due_s, RATES)
         if due_s is not None and rng.uniform() < 0.3:
             made = replace(made, spec=msgspec.structs.replace(made.spec, job_class=JobClass.SOFT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -30,7 +31,11 @@ from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 
 #: The first jobs of the log.
-NUM_JOBS, NUM_NODES = 60, 16
+NUM_JOBS, NUM_NODES = 20, 12
+#: Plans of so many steps, and no search for a proof that there is no better one: that is most of a decision.
+HORIZON_STEPS, MAX_PLANS = 3, 0
+
+HuT = TypeVar("HuT", bound=Hu)
 
 
 def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") -> SimOutcome:
@@ -43,6 +48,16 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
         return simulate(core, set_up(jobs, hu(), conditions))
 
 
+def quick(kind: type[HuT]) -> HuT:
+    return kind(horizon_steps=HORIZON_STEPS, max_plans=MAX_PLANS)
+
+
+@pytest.fixture(scope="module")
+def plain() -> SimOutcome:
+    """As the paper decides, where changes cost nothing."""
+    return run(quick(Hu))
+
+
 class FreeHuAware(HuAware):
     """Is told that changes cost nothing."""
 
@@ -53,14 +68,14 @@ class FreeHuAware(HuAware):
         return super().decide(replace(free, resize_wait_s=np.zeros(snapshot.num_jobs)))
 
 
-def test_with_costs_of_zero_the_aware_variant_decides_as_the_paper_in_every_turn() -> None:
-    plain, aware = run(Hu()), run(FreeHuAware())
+def test_with_costs_of_zero_the_aware_variant_decides_as_the_paper_in_every_turn(plain: SimOutcome) -> None:
+    aware = run(quick(FreeHuAware))
     assert [job.sizes for job in aware.jobs] == [job.sizes for job in plain.jobs]
     assert aware.num_events == plain.num_events
 
 
 def test_where_changes_cost_time_the_aware_variant_makes_fewer_and_jobs_end_sooner() -> None:
-    plain, aware = run(Hu(), cost="60"), run(HuAware(), cost="60")
+    plain, aware = run(quick(Hu), cost="60"), run(quick(HuAware), cost="60")
     assert num_resizes(aware) < num_resizes(plain)
     assert mean_jct_s(aware) < mean_jct_s(plain)
 
@@ -73,7 +88,7 @@ def mean_jct_s(outcome: SimOutcome) -> float:
     return float(np.mean([job.jct_s for job in outcome.jobs if job.jct_s is not None]))
 
 
-@pytest.mark.parametrize("policy", [Hu(), HuEnd(), HuGreedy()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", [quick(Hu), quick(HuEnd), HuGreedy()], ids=lambda policy: policy.name)
 def test_all_jobs_end_although_what_users_state_is_wrong(policy: Policy) -> None:
     """Sections 5.4 and 5.5: errors of estimates, bugs, jobs that are given up, and a delay of 15 s."""
     disturbed = Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1)
@@ -83,7 +98,7 @@ def test_all_jobs_end_although_what_users_state_is_wrong(policy: Policy) -> None
     assert phases[Phase.SUCCEEDED] > NUM_JOBS / 2
 
 
-def test_gangs_change_once_a_period_or_when_they_get_their_first_nodes() -> None:
-    for job in run(Hu()).jobs:
+def test_gangs_change_once_a_period_or_when_they_get_their_first_nodes(plain: SimOutcome) -> None:
+    for job in plain.jobs:
         later_s = [at_s for at_s, _ in job.sizes[1:-1]]
         assert all(at_s % 300.0 == pytest.approx(0.0, abs=1e-6) for at_s in later_s)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import get_type_hints
 
 import msgspec
 from msgspec import Meta
 
-from swell.plugins import Registry, broken_rule, meaning
+from swell.plugins import Registry, broken_rule, meaning, type_hints
 from swell.policies.bftrainer import BFTrainer, CorrectedBFTrainer
 from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
 from swell.policies.chronus import Chronus
@@ -86,7 +85,10 @@ def why_no_quotas(name: str) -> str:
 
 def is_text(name: str, parameter: str) -> bool:
     """Whether a policy has that parameter, and its value is a text."""
-    return name in POLICIES and get_type_hints(POLICIES[name]).get(parameter) is str
+    if name not in POLICIES:
+        return False
+    hint = type_hints(POLICIES[name]).get(parameter)
+    return getattr(hint, "__origin__", hint) is str
 
 
 def check_parameter(name: str, parameter: str, value: float | str) -> None:
