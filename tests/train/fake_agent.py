@@ -56,6 +56,8 @@ FORKING.set_forkserver_preload(
         "swell.train.runtime.runner",
         "swell.train.runtime.calibrate",
         "swell.executors.local.zygote.process",
+        "tests.train.fake_agent",
+        "tests.train.frozen",
     ]
 )
 
