@@ -62,14 +62,16 @@ FORKING.set_forkserver_preload(
 )
 
 
-def fork_script(entry: object, args: Sequence[str], log: Path, env: dict[str, str]) -> ForkServerProcess:
-    """A process that runs a script as a worker does, its output in `log`."""
-    process = FORKING.Process(target=_work, args=(str(entry), tuple(args), str(log), env))
+def fork_script(
+    entry: object, args: Sequence[str], log: Path, env: dict[str, str], folder: str = ""
+) -> ForkServerProcess:
+    """A process that runs a script as a worker does, its output in `log`; `folder`: where, unless here."""
+    process = FORKING.Process(target=_work, args=(str(entry), tuple(args), str(log), env, folder))
     process.start()
     return process
 
 
-def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> None:
+def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str], folder: str) -> None:
     import torch
 
     from swell.train.runtime.runner import run_entry
@@ -80,6 +82,7 @@ def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> N
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.environ.update(env)
+    os.chdir(folder or os.curdir)
     if STEPS_ALLOWED in env:
         _hold(Path(env[STEPS_ALLOWED]))
     run_entry(entry, args)
