@@ -40,7 +40,7 @@ class ForkedScript:
     def __init__(
         self, command: Sequence[str], cwd: str, env: dict[str, str], stdout: BinaryIO, **_: object
     ) -> None:
-        _, _, _, entry, *args = command
+        entry, *args = command[3:]  # after the interpreter and its program
         self._process = fork_script(entry, args, Path(stdout.name), env, cwd)
 
     @property
@@ -65,7 +65,7 @@ def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     def run(*words: object) -> CompletedProcess[str]:
         status = main.run(["check", "--devices", "cpu", *map(str, words)])
-        return CompletedProcess(words, status, *capsys.readouterr())
+        return CompletedProcess([str(word) for word in words], status, *capsys.readouterr())
 
     return run
 
