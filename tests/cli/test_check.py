@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run, run_swell
 from tests.store.views import job_view
+from tests.train.fake_agent import fork_script
 
 from swell.api.page.job_rows import job_row
+from swell.cli import main
+from swell.executors.local import script_check
 from swell.model.findings import JobFinding
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -28,19 +34,51 @@ TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens",
 DROPOUT = JobFinding(name="random-draws", text="dropout is drawn by worker", holds=False)
 
 
-def check(*words: object) -> CompletedProcess[str]:
-    return run_swell("check", "--devices", "cpu", *words)
+class ForkedScript:
+    """What `check_script` asks of the process of a script, of one that is forked where torch is imported."""
+
+    def __init__(
+        self, command: Sequence[str], cwd: str, env: dict[str, str], stdout: BinaryIO, **_: object
+    ) -> None:
+        entry, *args = command[3:]  # after the interpreter and its program
+        self._process = fork_script(entry, args, Path(stdout.name), env, cwd)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> None:
+        self._process.join()
+
+    def kill(self) -> None:
+        self._process.kill()
 
 
-def test_a_script_that_is_right_passes() -> None:
-    done = check(IDIOMS, "--", "plain")
+@pytest.fixture
+def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`swell check` in this process. That of the script is forked: an import of torch takes seconds."""
+    stand_in: Any = SimpleNamespace(**vars(subprocess) | {"Popen": ForkedScript})
+    monkeypatch.setattr(script_check, "subprocess", stand_in)
+
+    def run(*words: object) -> CompletedProcess[str]:
+        status = main.run(["check", "--devices", "cpu", *map(str, words)])
+        return CompletedProcess([str(word) for word in words], status, *capsys.readouterr())
+
+    return run
+
+
+def test_a_script_that_is_right_passes_in_processes_of_their_own() -> None:
+    done = run_swell("check", "--devices", "cpu", IDIOMS, "--", "plain")
     assert (done.returncode, done.stdout) == (
         0,
         "holds: the first steps are the same on one worker and on two\n",
     )
 
 
-def test_a_script_that_differs_is_told_where_and_what_to_change() -> None:
+def test_a_script_that_differs_is_told_where_and_what_to_change(check: Run) -> None:
     done = check(IDIOMS, "--", "class_weights_with_norm")
     assert done.returncode == 1
     assert "differs  weighted-mean" in done.stdout and "known    batch-statistics" in done.stdout
@@ -48,7 +86,7 @@ def test_a_script_that_differs_is_told_where_and_what_to_change() -> None:
     assert done.stdout.endswith("submitted with --accept-differences weighted-mean\n")
 
 
-def test_known_differences_alone_hold_nothing() -> None:
+def test_known_differences_alone_hold_nothing(check: Run) -> None:
     done = check(IDIOMS, "--json", "--", "dropout")
     assert done.returncode == 0
     [found] = json.loads(done.stdout)["findings"]
@@ -56,7 +94,7 @@ def test_known_differences_alone_hold_nothing() -> None:
 
 
 def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
@@ -80,13 +118,13 @@ def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
 
 def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("raise ArithmeticError('a mistake of its own')\n")
-    done = check(tmp_path / "train.py")
+    done = run_swell("check", "--devices", "cpu", tmp_path / "train.py")
     assert done.returncode == 1
     assert "was not checked" in done.stderr and "a mistake of its own" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["loss_not_reduced", "two_steps_a_batch"])
-def test_what_breaks_the_rules_of_the_loop_is_told_first(name: str) -> None:
+def test_what_breaks_the_rules_of_the_loop_is_told_first(check: Run, name: str) -> None:
     done = check(REFUSED / f"{name}.py")
     first, _, rest = done.stderr.partition("\n")
     assert done.returncode == 1
@@ -94,14 +132,14 @@ def test_what_breaks_the_rules_of_the_loop_is_told_first(name: str) -> None:
     assert f'{name}.py", line' in rest and "not checked" not in done.stderr
 
 
-def test_a_loop_that_accumulates_batches_is_told_its_own_batch() -> None:
+def test_a_loop_that_accumulates_batches_is_told_its_own_batch(check: Run) -> None:
     done = check(IDIOMS, "--", "accumulates")
     assert "called once for 4 batches of 24 samples" in done.stderr
     assert "`--global-batch 96`" in done.stderr and "max_local_batch=24" in done.stderr
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
-    done = run_swell("check", "--devices", "abacus", IDIOMS)
+def test_a_device_that_is_not_there_is_refused(here: Run) -> None:
+    done = here("check", "--devices", "abacus", IDIOMS)
     assert done.returncode != 0 and "'abacus' are not known" in done.stderr
 
 

@@ -2,9 +2,10 @@
 
 Time limits here are for tests that fail; nothing waits them out.
 
-With `ends_when_told` a job ends when its test waits for that: it makes the last quarter of its steps a few at
-a time, while the test waits for one of its workers. So a test that acts while a job trains is not too late
-where the test's own process is slow.
+With `ends_when_told` a job ends when its test waits for that. The first quarter of its steps it makes as it
+likes, and the others while the test waits for one of its workers: each Progress then lets it make a few steps
+beyond those told of, and it tells of each step. So a job of few steps is still training when its test acts,
+however slow the test's own process is.
 
 `make test-gpu` has all workers train on one GPU.
 """
@@ -36,8 +37,8 @@ if DEVICE != "cpu":
 LIMIT_S = 30.0 if DEVICE == "cpu" else 90.0  #: workers that share a GPU take turns
 #: Names a file in the environment of a worker: how many steps its job may make.
 STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
-#: That a job makes in its last quarter for a test that waits, and again each second that it goes on waiting.
-STEPS_A_WAIT = 4
+#: That a job may make beyond those that a test which waits has been told of.
+STEPS_AHEAD = 2
 UNLIMITED = 2**62
 
 if TYPE_CHECKING:
@@ -55,18 +56,22 @@ FORKING.set_forkserver_preload(
         "swell.train.runtime.runner",
         "swell.train.runtime.calibrate",
         "swell.executors.local.zygote.process",
+        "tests.train.fake_agent",
+        "tests.train.frozen",
     ]
 )
 
 
-def fork_script(entry: object, args: Sequence[str], log: Path, env: dict[str, str]) -> ForkServerProcess:
-    """A process that runs a script as a worker does, its output in `log`."""
-    process = FORKING.Process(target=_work, args=(str(entry), tuple(args), str(log), env))
+def fork_script(
+    entry: object, args: Sequence[str], log: Path, env: dict[str, str], folder: str = ""
+) -> ForkServerProcess:
+    """A process that runs a script as a worker does, its output in `log`; `folder`: where, unless here."""
+    process = FORKING.Process(target=_work, args=(str(entry), tuple(args), str(log), env, folder))
     process.start()
     return process
 
 
-def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> None:
+def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str], folder: str) -> None:
     import torch
 
     from swell.train.runtime.runner import run_entry
@@ -77,13 +82,15 @@ def _work(entry: str, args: tuple[str, ...], log: str, env: dict[str, str]) -> N
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.environ.update(env)
+    os.chdir(folder or os.curdir)
     if STEPS_ALLOWED in env:
         _hold(Path(env[STEPS_ALLOWED]))
     run_entry(entry, args)
 
 
 def _hold(path: Path) -> None:
-    """Let no run of this process make more steps than the file says."""
+    """Let no run of this process make more steps than the file says, and tell the agent of each step."""
+    from swell.train.runtime import managed_run
     from swell.train.runtime.alternating_run import AlternatingRun
     from swell.train.runtime.run import Run
 
@@ -98,6 +105,7 @@ def _hold(path: Path) -> None:
 
         return step
 
+    patch.object(managed_run, "PROGRESS_INTERVAL_S", 0.0).start()
     for kind in (Run, AlternatingRun):
         patch.object(kind, "step", held(kind.step)).start()
 
@@ -118,7 +126,8 @@ class FakeAgent:
         folder.mkdir()
         self.folder = folder
         self._tells_of_losses = tells_of_losses or DEVICE != "cpu"
-        self._steps_allowed: int | None = 3 * fields["total_steps"] // 4 if ends_when_told else None
+        self._steps_told = 0
+        self._steps_allowed: int | None = fields["total_steps"] // 4 if ends_when_told else None
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         known: dict[str, Any] = {
             "job_id": "job",
@@ -147,7 +156,7 @@ class FakeAgent:
         names = {environ.AGENT: self.address, environ.TOKEN: token, environ.WORKER: str(worker)}
         names |= self.environ
         if self._steps_allowed is not None:
-            self._allow(0)
+            self._write_allowance()
             names[STEPS_ALLOWED] = str(self._allowance)
         self.processes[worker] = fork_script(entry, args, self.log(worker), names)
         return self.processes[worker]
@@ -223,7 +232,8 @@ class FakeAgent:
         with self._news:
             if kind is messages.Finished:
                 self._allow(UNLIMITED)
-            if not self._wait_for(lambda: found() or self._has_failed(worker, kind)) or not found():
+            trains = kind is not messages.Ready
+            if not self._wait_for(lambda: found() or self._has_failed(worker, kind), trains) or not found():
                 raise AssertionError(
                     f"worker {worker} never said {kind.__name__}: {self._story()}\n{self.logs()}"
                 )
@@ -231,12 +241,13 @@ class FakeAgent:
         assert message is not None
         return message
 
-    def _wait_for(self, is_so: Callable[[], object]) -> object:
-        """Until the limit; the job may make some steps meanwhile."""
+    def _wait_for(self, is_so: Callable[[], object], trains: bool = True) -> object:
+        """Until the limit; the job may go on training meanwhile, unless that is not what is waited for."""
         limit_s = time.monotonic() + LIMIT_S
         while not (answer := is_so()) and time.monotonic() < limit_s:
-            self._allow(STEPS_A_WAIT)
-            self._news.wait_for(is_so, 1.0)
+            if trains:
+                self._allow(self._steps_told + STEPS_AHEAD)
+            self._news.wait(1.0)
         return answer
 
     @property
@@ -244,10 +255,12 @@ class FakeAgent:
         return self.folder / "steps-allowed"
 
     def _allow(self, num_steps: int) -> None:
-        """So many more than before, if it is for this agent to say."""
-        if self._steps_allowed is None:
-            return
-        self._steps_allowed += num_steps
+        """So many from the first step on, if it is for this agent to say and no fewer than before."""
+        if self._steps_allowed is not None and num_steps > self._steps_allowed:
+            self._steps_allowed = num_steps
+            self._write_allowance()
+
+    def _write_allowance(self) -> None:
         draft = self.folder / "draft"
         draft.write_text(str(self._steps_allowed))
         draft.rename(self._allowance)
@@ -364,6 +377,8 @@ class FakeAgent:
         others: list[int] = []
         with self._news:
             self.said.append((worker, message))
+            if isinstance(message, messages.Progress | messages.Joined | messages.Broken):
+                self._steps_told = max(self._steps_told, message.steps)
             self._news.notify_all()
             if isinstance(message, messages.Bound) and message.generation == self._generation:
                 others = [member for member in self._members if member != worker and member in self._lines]

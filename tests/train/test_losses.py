@@ -74,22 +74,22 @@ def wait_for_size(agent: FakeAgent, leader: int, num_workers: int) -> None:
 
 
 def grow(agent: FakeAgent, folder: Path, kind: str, *words: str) -> Path:
-    """From one worker to four, and back to three by a death; returns what the first one wrote."""
-    for worker in range(4):
+    """From one worker to two and three, and back to two by a death; returns what the first one wrote."""
+    for worker in range(3):
         agent.start(worker, LOSSES, str(folder / f"{worker}.json"), kind, str(EPOCHS), *words)
-    for worker in range(4):
+    for worker in range(3):
         agent.wait(worker, messages.Ready)
     agent.join([0], source=None)
     agent.wait_steps(0, 1)
-    for num_workers in (2, 3, 4):
+    for num_workers in (2, 3):
         members = [*range(1, num_workers), 0]
         agent.join(members, source=num_workers - 2)
         wait_for_size(agent, members[0], num_workers)
-    agent.kill(3)
-    for worker in (0, 1, 2):
+    agent.kill(2)
+    for worker in (0, 1):
         agent.wait(worker, messages.Broken)
-    agent.join([0, 1, 2], source=0, has_news=True)
-    for worker in (0, 1, 2):
+    agent.join([0, 1], source=0, has_news=True)
+    for worker in (0, 1):
         assert agent.wait(worker, messages.Finished).steps == EPOCHS * STEPS_PER_EPOCH
         assert agent.exit_status(worker) == 0, agent.logs()
     return folder / "0.json"

@@ -19,8 +19,9 @@ import torch.distributed as dist
 
 from swell.train.collective.group import GroupBroken
 from swell.train.link.agent_link import open_link
+from swell.train.runtime import divided_run
 from swell.train.runtime.divided_run import DividedWorker
-from swell.train.sharding import shard_transfers
+from swell.train.sharding import block_exchange, shard_transfers
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
@@ -31,6 +32,8 @@ from swell.wire import environ
 
 WORKER = os.environ[environ.WORKER]
 FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["", 0])
+# These jobs are short: workers compare what they have in steps 1, 9 and 17.
+divided_run.COMPARE_EVERY = block_exchange.COMPARE_EVERY = 8
 votes = count(1)  # no variable that Swell takes back with a step that comes again
 hand_on = GroupExchange._hand_on
 gather, reduce, gather_model = GroupExchange.gather_or_fail, GroupExchange.reduce, ShardGroup.gather_model

@@ -12,7 +12,7 @@ from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
 
-IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 8
+IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 3
 
 
 IDIOM_NAMES = ["tied", "checkpointed", "checkpointed within", "frozen", "lora", "momentum", "scalar"]
