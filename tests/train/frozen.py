@@ -1,7 +1,7 @@
 """Imported last by the process that workers of tests are forked from.
 
 Collections of garbage in the workers leave alone what is imported here, and with that the pages that they
-share: half of what it costs to start one.
+share: a third of what it costs to start one.
 """
 
 from __future__ import annotations
