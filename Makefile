@@ -51,7 +51,7 @@ test-chaos-machines: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m chaos -s tests/chaos/machines
 
 # A real Slurm on this machine, whose nodes, daemons and steps are killed, and that preempts. It needs root, and the packages slurmctld,
-# slurmd, slurm-client and munge. KILLS=5 PREEMPTIONS=5 MINUTES=5 is a short one, SEED=2 another one.
+# slurmd, slurm-client and munge. KILLS=5 PREEMPTIONS=5 MINUTES=5 is a short one, MINUTES=60 what results/slurm.md shows, SEED=2 another one.
 test-slurm: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -s -m 'soak or not soak' tests/slurm tests/executors/test_slurm_contract.py
 

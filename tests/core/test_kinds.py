@@ -12,6 +12,7 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_kinds, read_one_kind
+from swell.live.board import ViewBoard
 from swell.live.recovery import changed_nodes
 from swell.model.cluster import Cluster, Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, SuspendGang, WakeAt
@@ -165,6 +166,10 @@ def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_a
     core.handle([NodeLost(at_s=3.0, name="b1", cause="its owner wants it back")])
     for platform in (core, again(core)):
         assert platform.borrowed == BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
+        board = ViewBoard()
+        board.post(platform)
+        later = board.borrowed(13.0)
+        assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
 
 
 def test_a_platform_that_is_opened_again_hears_again_who_waits() -> None:

@@ -287,6 +287,19 @@ def test_a_slice_on_a_drained_node_goes_when_nothing_uses_it() -> None:
     assert c.look() == []
 
 
+def test_a_node_that_is_resumed_while_its_host_leaves_is_not_offered_again() -> None:
+    c = Cluster(num_nodes=2)
+    c.look()
+    c.want(2)
+    c.look()
+    c.slurm.states["n1"] = "draining"
+    c.look()
+    told = c.pool.read(c.slurm.seen(), c.now_s + PERIOD_S)
+    assert told == [ReleaseHost(host="n1-1")]
+    c.slurm.states["n1"] = "mixed"  # its host has yet to go
+    assert not [o for o in c.pool.read(c.slurm.seen(), c.now_s + 2 * PERIOD_S) if isinstance(o, ClearNode)]
+
+
 # ---------------------------------------------------------------- the end of an allocation
 def test_an_allocation_is_renewed_before_it_ends_and_left_when_its_successor_is_there() -> None:
     c = Cluster(limit_s=3600.0)

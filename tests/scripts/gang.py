@@ -154,9 +154,9 @@ def outcome_at(script: Path, folder: Path, num_workers: int) -> Outcome:
         gang.agent.close()
 
 
-#: What befalls a job: a long life has all that can follow on something, in any order, and a short one most.
-LONG_LIFE = ("resize",) * 10 + ("kill",) * 2 + ("down",) * 2
-SHORT_LIFE = ("resize",) * 3 + ("kill", "down")
+#: Which changes a job goes through, in an order that is drawn.
+MANY_CHANGES = ("resize",) * 10 + ("kill",) * 2 + ("down",) * 2
+FEW_CHANGES = ("resize",) * 3 + ("kill", "down")
 
 
 def outcome_of_a_life(script: Path, folder: Path, seed: int, life: Sequence[str]) -> Outcome:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import LONG_LIFE, SHORT_LIFE, Outcome, outcome_at, outcome_of_a_life
+from tests.scripts.gang import FEW_CHANGES, MANY_CHANGES, Outcome, outcome_at, outcome_of_a_life
 
 HERE = Path(__file__).parent
 SAME = sorted((HERE / "same").glob("*.py"))
@@ -37,7 +37,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Outcome]
 def test_a_script_learns_the_same_in_a_short_life(
     script: Path, number: int, alone: Callable[[Path], Outcome], tmp_path: Path
 ) -> None:
-    learnt = outcome_of_a_life(script, tmp_path / "gang", number, SHORT_LIFE)
+    learnt = outcome_of_a_life(script, tmp_path / "gang", number, FEW_CHANGES)
     assert not learnt.differences(alone(script))
 
 
@@ -47,7 +47,7 @@ def test_a_script_learns_the_same_in_a_short_life(
 def test_a_script_learns_the_same_in_any_life(
     script: Path, seed: int, alone: Callable[[Path], Outcome], tmp_path: Path
 ) -> None:
-    learnt = outcome_of_a_life(script, tmp_path / "gang", seed, LONG_LIFE)
+    learnt = outcome_of_a_life(script, tmp_path / "gang", seed, MANY_CHANGES)
     assert not learnt.differences(alone(script))
 
 

@@ -167,6 +167,22 @@ def test_no_more_is_used_than_was_lent_however_late_a_loss_is_noticed(
     assert metrics_of(simulate(head("equal_share"), scenario)).device_utilization <= 1.0 + 1e-9
 
 
+@pytest.mark.parametrize("submit_s", [110.0, 130.0])
+def test_a_gang_that_never_formed_on_a_node_that_is_gone_used_none_of_it(submit_s: float) -> None:
+    """The head starts it there, for it has yet to hear of the loss."""
+    pool = pool_of(("a", 0.0, 100.0, 2), ("b", 300.0, 400.0, 2))
+    scenario = Scenario(
+        nodes=(),
+        jobs=[job("only", steps=100_000, rates=RATES, submit_s=submit_s)],
+        cost=Constant(1.0),
+        pool=pool,
+        timings=GangTimings(notice_s=35.0),
+    )
+    outcome = simulate(head("equal_share"), scenario)
+    assert outcome.waste.unnoticed_device_s == pytest.approx(2 * 35.0)
+    assert metrics_of(outcome).device_utilization == pytest.approx(0.99)
+
+
 def test_a_window_begins_at_zero_and_all_nodes_leave_at_its_end() -> None:
     pool = pool_of(("a", 0.0, 100.0, 1), ("b", 50.0, math.inf, 1), ("c", 300.0, 400.0, 1))
     part = pool.within(80.0, 200.0)

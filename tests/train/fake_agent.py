@@ -4,8 +4,8 @@ Time limits here are for tests that fail; nothing waits them out.
 
 With `ends_when_told` a job ends when its test waits for that. The first quarter of its steps it makes as it
 likes, and the others while the test waits for one of its workers: each Progress then lets it make a few steps
-beyond those told of, and it tells of each step. So a job of few steps is still training when its test acts,
-however slow the test's own process is.
+beyond those told of, and it tells of each step. It makes the last one when the test waits for its end. So a
+job of few steps is still training when its test acts, however slow the test's own process is.
 
 `make test-gpu` has all workers train on one GPU.
 """
@@ -40,6 +40,8 @@ STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
 #: That a job may make beyond those that a test which waits has been told of.
 STEPS_AHEAD = 2
 UNLIMITED = 2**62
+#: Of a job of which a test says nothing else.
+TOTAL_STEPS = 100
 
 if TYPE_CHECKING:
     import torch
@@ -126,7 +128,7 @@ class FakeAgent:
         folder.mkdir()
         self.folder = folder
         self._tells_of_losses = tells_of_losses or DEVICE != "cpu"
-        self._steps_told = 0
+        self._steps_told, self._last_step = 0, fields.get("total_steps", TOTAL_STEPS)
         self._steps_allowed: int | None = fields["total_steps"] // 4 if ends_when_told else None
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         known: dict[str, Any] = {
@@ -134,7 +136,7 @@ class FakeAgent:
             "mode": "train",
             "device": DEVICE,
             "global_batch": 6,
-            "total_steps": 100,
+            "total_steps": TOTAL_STEPS,
             "seed": 0,
         }
         self.welcome = messages.Welcome(**(known | fields))
@@ -246,7 +248,7 @@ class FakeAgent:
         limit_s = time.monotonic() + LIMIT_S
         while not (answer := is_so()) and time.monotonic() < limit_s:
             if trains:
-                self._allow(self._steps_told + STEPS_AHEAD)
+                self._allow(min(self._steps_told + STEPS_AHEAD, self._last_step - 1))
             self._news.wait(1.0)
         return answer
 

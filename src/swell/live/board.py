@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
 from swell.core.platform_core import PlatformCore
 from swell.live.turn_feed import TurnNews
@@ -343,10 +345,13 @@ class ViewBoard:
         lost = self._posted.lost_nodes
         return tuple(LostNode(name=one.name, lost_s=one.at_s, cause=one.cause) for one in lost)
 
-    @property
-    def borrowed(self) -> BorrowedNodes | None:
-        """See `PlatformCore.borrowed`."""
-        return self._posted.borrowed
+    def borrowed(self, now_s: float) -> BorrowedNodes | None:
+        """See `PlatformCore.borrowed`. Those that are there have been lent on since the latest turn."""
+        posted = self._posted
+        if (borrowed := posted.borrowed) is None:
+            return None
+        since_s = borrowed.num_there * max(0.0, now_s - posted.now_s)
+        return msgspec.structs.replace(borrowed, lent_s=borrowed.lent_s + since_s)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes after the last scheduling cycle, with the holder of each device."""

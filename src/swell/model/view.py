@@ -199,7 +199,7 @@ class BorrowedNodes(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that others may take back at any second, since the platform began."""
 
     num_there: int
-    num_given_back: int
+    num_given_back: int  #: that are there no longer: taken back, given back unused, or lost
     lent_s: float  #: how long they were there together, in seconds of a node
 
 

@@ -14,7 +14,7 @@ class WastedTime:
 
     unsaved_device_s: float = 0.0  #: of training that was lost with its gang
     saving_device_s: float = 0.0  #: in which training stood still for checkpoints
-    missed_device_s: float = 0.0  #: on devices that were gone, until the head heard of that
+    unnoticed_device_s: float = 0.0  #: on devices that were gone, until the head heard of that
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -103,7 +103,7 @@ class SimGangs:
         self._agenda = agenda
         self._tell = tell
         self._faults = faults
-        self._silent: set[str] = set()  #: devices that are gone, of which no event has told yet
+        self._silent: dict[str, float] = {}  #: since when devices are gone, of which no event has told yet
         self._met_sets: set[frozenset[str]] = set()  #: of devices that a gang had since the last restart
         self._node_of: dict[str, str] = {}  #: of a device, of all nodes that there have been
         self._left: dict[str, Training] = {}  #: job id -> its latest gang, if that is no more
@@ -456,7 +456,7 @@ class SimGangs:
     # ------------------------------------------------------------ faults
     def silence(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, which is heard at `lose`. The workers that are left wait until then."""
-        self._silent |= gone
+        self._silent |= dict.fromkeys(gone, now_s)
         for training in self.training.values():
             if not gone.isdisjoint(training.devices) and training.rate_per_s > 0.0:
                 training.halt(now_s)
@@ -466,15 +466,21 @@ class SimGangs:
 
     def _hangs(self, training: Training | None) -> bool:
         """Whether it waits for workers that are gone, and of which no event has told."""
-        return training is not None and not self._silent.isdisjoint(training.occupied)
+        return training is not None and not self._silent.keys().isdisjoint(training.occupied)
 
-    def num_held(self, devices: frozenset[str]) -> int:
-        """How many of these devices gangs train on."""
-        return sum(len(devices.intersection(training.devices)) for training in self.training.values())
+    def _count_unnoticed(self, training: Training, devices: Collection[str], now_s: float) -> None:
+        """Of these devices the gang has some that are gone: they count as its own until now."""
+        formed_s = training.formed_s
+        if self._silent and formed_s is not None:
+            held = self._silent.keys() & devices & set(training.devices)
+            times_s = [now_s - max(self._silent[device], formed_s) for device in held]
+            self.waste.unnoticed_device_s += math.fsum(times_s)
 
     def lose(self, gone: frozenset[str], now_s: float) -> None:
         """These devices are no more, and with them the workers on them."""
-        self._silent -= gone
+        for training in self.training.values():
+            self._count_unnoticed(training, gone, now_s)
+        self._silent = {device: at_s for device, at_s in self._silent.items() if device not in gone}
         for training in list(self.training.values()):
             if not gone.isdisjoint(training.occupied):
                 self._lose_devices(training, gone, now_s, "a node was lost")
@@ -618,6 +624,7 @@ class SimGangs:
 
     def _end(self, training: Training, outcome: Outcome, now_s: float, message: str = "") -> None:
         """Its processes are gone, at once."""
+        self._count_unnoticed(training, self._silent.keys(), now_s)
         del self.training[training.job.id]
         self.tally.drop(training.job.id)
         self.version += 1

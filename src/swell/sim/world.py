@@ -336,8 +336,7 @@ class SimulatedWorld:
         """The head hears that the node is gone."""
         gone = frozenset(node.devices)
         del self._nodes[node.name]
-        if (failed_s := self._failed_s.pop(node.name, None)) is not None:
-            self.waste.missed_device_s += (self.now_s - failed_s) * self._gangs.num_held(gone)
+        self._failed_s.pop(node.name, None)
         self._devices -= gone
         self._told.append(NodeLost(at_s=self.now_s, name=node.name))
         self._gangs.lose(gone, self.now_s)

@@ -110,7 +110,7 @@ def story_row(job_id: str, story: Story, name: str) -> StoryRow:
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """The platform in a line."""
 
-    facts: dict[str, str]  #: texts by name
+    facts: dict[str, str]  #: texts by their `data-fact` in `now.html`
     warnings: tuple[str, ...]
 
 

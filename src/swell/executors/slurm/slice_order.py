@@ -9,6 +9,8 @@ import sys
 import msgspec
 
 TASK_MODULE = "swell.executors.slurm.slice_task"
+#: Of a program that SIGTERM has ended.
+SIGTERM_STATUS = 128 + signal.SIGTERM
 _END = "END_OF_SLICE_ORDER"
 
 
@@ -38,12 +40,12 @@ start() {{
 }}
 start {step}
 status=$?
-if [ ! -e "$begun" ]; then  # this job may have no step
+if [ ! -e "$begun" ] && [ $status -ne {SIGTERM_STATUS} ]; then  # this job may have no step
     start env
     status=$?
 fi
 rm -f "$begun"
-if [ $status -eq {128 + signal.SIGTERM} ]; then  # Slurm took the slice back before its host could hear of it
+if [ $status -eq {SIGTERM_STATUS} ]; then  # Slurm took the slice back before its host could hear of it
     status=0
 fi
 exit $status

@@ -45,6 +45,7 @@ SAME_END_S = 2.0
 IDLE_STATES = frozenset({"idle", "planned"})
 #: Ends of a job that are failures of its own.
 FAILURES = frozenset({"FAILED", "BOOT_FAIL", "OUT_OF_MEMORY", "LAUNCH_FAILED"})
+DONE = "COMPLETED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ class SlicePool:
         self._nodes = {node.name: node for node in read.nodes}
         orders = self._note_jobs({job.id: job for job in read.jobs}, now_s)
         orders += self._give_up_hosts()
-        orders += self._leave_drained(now_s)  # those of which the head has heard by now
+        orders += self._leave_drained(now_s)  # those that were warned at an earlier look
         for slice_ in self._slices.values():
             orders += self._warn(slice_, now_s)
         return [*orders, *self._tell_waits(), *self.decide(now_s)]
@@ -194,12 +195,13 @@ class SlicePool:
     def _end(self, slice_: SliceState, job: SliceJob, now_s: float) -> list[Order]:
         """Slurm has no process of it any longer."""
         del self._slices[job.id]
-        has_host = job.id in self._hosts.values()
+        is_given_up = slice_.released_s is not None or job.id in self._hosts.values()
         self._ends = {of: why for of, why in self._ends.items() if of in self._hosts.values()}
         self._ends[job.id] = words_of_end(job)
-        if slice_.released_s is not None or has_host or job.state not in FAILURES:
+        if not is_given_up and job.state in (*FAILURES, DONE):  # the next one may end at once, too
+            self._back_off(now_s)
+        if is_given_up or job.state not in FAILURES:
             return []
-        self._back_off(now_s)
         why = f"its host ended at once ({words_of_end(job)})"
         return self._tell(f"{job.node or 'node'}-{job.id}", why, job.id)
 
@@ -221,7 +223,7 @@ class SlicePool:
     # ------------------------------------------------------------ what nodes are told
     def _warn(self, slice_: SliceState, now_s: float) -> list[Order]:
         """When its time is over, that it soon is, or that its node is drained, if that is news."""
-        if not slice_.host:
+        if not slice_.host or slice_.released_s is not None:
             return []
         orders: list[Order] = self._tell_end(slice_, now_s)
         orders += self._warn_of_end(slice_, now_s) if slice_.is_over(now_s) else []

@@ -92,7 +92,7 @@ class Group:
     def __init__(
         self, device: torch.device, heartbeat: Heartbeat | None = None, laps: PartTimes | None = None
     ) -> None:
-        """`pulse` is told of waiting, `laps` of what forming a group takes."""
+        """`heartbeat` is told of waiting, `laps` of what forming a group takes."""
         self.device = device
         self._is_nccl = backend_of(device) == "nccl"
         self.rank = 0

@@ -76,19 +76,19 @@ class PeerSockets:
 
     def part(self) -> None:
         """What peers wait for from this worker fails."""
-        self._cut(self._generation)
+        self._cut(self._generation, is_order=False)
 
     def cut(self, generation: int) -> None:
         """Make every wait for a peer of this generation's group fail, now and later.
 
         To be called from another thread, also before that group begins to form.
         """
-        with self._lock:
-            self._cut_generations.add(generation)
-        self._cut(generation)
+        self._cut(generation, is_order=True)
 
-    def _cut(self, generation: int | None) -> None:
+    def _cut(self, generation: int | None, is_order: bool) -> None:
         with self._lock:
+            if is_order and generation is not None:
+                self._cut_generations.add(generation)
             if generation != self._generation:
                 return
             made = self._made()
