@@ -443,7 +443,7 @@ class PlatformCore:
 
     @property
     def borrowed(self) -> BorrowedNodes | None:
-        """Of all kinds; None: there never was one."""
+        """Borrowed nodes of all kinds; None: there never was one."""
         every = [core.reclaims for core in self._cores]
         if not any(reclaims.num_lent or reclaims.num_reclaimed for reclaims in every):
             return None

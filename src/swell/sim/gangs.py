@@ -469,7 +469,7 @@ class SimGangs:
         return training is not None and not self._silent.keys().isdisjoint(training.occupied)
 
     def _count_unnoticed(self, training: Training, devices: Collection[str], now_s: float) -> None:
-        """Of these devices the gang has some that are gone: they count as its own until now."""
+        """Count the time for which the gang has had devices of these that are gone."""
         formed_s = training.formed_s
         if self._silent and formed_s is not None:
             held = self._silent.keys() & devices & set(training.devices)
