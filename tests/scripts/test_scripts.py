@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.scripts.gang import FEW_CHANGES, MANY_CHANGES, Outcome, outcome_at, outcome_of_a_life
+from tests.scripts.gang import FEW_CHANGES, MANY_CHANGES, Gang, Outcome, outcome_at, outcome_of_a_life
+
+from swell.wire import messages
 
 HERE = Path(__file__).parent
 SAME = sorted((HERE / "same").glob("*.py"))
@@ -39,6 +42,26 @@ def test_a_script_learns_the_same_in_a_short_life(
 ) -> None:
     learnt = outcome_of_a_life(script, tmp_path / "gang", number, FEW_CHANGES)
     assert not learnt.differences(alone(script))
+
+
+def test_what_changes_for_the_first_time_in_a_step_that_is_lost_is_put_back(
+    alone: Callable[[Path], Outcome], tmp_path: Path
+) -> None:
+    """The script evaluates first after its fifth step, in which a worker is lost, and notes the best."""
+    script = HERE / "same" / "evaluation_by_own_counter.py"
+    gang = Gang(script, tmp_path / "gang")
+    try:
+        gang.agent.start_ready([0, 1, 2], script, str(gang.folder / "final.pt"))
+        gang.members = [0, 1, 2]
+        gang.generation = gang.agent.regroup(gang.members, None)
+        for member in gang.members:
+            gang.agent.wait(member, messages.Joined)
+        gang.allow_more(4)
+        gang.agent.wait(0, messages.Alive, lambda alive: alive.steps == 4)
+        gang.kill(random.Random(0))
+        assert not gang.finish().differences(alone(script))
+    finally:
+        gang.agent.close()
 
 
 @pytest.mark.soak

@@ -273,7 +273,7 @@ class Run:
             shard.clips = self._clips()
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
-            self._task.state.lose_update()
+            self._task.state.lose_update(sys._getframe(1))
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None

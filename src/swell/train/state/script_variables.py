@@ -146,8 +146,7 @@ class ScriptVariables:
             found = self._find(self._search, frame)
             news = {name: one for name, one in found.items() if not name.startswith(self._scopes)}
             self._begun |= {name: mark(one.value) for name, one in news.items()}
-            putable = {name: one for name, one in found.items() if one.can_be_put}
-            self._watch({name: one for name, one in putable.items() if one.is_small or is_object(one.value)})
+            self._watch(_kept_of(found))
         self._num_boundaries += 1
         if self._num_boundaries > self._look_at:
             self._look_at *= 2
@@ -185,8 +184,16 @@ class ScriptVariables:
         self._refresh(frame)
         self._kept = {name: copied(wrap(self._watched[name].now().value)) for name in self._small}
 
-    def keep_objects(self) -> None:
-        """Keep modules and the like for `rewind`, too."""
+    def keep_objects(self, frame: FrameType | None) -> None:
+        """Keep modules and the like for `rewind`, too, and what no step has changed so far: this one may.
+
+        Args:
+            frame: the script's function that the step is made from.
+        """
+        if self._search is not None:
+            there = self._find(self._search, frame)
+            unchanged = {name: there[name] for name in self._begun.keys() & there.keys()}
+            self._watched = {**_kept_of(unchanged), **self._watched}
         for name, found in self._watched.items():
             if name not in self._kept:
                 self._kept[name] = copied(wrap(found.now().value))
@@ -256,6 +263,12 @@ class ScriptVariables:
             if variable is not None:
                 variable.put(packed)
                 self._changed[name] = variable
+
+
+def _kept_of(found: Mapping[str, Variable]) -> dict[str, Variable]:
+    """Those that are kept where it is not known what changes: all but data."""
+    putable = {name: one for name, one in found.items() if one.can_be_put}
+    return {name: one for name, one in putable.items() if one.is_small or is_object(one.value)}
 
 
 class Search:

@@ -251,17 +251,20 @@ class TrainState:
         is_looked_at = self.variables.is_wanted and not number & (number - 1)  # ever more rarely
         self._begun = self._hyperparameters() if is_looked_at or self._keeps_rates else None
 
-    def lose_step(self) -> None:
+    def lose_step(self, frame: FrameType | None = None) -> None:
         """The step under way comes again: what the script does until it ends is to count for nothing.
 
         Objects with a state of their own are updated after a step as a rule, and are copied now for that.
+
+        Args:
+            frame: the script's function that makes the step, or waits for it.
         """
         self.objects.keep_objects()
-        self.variables.keep_objects()
+        self.variables.keep_objects(frame)
 
-    def lose_update(self) -> None:
+    def lose_update(self, frame: FrameType | None = None) -> None:
         """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
-        self.lose_step()
+        self.lose_step(frame)
         self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self._parameters_here()]
         self._held = self._hyperparameters() if self._begun is None else self._begun
 
@@ -271,7 +274,7 @@ class TrainState:
     def hold(self, frame: FrameType | None = None) -> None:
         """The script is about to do what this state has been through: `rewind` before the next batch."""
         self.begin_step(frame)
-        self.lose_step()
+        self.lose_step(frame)
         self._held = self._hyperparameters()
 
     @property
