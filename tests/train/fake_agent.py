@@ -128,7 +128,8 @@ class FakeAgent:
         folder.mkdir()
         self.folder = folder
         self._tells_of_losses = tells_of_losses or DEVICE != "cpu"
-        self._steps_told, self._last_step = 0, fields.get("total_steps", TOTAL_STEPS)
+        self._steps_told = 0
+        self._last_step = fields.get("total_steps", TOTAL_STEPS) or UNLIMITED  # a trial run has none
         self._steps_allowed: int | None = fields["total_steps"] // 4 if ends_when_told else None
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         known: dict[str, Any] = {
