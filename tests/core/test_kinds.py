@@ -159,16 +159,17 @@ def test_a_node_that_becomes_one_of_a_new_kind_is_lost_to_the_kind_that_it_had()
 
 def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_again() -> None:
     core = asking("slow", "fast")
-    assert core.borrowed is None
+    assert core.reclaims.view(0.0) is None
     for number, kind in enumerate(("slow", "fast", "fast")):
         lent = msgspec.structs.replace(of_kind(kind, f"b{number}"), is_borrowed=True)
         core.handle([join(lent, 1.0)])
     core.handle([NodeLost(at_s=3.0, name="b1", cause="its owner wants it back")])
     for platform in (core, again(core)):
-        assert platform.borrowed == BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
+        expected = BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
+        assert platform.reclaims.view(3.0) == expected
         board = ViewBoard()
         board.post(platform)
-        later = board.borrowed(13.0)
+        later = board.reclaims.view(13.0)
         assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
 
 

@@ -262,13 +262,19 @@ def test_a_requeued_slice_that_slurm_delays_is_replaced() -> None:
     assert c.look(starts=False) == [given_up, CancelSlice(job=1), SubmitSlice()]
 
 
-def test_a_drained_node_is_left_and_comes_back_when_it_is_resumed() -> None:
+def with_a_draining_node(*used: str) -> Cluster:
+    """Its slice is that of host `n1-1`; `used`: hosts that have workers."""
     c = Cluster(num_nodes=2)
     c.look()
     c.want(2)
     c.look()
-    c.used.add("n1-1")
+    c.used.update(used)
     c.slurm.states["n1"] = "draining"
+    return c
+
+
+def test_a_drained_node_is_left_and_comes_back_when_it_is_resumed() -> None:
+    c = with_a_draining_node("n1-1")
     assert c.look() == [WarnNode(host="n1-1", within_s=None, why=DRAINED), SubmitSlice()]
     assert c.look() == []
     c.slurm.states["n1"] = "mixed"
@@ -276,23 +282,15 @@ def test_a_drained_node_is_left_and_comes_back_when_it_is_resumed() -> None:
 
 
 def test_a_slice_on_a_drained_node_goes_when_nothing_uses_it() -> None:
-    """Whoever drains a node waits for its jobs. The head hears a look before that the node is to be left."""
-    c = Cluster(num_nodes=2)
-    c.look()
-    c.want(2)
-    c.look()
-    c.slurm.states["n1"] = "draining"
+    """Slurm waits for the jobs of a draining node. The head hears a look earlier."""
+    c = with_a_draining_node()
     assert WarnNode(host="n1-1", within_s=None, why=DRAINED) in c.look()
     assert c.look() == [ReleaseHost(host="n1-1")]
     assert c.look() == []
 
 
 def test_a_node_that_is_resumed_while_its_host_leaves_is_not_offered_again() -> None:
-    c = Cluster(num_nodes=2)
-    c.look()
-    c.want(2)
-    c.look()
-    c.slurm.states["n1"] = "draining"
+    c = with_a_draining_node()
     c.look()
     told = c.pool.read(c.slurm.seen(), c.now_s + PERIOD_S)
     assert told == [ReleaseHost(host="n1-1")]

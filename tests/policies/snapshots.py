@@ -347,7 +347,7 @@ def _some_of(num_devices: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def with_a_newcomer(draw: st.DrawFn) -> list[Job]:
-    """Just one of these jobs asks for a promise, beside one at least that has it."""
+    """Just one of these jobs asks for a promise, and one at least has it."""
     others = [replace(job, promised=job.job_class == STRICT) for job in draw(some_jobs(most=4))]
     curves = st.sampled_from(CURVES)
     tenants = st.integers(0, 2)

@@ -1,4 +1,4 @@
-"""Minutes on nodes that others take and give back, beside the same in a simulation (`make test-slurm`).
+"""Minutes on nodes that others take and give back, and the same in a simulation (`make test-slurm`).
 
 MINUTES says how long, SEED when others come. What was seen is printed.
 """

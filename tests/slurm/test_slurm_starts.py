@@ -1,6 +1,6 @@
 """How long it takes until a job trains on a node that has come: one that joins by itself, and one of Slurm.
 
-`ROUNDS=3 pytest -m soak -s tests/slurm/test_slurm_starts.py`, with nothing beside it, prints the times.
+`ROUNDS=3 pytest -m soak -s tests/slurm/test_slurm_starts.py`, on an idle machine, prints the times.
 """
 
 from __future__ import annotations

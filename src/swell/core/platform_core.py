@@ -15,6 +15,7 @@ from swell.core.explanations import TurnChanges
 from swell.core.kind_admission import KindAdmission
 from swell.core.kind_choice import Choice, KindLoad, KindSpeeds, choose, named_kinds, smallest_gang
 from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, untried
+from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds, read_speeds
 from swell.core.unknown_gangs import UnknownGangEvent
@@ -45,7 +46,7 @@ from swell.model.kind import ANY
 from swell.model.options import Domain
 from swell.model.quota import Quotas
 from swell.model.throughput import JobThroughput
-from swell.model.view import BorrowedNodes, JobView, Story
+from swell.model.view import JobView, Story
 
 #: Of the core that has what no kind was named for.
 FIRST = 0
@@ -442,16 +443,9 @@ class PlatformCore:
         return tuple(lost if len(self._cores) == 1 else sorted(lost, key=lambda event: event.at_s))
 
     @property
-    def borrowed(self) -> BorrowedNodes | None:
-        """Borrowed nodes of all kinds; None: there never was one."""
-        every = [core.reclaims for core in self._cores]
-        if not any(reclaims.num_lent or reclaims.num_reclaimed for reclaims in every):
-            return None
-        return BorrowedNodes(
-            num_there=sum(reclaims.num_lent for reclaims in every),
-            num_given_back=sum(reclaims.num_reclaimed for reclaims in every),
-            lent_s=sum(reclaims.node_s(self.now_s) for reclaims in every),
-        )
+    def reclaims(self) -> Reclaims:
+        """Those of all kinds; later changes do not show in it."""
+        return Reclaims.together((core.reclaims for core in self._cores), self.now_s)
 
     @property
     def domain(self) -> Domain:

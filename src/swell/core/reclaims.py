@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Self
+
 import msgspec
 
 from swell.model.cluster import Cluster
+from swell.model.view import BorrowedNodes
 
 
 class Reclaims(msgspec.Struct, kw_only=True):
@@ -14,6 +18,16 @@ class Reclaims(msgspec.Struct, kw_only=True):
     num_reclaimed: int = 0
     lent_node_s: float = 0.0  #: at `as_of_s`, of all nodes that were ever lent
     as_of_s: float = 0.0
+
+    @classmethod
+    def together(cls, every: Iterable[Reclaims], now_s: float) -> Self:
+        """Return the counts of several groups of nodes as one, at this moment."""
+        whole = cls(as_of_s=now_s)
+        for one in every:
+            whole.num_lent += one.num_lent
+            whole.num_reclaimed += one.num_reclaimed
+            whole.lent_node_s += one.node_s(now_s)
+        return whole
 
     def note(self, before: Cluster, after: Cluster, now_s: float) -> None:
         """The nodes are other ones from now on."""
@@ -31,3 +45,11 @@ class Reclaims(msgspec.Struct, kw_only=True):
     def node_s(self, now_s: float) -> float:
         """Time that nodes were lent until now, in seconds of a node."""
         return self.lent_node_s + self.num_lent * max(0.0, now_s - self.as_of_s)
+
+    def view(self, now_s: float) -> BorrowedNodes | None:
+        """Return what users are shown of it; None: there never was a borrowed node."""
+        if not self.num_lent and not self.num_reclaimed:
+            return None
+        return BorrowedNodes(
+            num_there=self.num_lent, num_given_back=self.num_reclaimed, lent_s=self.node_s(now_s)
+        )

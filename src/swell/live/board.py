@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-import msgspec
-
 from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
 from swell.core.platform_core import PlatformCore
+from swell.core.reclaims import Reclaims
 from swell.live.turn_feed import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
@@ -21,7 +20,7 @@ from swell.model.event import NodeLost, NodeWarned
 from swell.model.islands import islands_text
 from swell.model.job import Phase
 from swell.model.job_query import newest
-from swell.model.view import BorrowedNodes, JobView, LostNode, NodeLeaving, NodeView, Story
+from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
 #: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.
 TURNS_KEPT = 1024
@@ -62,7 +61,7 @@ class PostedBoard:
     warned: Mapping[str, NodeWarned] = field(default_factory=dict)
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
-    borrowed: BorrowedNodes | None = None
+    reclaims: Reclaims = field(default_factory=Reclaims)
 
 
 class JobOutlook(NamedTuple):
@@ -136,7 +135,7 @@ class ViewBoard:
                 warned=core.warned,
                 ends_s=core.ends_s,
                 lost_nodes=core.lost_nodes,
-                borrowed=core.borrowed,
+                reclaims=core.reclaims,
             )
             self._news.notify_all()
         return TurnNews(
@@ -345,13 +344,10 @@ class ViewBoard:
         lost = self._posted.lost_nodes
         return tuple(LostNode(name=one.name, lost_s=one.at_s, cause=one.cause) for one in lost)
 
-    def borrowed(self, now_s: float) -> BorrowedNodes | None:
-        """See `PlatformCore.borrowed`. Those that are there have been lent on since the latest turn."""
-        posted = self._posted
-        if (borrowed := posted.borrowed) is None:
-            return None
-        since_s = borrowed.num_there * max(0.0, now_s - posted.now_s)
-        return msgspec.structs.replace(borrowed, lent_s=borrowed.lent_s + since_s)
+    @property
+    def reclaims(self) -> Reclaims:
+        """See `PlatformCore.reclaims`."""
+        return self._posted.reclaims
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes after the last scheduling cycle, with the holder of each device."""

@@ -76,7 +76,7 @@ class PlatformStatus:
             disk_bytes=space.total,
             warnings=self._warnings.now(space.free, nodes),
             lost_nodes=self._nodes.lost(),
-            borrowed=self._board.borrowed(self._clock.now_s()),
+            borrowed=self._board.reclaims.view(self._clock.now_s()),
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,
             no_nodes=self._site.no_nodes,

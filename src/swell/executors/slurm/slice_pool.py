@@ -254,13 +254,12 @@ class SlicePool:
         return [WarnNode(host=slice_.host, within_s=max(0.0, slice_.end_s - now_s), why=OVER)]
 
     def _leave_drained(self, now_s: float) -> list[Order]:
-        """Slices on drained nodes go when they are empty: whoever drains a node waits for that."""
+        """Slices on drained nodes go when they are empty: Slurm takes a node for drained only then."""
         orders: list[Order] = []
         for slice_ in self._slices.values():
             is_left = DRAINED in slice_.warned and slice_.released_s is None and self._is_drained(slice_)
             if is_left and not self._is_used(slice_.host):
-                slice_.released_s = now_s
-                orders.append(ReleaseHost(host=slice_.host))
+                orders.append(self._release(slice_, now_s))
         return orders
 
     def _leave_renewed(self, kept: Iterable[SliceState], now_s: float) -> list[Order]:
@@ -274,8 +273,7 @@ class SlicePool:
             if has_successors and OVER not in slice_.warned:
                 orders += self._warn_of_end(slice_, now_s)
             elif OVER in slice_.warned and not self._is_used(slice_.host):
-                slice_.released_s = now_s
-                orders.append(ReleaseHost(host=slice_.host))
+                orders.append(self._release(slice_, now_s))
         return orders
 
     def _tell_waits(self) -> list[Order]:
@@ -329,6 +327,10 @@ class SlicePool:
         slice_.released_s = now_s
         return CancelSlice(job=slice_.job.id)
 
+    def _release(self, slice_: SliceState, now_s: float) -> Order:
+        slice_.released_s = now_s
+        return ReleaseHost(host=slice_.host)
+
     def _take_back(self, kept: Iterable[SliceState]) -> list[Order]:
         """Jobs wait: what was about to be given back stays."""
         return [order for slice_ in kept for order in self._use(slice_)]
@@ -364,8 +366,7 @@ class SlicePool:
         if IDLE not in slice_.warned:
             slice_.warned.add(IDLE)
             return [WarnNode(host=slice_.host, within_s=None, why=IDLE)]
-        slice_.released_s = now_s
-        return [ReleaseHost(host=slice_.host)]
+        return [self._release(slice_, now_s)]
 
     def _finish_releases(self, now_s: float) -> list[Order]:
         """Hosts that do not go when they are told to."""

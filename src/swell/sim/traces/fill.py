@@ -127,7 +127,7 @@ class Filling:
             cores_per_worker=job.cores_per_worker,
             priority=job.priority or 0,
             weight=job.weight or 1.0,
-            min_devices=max(job.min_devices or 1, 1),
+            min_devices=job.min_devices or 1,
             kinds=tuple((job.kind or "").split(",")) if job.kind else (),
         )
 

@@ -88,7 +88,7 @@ class AlternatingRun(Run):
         stop = self._is_target_met and not self._turns
         tally = self._host.reduce(replace(share, turn=self._number_of(chosen)), own_loss, stop)
         if tally is None:
-            self._lose()
+            self._lose(sys._getframe(1))
         elif tally.is_stop:  # told in the first step of a batch: nothing of it is applied
             self._is_stopped = True
         elif self._stops_on_nan and not math.isfinite(tally.loss):
@@ -192,12 +192,12 @@ class AlternatingRun(Run):
         self._turns, self._share = [], None
         self._task.state.forget_batch()
 
-    def _lose(self) -> None:
+    def _lose(self, frame: FrameType) -> None:
         """The batch comes again: what the script does to the model until it asks for that is undone, too."""
         self._is_lost = True
         for optimizer in self._optimizers:
             self._undo.keep(optimizer)
-        self._task.state.lose_step()
+        self._task.state.lose_step(frame)
 
     def _number_of(self, optimizer: torch.optim.Optimizer) -> int:
         """A small number that tells the step: workers that sum different ones find it."""

@@ -251,7 +251,7 @@ class TrainState:
         is_looked_at = self.variables.is_wanted and not number & (number - 1)  # ever more rarely
         self._begun = self._hyperparameters() if is_looked_at or self._keeps_rates else None
 
-    def lose_step(self, frame: FrameType | None = None) -> None:
+    def lose_step(self, frame: FrameType | None) -> None:
         """The step under way comes again: what the script does until it ends is to count for nothing.
 
         Objects with a state of their own are updated after a step as a rule, and are copied now for that.
@@ -262,7 +262,7 @@ class TrainState:
         self.objects.keep_objects()
         self.variables.keep_objects(frame)
 
-    def lose_update(self, frame: FrameType | None = None) -> None:
+    def lose_update(self, frame: FrameType | None) -> None:
         """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
         self.lose_step(frame)
         self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self._parameters_here()]
