@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
 from swell.executors.exit_status import NOT_STARTED
+from swell.executors.gang.allreduce import spreads_to_measure
 from swell.executors.hosts import messages as h
 from swell.model.command import ProfileJob, StopGang
 from swell.model.event import JobProfiled, Outcome
@@ -17,7 +20,9 @@ from swell.wire import messages as m
 
 MEGABYTE = 1_000_000
 #: Bytes -> seconds, on one host and over several.
-WITHIN, ACROSS = {MEGABYTE: 0.01}, {MEGABYTE: 0.5}
+WITHIN, ACROSS = {MEGABYTE: 0.01}, {2: {MEGABYTE: 0.5}, 4: {MEGABYTE: 0.8}}
+#: Hosts -> workers -> seconds more, of two hosts of two devices.
+CROSSING = {2: {2: pytest.approx(0.49), 4: pytest.approx(0.79)}}
 
 
 class MeasuringFleet(Fleet):
@@ -43,8 +48,10 @@ class MeasuringFleet(Fleet):
         elif group and group[0].order is not None and len(group) == group[0].order.num_workers:
             hosts = {worker.host.name for worker in group}
             assert all(w.order is not None and w.order.num_hosts == len(hosts) for w in group)
+            places = [(w.host.name, w.order.group_rank, w.order.local_rank) for w in group if w.order]
+            assert len(set(places)) == len(group) and len({place[:2] for place in places}) == len(hosts)
             (first,) = [w for w in group if w.order is not None and w.order.rank == 0]
-            first.say(m.Calibrated(allreduce_s=ACROSS if len(hosts) > 1 else WITHIN))
+            first.say(m.Calibrated(allreduce_s=ACROSS[len(group)] if len(hosts) > 1 else WITHIN))
             for worker in group:
                 worker.host.exit(worker, 0)
 
@@ -80,7 +87,7 @@ def test_a_profile_tells_what_crossing_takes(fleet: MeasuringFleet) -> None:
     fleet.run_scripts()
     (profile,) = fleet.profiles()
     assert profile.allreduce_s[2] == pytest.approx(0.01)
-    assert profile.crossing_s == {2: {2: pytest.approx(0.49)}}
+    assert profile.crossing_s == CROSSING
     assert not fleet.open_runs()
 
 
@@ -93,12 +100,12 @@ def test_it_is_measured_once_for_a_kind_of_device_and_known_to_all_later_jobs(
     fleet.add("b")
     fleet.run_scripts()
     fleet.run_scripts()
-    assert [profile.crossing_s for profile in fleet.profiles()] == [{2: {2: pytest.approx(0.49)}}] * 2
+    assert [profile.crossing_s for profile in fleet.profiles()] == [CROSSING] * 2
     assert sum(isinstance(message, h.OpenRun) for message in fleet.hosts["b"].told) == told
     again = MeasuringFleet(tmp_path, "ab")  # another controller, on what was kept
     again.add("c")
     again.run_scripts()
-    assert again.profiles()[0].crossing_s == {2: {2: pytest.approx(0.49)}}
+    assert again.profiles()[0].crossing_s == CROSSING
 
 
 def test_a_job_of_one_worker_needs_no_such_measurement(fleet: MeasuringFleet) -> None:
@@ -114,11 +121,34 @@ def test_one_host_alone_measures_nothing_of_the_kind(tmp_path: Path) -> None:
     assert fleet.profiles()[0].crossing_s == {}
 
 
-def test_four_hosts_measure_two_and_four(tmp_path: Path) -> None:
+def test_four_hosts_measure_two_and_four_with_no_more_workers_than_the_job_may_have(tmp_path: Path) -> None:
     fleet = MeasuringFleet(tmp_path, "abcd")
     fleet.add("a")
     fleet.run_scripts()
-    assert fleet.profiles()[0].crossing_s.keys() == {2, 4}
+    crossing_s = fleet.profiles()[0].crossing_s
+    assert {hosts: set(by_size) for hosts, by_size in crossing_s.items()} == {2: {2, 4}, 4: {4}}
+
+
+def test_what_a_larger_job_needs_is_measured_when_it_comes(fleet: MeasuringFleet) -> None:
+    fleet.add("a", sizes=(1, 2))
+    fleet.run_scripts()
+    fleet.add("b")
+    fleet.run_scripts()
+    assert [set(profile.crossing_s[2]) for profile in fleet.profiles()] == [{2}, {2, 4}]
+
+
+@given(
+    sizes=st.lists(st.integers(1, 64), min_size=1),
+    devices=st.lists(st.integers(1, 16), min_size=1, max_size=12),
+)
+def test_groups_have_the_same_number_of_workers_on_each_host_and_room_for_them(
+    sizes: list[int], devices: list[int]
+) -> None:
+    spreads = spreads_to_measure(sizes, devices)
+    assert len(set(spreads)) == len(spreads)
+    for num_hosts, size in spreads:
+        assert 1 < num_hosts <= size <= max(sizes) and size % num_hosts == 0
+        assert sum(each >= size // num_hosts for each in devices) >= num_hosts
 
 
 def test_hosts_that_do_not_reach_each_other_are_done_without_and_not_tried_again(
@@ -142,7 +172,7 @@ def test_hosts_are_tried_again_after_a_device_was_taken(fleet: MeasuringFleet) -
     fleet.add("b")
     fleet.run_scripts()
     crossed = [profile.crossing_s for profile in fleet.profiles()]
-    assert crossed == [{}, {2: {2: pytest.approx(0.49)}}]
+    assert crossed == [{}, CROSSING]
 
 
 def test_hosts_are_tried_again_after_one_was_lost(fleet: MeasuringFleet) -> None:
@@ -154,7 +184,7 @@ def test_hosts_are_tried_again_after_one_was_lost(fleet: MeasuringFleet) -> None
     fleet.join("b")
     fleet.add("b")
     fleet.run_scripts()
-    assert fleet.profiles()[-1].crossing_s == {2: {2: pytest.approx(0.49)}}
+    assert fleet.profiles()[-1].crossing_s == CROSSING
 
 
 def others(fleet: MeasuringFleet) -> FakeHost:

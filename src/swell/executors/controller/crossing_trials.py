@@ -16,14 +16,16 @@ log = logging.getLogger("swell.agent")
 
 
 class CrossingTrials:
-    """One device of each host is used, and only if it is idle: no job waits for a measurement of crossing."""
+    """Devices are used only if they are idle: no job waits for a measurement of crossing."""
 
     def __init__(self, runner: TrialRunner) -> None:
         self._runner = runner
         self._never: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
 
-    def num_hosts(self, begun_on: str, kind: str, avoid: Collection[str]) -> int:
-        return len(self._hosts(begun_on, kind, avoid))
+    def devices_of_hosts(self, begun_on: str, kind: str, avoid: Collection[str]) -> list[int]:
+        """Devices of the kind on each host that has some."""
+        machines = map(self._runner.machine, self._hosts(begun_on, kind, avoid))
+        return [replace(machine, avoid=avoid).num_of(kind) for machine in machines]
 
     def begin(self, begun: RunningTrial, is_taken: Collection[str]) -> bool | None:
         """Whether a part began; None: none can, and none is to be waited for.
@@ -32,9 +34,10 @@ class CrossingTrials:
             is_taken: devices of other trial runs.
         """
         trial, run, now_s = begun.trial, begun.run, self._runner.now_s()
-        devices = self._idle(begun, is_taken, trial.missing_spreads[0])
+        num_hosts, size = trial.missing_spreads[0]
+        devices = self._idle(begun, is_taken, num_hosts, size // num_hosts)
         chosen = list(devices)
-        if len(chosen) < trial.missing_spreads[0] or frozenset(chosen) in self._never:
+        if len(chosen) < num_hosts or frozenset(chosen) in self._never:
             trial.skip_crossing()
             return None
         for host in chosen:
@@ -51,7 +54,8 @@ class CrossingTrials:
             return False
         for host in chosen:
             begun.bindings.update(self._runner.machine(host).bindings)
-        self._runner.do(run, trial.begin_crossing([devices[host] for host in chosen], now_s))
+        flat = [device for host in chosen for device in devices[host]]
+        self._runner.do(run, trial.begin_crossing(flat, num_hosts, now_s))
         return True
 
     def opened(self, begun: RunningTrial, host: str, opened: RunOpened) -> None:
@@ -72,18 +76,20 @@ class CrossingTrials:
         """It may be reached once it is there again, or is what the others did not reach."""
         self._never = {hosts for hosts in self._never if host not in hosts}
 
-    def _idle(self, begun: RunningTrial, is_taken: Collection[str], num: int) -> dict[str, str]:
-        """Return an idle device of each host, for at most `num` hosts; the run's own host comes first."""
+    def _idle(
+        self, begun: RunningTrial, is_taken: Collection[str], num_hosts: int, each: int
+    ) -> dict[str, tuple[str, ...]]:
+        """Return `each` idle devices of at most so many hosts; the run's own host comes first."""
         command = begun.command
-        idle: dict[str, str] = {}
+        idle: dict[str, tuple[str, ...]] = {}
         for host in self._hosts(begun.host, command.device_kind, command.avoid):
-            if len(idle) == num:
+            if len(idle) == num_hosts:
                 break
             machine = replace(self._runner.machine(host), avoid=command.avoid)
-            devices = machine.idlest(command.device_kind, 1)
+            devices = machine.idlest(command.device_kind, each)
             has_others = any(device in machine.bindings for device in is_taken)
             if devices and not has_others and machine.is_idle(devices):
-                idle[host] = devices[0]
+                idle[host] = devices
         return idle
 
     def _hosts(self, first: str, kind: str, avoid: Collection[str]) -> list[str]:

@@ -18,7 +18,7 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole
 
 _GroupTable = dict[int, GroupTimes]
-_CrossingTable = dict[int, dict[int, float]]
+_CrossingTable = dict[int, dict[int, dict[int, float]]]
 _Kept = TypeVar("_Kept")
 
 log = logging.getLogger("swell.agent")
@@ -87,7 +87,7 @@ class ProfileCache:
         _write(self._table_path(kind), table)
 
     def crossing(self, kind: str) -> _CrossingTable:
-        """Stored times of groups on several hosts, with a worker on each: by hosts and bytes."""
+        """Stored times of groups on several hosts, by hosts, workers and bytes."""
         return _read(self._crossing_path(kind), _CrossingTable) or {}
 
     def keep_crossing(self, kind: str, table: _CrossingTable) -> None:

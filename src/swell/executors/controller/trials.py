@@ -42,7 +42,7 @@ class Trials:
         self._cache = ProfileCache(state_dir)
         self._crossing = CrossingTrials(runner)
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
-        self._crossings: dict[str, dict[int, dict[int, float]]] = {}  #: likewise, of several hosts
+        self._crossings: dict[str, dict[int, dict[int, dict[int, float]]]] = {}  #: likewise, of several hosts
         self._queue: deque[ProfileJob] = deque()
         self._openings = TrialOpenings(runner)
         self._begun: dict[str, RunningTrial] = {}  #: in order of arrival
@@ -323,7 +323,7 @@ class Trials:
         )
         stopped: set[int] = set()
         table = self._table(kind)
-        num_hosts = 1 if spec.image else self._crossing.num_hosts(host, kind, command.avoid)
+        on_hosts = () if spec.image else self._crossing.devices_of_hosts(host, kind, command.avoid)
         trial = Trial(
             stage,
             command,
@@ -333,7 +333,7 @@ class Trials:
             gang_settings,
             stopped.__contains__,
             self._crossings[kind],
-            num_hosts,
+            on_hosts,
         )
         run = DirectedRun(opened.run, command.job_id, spec, trial, stopped, is_trial=True)
         run.checkpoint_dirs[host] = opened.checkpoint_dir

@@ -12,8 +12,8 @@ from swell.wire.messages import CALIBRATED_BYTES
 #: Workers -> bytes -> seconds.
 Table = Mapping[int, Mapping[int, float]]
 
-#: Hosts, with a worker on each -> bytes -> seconds.
-CrossingTable = Mapping[int, Mapping[int, float]]
+#: Hosts -> workers, as many on each of them -> bytes -> seconds.
+CrossingTable = Mapping[int, Mapping[int, Mapping[int, float]]]
 
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8
@@ -50,9 +50,16 @@ def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
     return [size for size in (2, 4, 8) if size <= most]
 
 
-def hosts_to_measure(sizes: Sequence[int], num_hosts: int) -> list[int]:
-    """The same of hosts, with a worker on each."""
-    return sizes_to_measure(sizes, num_hosts)
+def spreads_to_measure(sizes: Sequence[int], devices: Sequence[int]) -> list[tuple[int, int]]:
+    """(hosts, workers): with a worker on each host, and then with as many as hosts and job allow.
+
+    Args:
+        devices: of each host.
+    """
+    numbers = sizes_to_measure(sizes, len(devices))
+    most = sorted(devices, reverse=True)
+    full = [(num, num * min(most[num - 1], max(sizes) // num, MAX_MEASURED)) for num in numbers]
+    return [*((num, num) for num in numbers), *((num, size) for num, size in full if size > num)]
 
 
 def allreduce_s(table: Table, num_workers: int, num_bytes: int) -> float:
@@ -65,11 +72,13 @@ def allreduce_s(table: Table, num_workers: int, num_bytes: int) -> float:
 
 def crossing_s(crossing: CrossingTable, table: Table, num_bytes: int) -> dict[int, dict[int, float]]:
     """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
-    extra_s: dict[int, dict[int, float]] = {}
-    for num_hosts, points in crossing.items():
-        across_s = _interpolate(points, max(num_bytes, 1))
-        extra_s[num_hosts] = {num_hosts: max(0.0, across_s - allreduce_s(table, num_hosts, num_bytes))}
-    return extra_s
+    return {
+        num_hosts: {
+            size: max(0.0, _interpolate(points, max(num_bytes, 1)) - allreduce_s(table, size, num_bytes))
+            for size, points in by_size.items()
+        }
+        for num_hosts, by_size in crossing.items()
+    }
 
 
 def _interpolate(points: Mapping[int, float], at: float) -> float:

@@ -1,7 +1,8 @@
 """The protocol of a trial run: what a job's step takes alone, and what its all-reduce would take.
 
 First, once for each kind of device, groups of two, four and eight workers are timed as they start, and
-measure all-reduces by size; where there are several hosts, so do groups with a worker on each of them. Then
+measure all-reduces by size; where there are several hosts, so do groups with one worker on each of them, and
+with as many as there are devices. Then
 one worker runs the script through its own loop with every local batch that a gang size would give it; where
 memory runs out another one does, with passes half as large. It goes on to what the script does between two
 epochs, for `MOST_BETWEEN_S` at most. If the script's gradients are larger than all that were measured, the
@@ -26,9 +27,9 @@ from swell.executors.gang.allreduce import (
     GroupTimes,
     allreduce_s,
     crossing_s,
-    hosts_to_measure,
     is_measured,
     sizes_to_measure,
+    spreads_to_measure,
 )
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_settings import GangSettings
@@ -66,7 +67,7 @@ class TrialPart:
 
     size: int | None
     devices: tuple[str, ...]
-    is_crossing: bool = False  #: each of its workers is on another host
+    num_hosts: int = 1  #: that its workers are on, as many on each
     is_stepping: bool = False  #: its workers run the script, and make steps together
     members: dict[int, Member] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)  #: by rank
@@ -80,6 +81,10 @@ class TrialPart:
     is_taken: bool = False  #: its devices could not be had
     failure: str = ""
     is_fault: bool = False  #: of the script
+
+    @property
+    def is_crossing(self) -> bool:
+        return self.num_hosts > 1
 
     def fail(self, why: str, is_fault: bool = False) -> None:
         """It measures nothing any more; what comes first is the cause of the rest."""
@@ -103,17 +108,17 @@ class Trial:
         table: dict[int, GroupTimes],
         settings: GangSettings,
         is_stopped: Callable[[int], bool],
-        crossing: dict[int, dict[int, float]] | None = None,
-        num_hosts: int = 1,
+        crossing: dict[int, dict[int, dict[int, float]]] | None = None,
+        devices_of_hosts: Sequence[int] = (),
     ) -> None:
-        """`num_devices`: of the kind, on its host; `num_hosts`: with such devices; `is_stopped`: whether
-        the process of a worker was.
+        """`num_devices`: of the kind, on its host; `devices_of_hosts`: the same of each host that all-reduces
+        may cross; `is_stopped`: whether the process of a worker was.
         """
         self._settings = settings
         self._is_stopped = is_stopped
         self.table = table
-        self.crossing: dict[int, dict[int, float]] = {} if crossing is None else crossing
-        self._spreads = hosts_to_measure(command.sizes, num_hosts)
+        self.crossing = {} if crossing is None else crossing
+        self._spreads = spreads_to_measure(command.sizes, devices_of_hosts)
         self.profile: Profile | None = None
         self.is_over = False
         self.failed_crossing = ""  #: why a group on several hosts could not be measured
@@ -169,9 +174,9 @@ class Trial:
         return [size for size, points in known if not is_measured(points, num_bytes)]
 
     @property
-    def missing_spreads(self) -> list[int]:
-        """Numbers of hosts over which no all-reduce has been measured."""
-        return [num for num in self._spreads if num not in self.crossing]
+    def missing_spreads(self) -> list[tuple[int, int]]:
+        """(hosts, workers) of groups whose all-reduce has not been measured."""
+        return [(hosts, size) for hosts, size in self._spreads if size not in self.crossing.get(hosts, {})]
 
     @property
     def next_group(self) -> int | None:
@@ -209,10 +214,10 @@ class Trial:
         self._start(size, tuple(devices))
         return self._drain()
 
-    def begin_crossing(self, devices: Sequence[str], now_s: float) -> list[Effect]:
-        """A calibration with a worker on each of these, which are of different hosts."""
+    def begin_crossing(self, devices: Sequence[str], num_hosts: int, now_s: float) -> list[Effect]:
+        """A calibration with a worker on each of these, which are of so many hosts, host by host."""
         self._now_s = now_s
-        self._start(len(devices), tuple(devices), is_crossing=True)
+        self._start(len(devices), tuple(devices), num_hosts)
         return self._drain()
 
     def begin_group(self, devices: Sequence[str], now_s: float) -> list[Effect]:
@@ -380,7 +385,8 @@ class Trial:
             up_s = self._now_s if part.joined_s is None else part.joined_s
             launch_s = up_s - (up_s if part.forked_s is None else part.forked_s)
             if part.is_crossing:
-                self.crossing[part.size] = dict(message.allreduce_s)
+                by_size = self.crossing.setdefault(part.num_hosts, {})
+                by_size[part.size] = dict(message.allreduce_s)
             else:
                 known = self.table.get(part.size, GroupTimes(allreduce_s={}, launch_s=launch_s))
                 points = known.allreduce_s | message.allreduce_s
@@ -491,10 +497,10 @@ class Trial:
         self,
         size: int | None,
         devices: tuple[str, ...],
-        is_crossing: bool = False,
+        num_hosts: int = 1,
         is_stepping: bool = False,
     ) -> None:
-        self._part = TrialPart(size, devices, is_crossing, is_stepping)
+        self._part = TrialPart(size, devices, num_hosts, is_stepping)
         num_workers = size or 1
         each = len(devices) // num_workers
         for rank in range(num_workers):
@@ -631,16 +637,17 @@ class Trial:
 def _order(part: TrialPart, rank: int) -> messages.Regroup:
     """What a worker of a calibration is told."""
     assert part.size is not None  # noqa: S101 - it is a calibration
+    each = part.size // part.num_hosts
     return messages.Regroup(
         generation=1,
         rank=rank,
         num_workers=part.size,
         source=None,
         has_news=False,
-        local_rank=0 if part.is_crossing else rank,
-        local_world_size=1 if part.is_crossing else part.size,
-        group_rank=rank if part.is_crossing else 0,
-        num_hosts=part.size if part.is_crossing else 1,
+        local_rank=rank % each,
+        local_world_size=each,
+        group_rank=rank // each,
+        num_hosts=part.num_hosts,
     )
 
 
