@@ -16,6 +16,7 @@ import pynvml
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.gpu_links import islands_of_gpus
+from swell.executors.local.limits.allocation import available_cores
 from swell.model.cluster import Node
 from swell.model.islands import InvalidIslands, Islands, parse_islands
 
@@ -55,7 +56,7 @@ def parse_devices(text: str, cores: float | None = None, rack: str = "") -> tupl
         DeviceError: not one of the forms, or more than this machine has.
     """
     words, has_islands, islands = text.strip().partition("/")
-    nodes = _parse(words, math.ceil(cores) if cores else _num_cores())
+    nodes = _parse(words, math.ceil(cores) if cores else available_cores())
     if has_islands and not nodes:
         raise DeviceError(
             f"devices {text!r}: there are no devices that could have islands; leave {islands!r} out"
@@ -96,8 +97,8 @@ def _in_rack(nodes: tuple[LocalNode, ...], text: str, rack: str) -> tuple[LocalN
 def _with_cores(local: LocalNode, num_nodes: int, cores: float | None) -> LocalNode:
     """Several nodes of one machine have equal parts of its cores. More slots than cores share these."""
     node = local.node
-    if cores is None and node.kind == CPU and len(node.devices) > _num_cores():
-        cores = float(_num_cores())
+    if cores is None and node.kind == CPU and len(node.devices) > available_cores():
+        cores = float(available_cores())
     if cores is None:
         return local
     return LocalNode(msgspec.structs.replace(node, cores=cores / num_nodes), local.bindings)
@@ -176,10 +177,6 @@ def _number(text: str, count: str) -> int:
     if not count.isascii() or not count.isdigit() or int(count) < 1:
         raise DeviceError(f"devices {text!r}: {count!r} is not a number of devices; write one of: {FORMS}")
     return int(count)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _choose_gpus(text: str, count: str) -> list[tuple[str, str]]:

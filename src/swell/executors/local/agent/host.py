@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -42,6 +41,7 @@ from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.forwarded_log import ForwardedLog
+from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.dropped_output import DroppedOutput
@@ -155,8 +155,10 @@ class LocalHost:
     def offer(self, bindings: Mapping[str, DeviceBinding], nodes: tuple[Node, ...] = ()) -> None:
         """Devices of this machine, beside those that were offered before. `nodes`: see `DevicesOffered`."""
         self.bindings.update(bindings)
-        num_cores = len(os.sched_getaffinity(0))
-        self._answer(messages.DevicesOffered(devices=dict(self.bindings), num_cores=num_cores, nodes=nodes))
+        offered = messages.DevicesOffered(
+            devices=dict(self.bindings), num_cores=available_cores(), nodes=nodes
+        )
+        self._answer(offered)
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
         """Every process of ours is gone when this returns. `reap_s`: see `Zygotes.shut_down`."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.containers.network_limit import limit_network
+from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.cgroup_v1 import LEAST_DISK_WEIGHT, weight
-from swell.executors.local.limits.cores import LEAST_CORES, available_cores
+from swell.executors.local.limits.cores import LEAST_CORES
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.limits.resource_shares import (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.containers.mounts import Mount
+from swell.executors.local.limits.allocation import available_bytes
 from swell.executors.local.zygote.place import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 
@@ -66,5 +66,5 @@ class ContainerOrder:
 
 
 def _half_of_memory() -> int:
-    """Bytes of the machine's: what /dev/shm may hold outside."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    """Bytes of what this process may use: what /dev/shm may hold outside."""
+    return available_bytes() // 2

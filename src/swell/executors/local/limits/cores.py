@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import os
 
+from swell.executors.local.limits.allocation import available_cores
+
 #: The kernel's default. A gang that has used up its quota stands still until the next one begins.
 PERIOD_US = 100_000
 #: The kernel takes no less.
 LEAST_QUOTA_US = 1_000
 #: No smaller part of a core can be a limit.
 LEAST_CORES = LEAST_QUOTA_US / PERIOD_US
-
-
-def available_cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def confine(cores: float | None) -> None:

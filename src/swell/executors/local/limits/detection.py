@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2
+from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import ControlGroups, platform_group
-from swell.executors.local.limits.cores import LEAST_CORES, available_cores, is_part
+from swell.executors.local.limits.cores import LEAST_CORES, is_part
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, GroupPlace, group_places
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError

@@ -16,7 +16,16 @@ class GroupPlace:
     """A process's group in one hierarchy."""
 
     folder: Path
-    is_top: bool  #: it is the topmost group that can be seen here: the machine's, or a container's
+    top: Path  #: the topmost group that can be seen here: the machine's, or a container's
+
+    @property
+    def is_top(self) -> bool:
+        return self.folder == self.top
+
+    @property
+    def folders(self) -> list[Path]:
+        """Its own and those of the groups around it."""
+        return [one for one in (self.folder, *self.folder.parents) if one.is_relative_to(self.top)]
 
 
 def group_places(files: GroupFiles, pid: int | None = None) -> dict[str, GroupPlace]:
@@ -59,4 +68,4 @@ def _place(files: GroupFiles, group: str, root: str, point: str) -> GroupPlace:
         inside = PurePosixPath()
     if ".." in inside.parts:
         inside = PurePosixPath()
-    return GroupPlace(files.at(point) / inside, is_top=not inside.parts)
+    return GroupPlace(files.at(point) / inside, top=files.at(point))

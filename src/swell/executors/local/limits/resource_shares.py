@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from swell.executors.local.limits.allocation import available_bytes
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.model.resource import Resource
@@ -25,9 +26,9 @@ RATE_WORDS = {Resource.BLOCK_IO: "--disk-rate", Resource.NETWORK: "--network-rat
 
 
 def memory_share_bytes(share: float) -> int:
-    """That part of the machine's memory, in whole pages."""
-    page, num_pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
-    return max(1, int(share * num_pages)) * page
+    """That part of the memory that this process may use, in whole pages."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    return max(1, int(share * (available_bytes() // page_bytes))) * page_bytes
 
 
 def share_rate(share: float, rate_bytes_per_s: int) -> int:

@@ -1,0 +1,42 @@
+"""Cores and memory that this process may use: the machine's, or what its control groups leave of them.
+
+Batch systems and containers set such limits. The group of a process and each one around it may have some, and
+the smallest holds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.group_places import UNIFIED, group_places
+
+MACHINE = GroupFiles()
+#: Files with a limit, by controller.
+MEMORY_FILES = {UNIFIED: ("memory.max",), "memory": ("memory.limit_in_bytes",)}
+CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
+
+
+def available_cores(files: GroupFiles = MACHINE) -> int:
+    """Whole cores by affinity and by limits of CPU time; at least 1."""
+    quotas = [quota_us // period_us for quota_us, period_us in _limits(files, CPU_FILES)]
+    return max(1, min([len(os.sched_getaffinity(0)), *quotas]))
+
+
+def available_bytes(files: GroupFiles = MACHINE) -> int:
+    """Memory."""
+    page_bytes, num_pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    return min([page_bytes * num_pages, *(limit for (limit,) in _limits(files, MEMORY_FILES))])
+
+
+def _limits(files: GroupFiles, names: Mapping[str, tuple[str, ...]]) -> Iterator[list[int]]:
+    """Numbers of each group that has a limit; `max` and negative ones are none."""
+    for controller, place in group_places(files).items():
+        for folder in place.folders if controller in names else ():
+            try:
+                words = " ".join(files.read(folder / name) for name in names[controller]).split()
+            except OSError:  # the topmost group has no such file, or the controller is not handed down
+                continue
+            if words[0] != "max" and int(words[0]) >= 0:
+                yield [int(word) for word in words]

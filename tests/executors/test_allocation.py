@@ -1,0 +1,86 @@
+"""Cores and memory that a process may use, by the limits of its control groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swell.executors.local.limits.allocation import available_bytes, available_cores
+from swell.executors.local.limits.group_files import GroupFiles
+from swell.executors.local.limits.resource_shares import memory_share_bytes
+
+V1, V2 = "v1", "v2"
+GIB = 1 << 30
+MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+#: As a Slurm with `ConstrainRAMSpace` makes them: of the job, the step and the task.
+GROUPS = ("slurm", "job_7", "step_0")
+
+
+def machine(root: Path, version: str, limits: Mapping[str, Mapping[str, str]]) -> GroupFiles:
+    """A process in the innermost of GROUPS, in which files have these texts, by group ("": the topmost)."""
+    files = GroupFiles(root)
+    own = "/" + "/".join(GROUPS)
+    points = {"cpu": "/sys/fs/cgroup/cpu", "memory": "/sys/fs/cgroup/memory"}
+    mounts = [f"1 0 0:1 / {at} rw - cgroup cgroup rw,{name}" for name, at in points.items()]
+    lines = [f"1:{name}:{own}" for name in points]
+    if version == V2:
+        points = {"": "/sys/fs/cgroup"}
+        mounts, lines = ["1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"], [f"0::{own}"]
+    for path, text in (("/proc/self/mountinfo", mounts), ("/proc/self/cgroup", lines)):
+        files.at(path).parent.mkdir(parents=True, exist_ok=True)
+        files.at(path).write_text("\n".join(text))
+    for point in points.values():
+        files.at(point + own).mkdir(parents=True)
+        for group, texts in limits.items():
+            below = GROUPS[: GROUPS.index(group) + 1] if group else ()
+            for name, text in texts.items():
+                files.at(point).joinpath(*below, name).write_text(text + "\n")
+    return files
+
+
+def memory(version: str, num_bytes: int | None) -> dict[str, str]:
+    if version == V2:
+        return {"memory.max": "max" if num_bytes is None else str(num_bytes)}
+    return {"memory.limit_in_bytes": str((1 << 63) - 4096 if num_bytes is None else num_bytes)}
+
+
+def cpu(version: str, quota_us: int | None) -> dict[str, str]:
+    if version == V2:
+        return {"cpu.max": f"{'max' if quota_us is None else quota_us} 100000"}
+    return {"cpu.cfs_quota_us": str(-1 if quota_us is None else quota_us), "cpu.cfs_period_us": "100000"}
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@given(sizes=st.lists(st.none() | st.integers(1 << 20, 1 << 50), min_size=3, max_size=3))
+def test_the_smallest_limit_of_memory_holds(
+    version: str, sizes: list[int | None], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    limits = {group: memory(version, size) for group, size in zip(GROUPS, sizes, strict=True)}
+    files = machine(tmp_path_factory.mktemp("root"), version, limits)
+    assert available_bytes(files) == min([MACHINE_BYTES, *(size for size in sizes if size is not None)])
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_limit_of_cpu_time_counts_in_whole_cores_and_one_is_left(version: str, tmp_path: Path) -> None:
+    all_cores = len(os.sched_getaffinity(0))
+    for number, (quota_us, expected) in enumerate(
+        ((None, all_cores), (50_000, 1), (199_999, 1), (100_000 * all_cores, all_cores), (10**9, all_cores))
+    ):
+        files = machine(tmp_path / str(number), version, {"job_7": cpu(version, quota_us)})
+        assert available_cores(files) == expected
+
+
+def test_without_groups_or_limits_it_is_the_machine_s(tmp_path: Path) -> None:
+    for files in (GroupFiles(tmp_path / "none"), machine(tmp_path / "root", V2, {})):
+        assert available_bytes(files) == MACHINE_BYTES
+        assert available_cores(files) == len(os.sched_getaffinity(0))
+
+
+def test_shares_of_memory_are_of_what_this_process_may_use() -> None:
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    assert memory_share_bytes(1.0) == available_bytes() // page_bytes * page_bytes
