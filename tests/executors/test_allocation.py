@@ -22,7 +22,7 @@ GROUPS = ("slurm", "job_7", "step_0")
 
 
 def machine(root: Path, version: str, limits: Mapping[str, Mapping[str, str]]) -> GroupFiles:
-    """A process in the innermost of GROUPS, in which files have these texts, by group ("": the topmost)."""
+    """A process in the innermost of GROUPS, in which files have these texts, by group."""
     files = GroupFiles(root)
     own = "/" + "/".join(GROUPS)
     points = {"cpu": "/sys/fs/cgroup/cpu", "memory": "/sys/fs/cgroup/memory"}
@@ -31,13 +31,13 @@ def machine(root: Path, version: str, limits: Mapping[str, Mapping[str, str]]) -
     if version == V2:
         points = {"": "/sys/fs/cgroup"}
         mounts, lines = ["1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"], [f"0::{own}"]
-    for path, text in (("/proc/self/mountinfo", mounts), ("/proc/self/cgroup", lines)):
+    for path, told in (("/proc/self/mountinfo", mounts), ("/proc/self/cgroup", lines)):
         files.at(path).parent.mkdir(parents=True, exist_ok=True)
-        files.at(path).write_text("\n".join(text))
+        files.at(path).write_text("\n".join(told))
     for point in points.values():
         files.at(point + own).mkdir(parents=True)
         for group, texts in limits.items():
-            below = GROUPS[: GROUPS.index(group) + 1] if group else ()
+            below = GROUPS[: GROUPS.index(group) + 1]
             for name, text in texts.items():
                 files.at(point).joinpath(*below, name).write_text(text + "\n")
     return files
