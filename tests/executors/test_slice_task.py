@@ -134,6 +134,24 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tm
     assert token.read_text() == "secret\n" and stat.S_IMODE(token.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(
+    ("address", "pattern", "rack"),
+    [
+        ("", "", ""),  # a Slurm without topology/tree sets neither
+        ("n7", "node", ""),
+        ("s0.s2.n7", "switch.switch.node", "s2"),
+        ("s2.n7.cluster", "switch.node", "s2"),  # a node's name may have periods
+        ("s[1-2].n7", "switch.node", ""),  # no name of a rack
+    ],
+)
+def test_a_host_stands_in_the_rack_of_its_switch(
+    address: str, pattern: str, rack: str, tmp_path: Path
+) -> None:
+    topology = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
+    words = host_words(ORDER, {**SLURM, **topology}, tmp_path)
+    assert read_options(words[words.index("-m") + 2 :]).rack == rack
+
+
 def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:
     environ = host_environ(
         {**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c", "SWELL_STATE": "s"}

@@ -49,6 +49,7 @@ SchedulerParameters=bf_interval=1,sched_min_interval=100000
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 GresTypes=gpu
+TopologyPlugin=topology/tree
 ReturnToService=2
 SlurmdTimeout=10
 KillWait=5
@@ -138,6 +139,13 @@ class SlurmCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _switches(self) -> Iterator[str]:
+        """Two nodes hang on each, and all of these on another one."""
+        lasts = range(2, self.num_nodes + 2, 2)
+        for last in lasts:
+            yield f"SwitchName=s{last // 2} Nodes=n[{last - 1}-{min(last, self.num_nodes)}]"
+        yield f"SwitchName=top Switches=s[1-{len(lasts)}]"
+
     def _configure(self) -> None:
         self.folder.chmod(0o755)
         (self.folder / "state").mkdir()
@@ -150,6 +158,7 @@ class SlurmCluster:
             shutil.chown(path, "munge", "munge")
         for number in range(2):
             (self.folder / f"gpu{number}").symlink_to("/dev/null")
+        (self.folder / "topology.conf").write_text("\n".join(self._switches()))
         first = free_ports(self.num_nodes + 1)
         text = CONFIGURATION.format(
             host=socket.gethostname().partition(".")[0],

@@ -106,6 +106,7 @@ def test_no_promise_counts_on_a_slice_beyond_its_time_limit(
 
     eventually(are_there, "two slices whose ends are known", WITHIN_S)
     assert "no promise counts on it beyond" in program.ok("nodes")
+    assert {node["rack"] for node in program.json("nodes")["nodes"]} == {"s1"}, "the switch of both"
     folder = tmp_path / "job"
     folder.mkdir()
     words = ("--workers", "1:4", "--epochs", LONG, "--deadline", "now+7200s")

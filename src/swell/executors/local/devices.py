@@ -76,9 +76,14 @@ def _with_islands(local: LocalNode, text: str, islands: str) -> LocalNode:
     return LocalNode(msgspec.structs.replace(local.node, islands=chosen), local.bindings)
 
 
+def is_rack(name: str) -> bool:
+    """Whether a rack can be called so."""
+    return _RACK.fullmatch(name) is not None
+
+
 def check_rack(name: str) -> str:
     """The same name. Raises DeviceError."""
-    if not _RACK.fullmatch(name):
+    if not is_rack(name):
         raise DeviceError(
             f"a rack cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: choose one "
             "with --rack"

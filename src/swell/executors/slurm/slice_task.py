@@ -21,6 +21,7 @@ from typing import NoReturn
 
 import msgspec
 
+from swell.executors.local.devices import is_rack
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.private_folder import ForeignFolder, make_private_folder
@@ -102,6 +103,7 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
     words += ["--token-file", str(token), "--name", _name(environ), "--devices", order.devices]
     words += ["--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
     words += ["--kind", order.kind] if order.kind else []
+    words += ["--rack", rack] if (rack := _rack(environ)) else []
     return [*words, "--borrowed"] if order.is_borrowed else words
 
 
@@ -115,6 +117,16 @@ def host_environ(environ: Mapping[str, str]) -> dict[str, str]:
 def _name(environ: Mapping[str, str]) -> str:
     node = environ["SLURMD_NODENAME"]
     return host_name(node, int(environ["SLURM_JOB_ID"]), int(environ.get("SLURM_RESTART_COUNT", "0")))
+
+
+def _rack(environ: Mapping[str, str]) -> str:
+    """The switch that the node hangs on; empty: Slurm knows none, or its name can be no rack's.
+
+    Slurm names them from the top down to the node, as in `s0.s2.n7` with the pattern `switch.switch.node`.
+    """
+    kinds = environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", "").split(".")
+    switches = environ.get("SLURM_TOPOLOGY_ADDR", "").split(".")[: kinds.count("switch")]
+    return switches[-1] if switches and is_rack(switches[-1]) else ""
 
 
 def main() -> None:
