@@ -147,6 +147,11 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
     }
 
 
+def test_a_worker_is_told_in_which_rack_its_machine_stands(tmp_path: Path) -> None:
+    run = dataclasses.replace(new_run(tmp_path), rack="r7")
+    assert run.fork(start(3), "module:function", "127.0.0.1:1").environ["SWELL_RACK"] == "r7"
+
+
 def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
     spec = make_spec(code="0" * 64, env=(("MOOD", "calm"), ("SWELL_WORKER", "7")))
     run = dataclasses.replace(new_run(tmp_path), spec=spec)

@@ -121,8 +121,9 @@ def elastic(
             by itself, as AdamW does. Classes of modules, `[Block]`, divide the parameters and gradients of
             these blocks of the model as well: a worker has all of a block only while the block computes. Then
             all workers call the model alike, also between steps.
-        mirrors: each such part lies at two workers, which both update it, on two machines where there are
-            several. Then no step is lost with a worker. Without mirrors the job goes on from its checkpoint.
+        mirrors: each such part lies at two workers, which both update it, in two racks, or on two machines
+            where there are several. Then no step is lost with a worker. Without mirrors the job goes on from
+            its checkpoint.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
         stop_on_nan: raise LossNotFinite at the first loss that is NaN or infinite, before its update, with

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.train.sharding.intervals import Interval, Intervals, common, largest, size, union, without
-from swell.train.sharding.layout import Layout, covers, lay_out, plan_transfers
+from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
 
 places = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6).map(
     lambda pairs: union((min(pair), max(pair)) for pair in pairs)
@@ -45,12 +45,12 @@ ends = st.lists(st.integers(1, 60), min_size=1, max_size=4).map(lambda sizes: li
 
 
 def _resized(
-    units: list[Interval], before: Layout, takers: list[int], hosts: list[str] | None
+    units: list[Interval], before: Layout, takers: list[int], sites: list[FailureDomains] | None
 ) -> tuple[Layout, int]:
     """The next layout, and how many elements moved; every move is from where the element lies."""
     num_ranks = len(before.owned)
     held = [before.held(rank) for rank in range(num_ranks)]
-    layout = lay_out(units, before.owned, held, takers, hosts)
+    layout = lay_out(units, before.owned, held, takers, sites)
     planned = plan_transfers(held, layout)
     for source, target, interval in planned:
         assert common((interval,), held[source]) == (interval,)
@@ -65,30 +65,36 @@ def _resized(
     return layout, size(move.interval for move in planned)
 
 
+#: Two machines in a rack, one in another.
+SITES = [FailureDomains("r", "a"), FailureDomains("r", "b"), FailureDomains("s", "c")]
+
+
 @given(ends, sizes, st.data())
 def test_each_element_has_one_owner_at_every_size(
     ends: list[int], steps: list[int], data: st.DataObject
 ) -> None:
-    """Growth and shrinking by any ranks, one after another, with mirrors on several machines and without."""
+    """Growth and shrinking by any ranks, one after another, with mirrors and without."""
     units, num_elements = list(pairwise([0, *ends])), ends[-1]
-    hosts = data.draw(st.none() | st.lists(st.sampled_from("ab"), min_size=6, max_size=6))
+    sites = data.draw(st.none() | st.lists(st.sampled_from(SITES), min_size=6, max_size=6))
     layout = Layout((union([(0, num_elements)]), *[()] * 5), ((),) * 6)
     for num_workers in steps:
         takers = data.draw(st.permutations(range(6)))[:num_workers]
-        layout, _ = _resized(units, layout, takers, hosts)
+        layout, _ = _resized(units, layout, takers, sites)
         assert sum(map(size, layout.owned)) == num_elements
         assert covers(layout.owned, num_elements)
         for unit in units:
             shares = [size(common(layout.owned[rank], (unit,))) for rank in takers]
             assert max(shares) - min(shares) <= 1
-        if hosts is None or num_workers == 1:
+        if sites is None or num_workers == 1:
             assert not any(layout.mirrored)
             continue
         for lost in takers:  # nothing is lost with any one worker
             assert covers([layout.held(rank) for rank in takers if rank != lost], num_elements)
-        if len({hosts[rank] for rank in takers}) > 1:  # nor with any machine
-            for host in "ab":
-                assert covers([layout.held(rank) for rank in takers if hosts[rank] != host], num_elements)
+        for level in ("machine", "rack"):  # nor with all of one
+            domains = {getattr(sites[rank], level) for rank in takers}
+            for domain in domains if len(domains) > 1 else ():
+                left = [rank for rank in takers if getattr(sites[rank], level) != domain]
+                assert covers([layout.held(rank) for rank in left], num_elements)
 
 
 @given(ends, sizes, st.data())
@@ -107,13 +113,14 @@ def test_owners_get_no_more_than_they_lack(ends: list[int], steps: list[int], da
         )
 
 
-@pytest.mark.parametrize("hosts", [None, ["a"] * 8, list("aabbccdd")])
-def test_a_state_that_is_often_moved_stays_in_few_pieces(hosts: list[str] | None) -> None:
+@pytest.mark.parametrize("machines", ["", "a" * 8, "aabbccdd"])
+def test_a_state_that_is_often_moved_stays_in_few_pieces(machines: str) -> None:
+    sites = [FailureDomains("", machine) for machine in machines] or None
     layout = Layout((((0, 10_000_000),), *[()] * 7), ((),) * 8)
     most = 0
     for turn in range(400):
         first, num_workers = turn * 5 % 8, 1 + turn * turn % 8
         takers = [(first + number) % 8 for number in range(num_workers)]
-        layout, _ = _resized([(0, 10_000_000)], layout, takers, hosts)
+        layout, _ = _resized([(0, 10_000_000)], layout, takers, sites)
         most = max(most, sum(map(len, layout.owned)))
     assert most <= 8 * 8, most

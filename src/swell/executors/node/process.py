@@ -258,6 +258,7 @@ class HostProcess:
             containers=self._settings.containers,
             sharing=self._options.sharing,
             advertise=self._options.advertise,
+            rack=self._options.rack,
             joined_as=self._options.name,
         )
         boot_id = f"{self._session}-{self._num_insides}"

@@ -20,6 +20,7 @@ from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.managed_run import Linked, Order
+from swell.train.sharding.layout import FailureDomains
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan
@@ -34,7 +35,7 @@ class DividedWorker(Linked):
 
     _shards: ShardGroup
     #: What the members of a new group have, and where they are, until each has its part.
-    _to_settle: tuple[list[ShardCard], list[str]] | None = None
+    _to_settle: tuple[list[ShardCard], list[FailureDomains]] | None = None
     _is_save_agreed = False  # by all workers
     _has_stayed = False  # though it was told to leave, since it was in a group last
 
@@ -179,7 +180,8 @@ class DividedWorker(Linked):
         super()._agree_on_state(regroup, cards, going_on)
         self._group.outlast_training()  # to move a state may take long
         shards = [card.shard if rank in with_state else None for rank, card in enumerate(cards)]
-        self._to_settle = [card or ShardCard() for card in shards], [card.place for card in cards]
+        domains = [FailureDomains(card.rack, card.place) for card in cards]
+        self._to_settle = [card or ShardCard() for card in shards], domains
         if self.rank not in going_on:
             self._settle()
 
@@ -190,9 +192,9 @@ class DividedWorker(Linked):
     def _settle(self) -> None:
         """Take this worker's part of the state in the new group. Raises GroupBroken."""
         assert self._to_settle is not None  # noqa: S101 - the group has just been formed
-        (cards, places), self._to_settle = self._to_settle, None
+        (cards, domains), self._to_settle = self._to_settle, None
         try:
-            self._shards.settle(cards, places)
+            self._shards.settle(cards, domains)
         except StateLost:
             sys.stderr.write(
                 "the training state was divided among the workers, and parts of it are lost with those "

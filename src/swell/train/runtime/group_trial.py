@@ -55,11 +55,12 @@ class GroupProfiling(Profiling):
     def _divide(self, task: Task) -> None:
         """Take this worker's part of a state that is divided. Raises GroupBroken."""
         if task.state.shard is not None:
+            from swell.train.sharding.layout import FailureDomains
             from swell.train.sharding.shard_group import ShardGroup
 
             self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
             cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
-            self._shards.settle(cards, [""] * len(cards))
+            self._shards.settle(cards, [FailureDomains()] * len(cards))
 
     def reach_boundary(self) -> None:
         self._meter.begin_step()

@@ -1,9 +1,10 @@
 """Which worker has which elements of a flat state, and what moves where it is to be laid out again.
 
 The layout is a value that all workers compute alike from what each says that it holds. Each element has one
-owner, and with mirrors one more holder, on another machine where there are several. A resize moves what a
-worker lacks of its next part and nothing else. A worker keeps of its part as much as it may, wherever
-that lies: so the owners' moves are the fewest possible (law `test_owners_get_no_more_than_they_lack`).
+owner, and with mirrors one more holder, in another rack or on another machine where there are several. A
+resize moves what a worker lacks of its next part and nothing else. A worker keeps of its part as much as it
+may, wherever that lies: so the owners' moves are the fewest possible (law
+`test_owners_get_no_more_than_they_lack`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,13 @@ import msgspec
 
 from swell.train.data.sample_schedule import cut
 from swell.train.sharding.intervals import Interval, Intervals, below, common, largest, size, union, without
+
+
+class FailureDomains(NamedTuple):
+    """What fails as a whole around a worker, the widest first; empty: not known."""
+
+    rack: str = ""
+    machine: str = ""  #: a place of `routes`: workers of one machine can read each other's memory
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -45,7 +53,7 @@ def lay_out(
     owned: Sequence[Intervals],
     held: Sequence[Intervals],
     takers: Sequence[int],
-    places: Sequence[str] | None = None,
+    domains: Sequence[FailureDomains] | None = None,
 ) -> Layout:
     """The layout in which the ranks `takers` have parts of equal size of each unit, and keep what they can.
 
@@ -53,11 +61,11 @@ def lay_out(
         units: stretches that cover the state; what is gathered at once is one.
         owned: by rank, what it has owned; no element twice.
         held: by rank, what it has, its own part and mirrors.
-        places: by rank, the machine that it is on, if there are to be mirrors.
+        domains: by rank, if there are to be mirrors.
     """
     parts = [_divide(unit, owned, held, takers) for unit in units]
     owners = tuple(union(*(part.get(rank, ()) for part in parts)) for rank in range(len(owned)))
-    return Layout(owners, _mirrors(owners, takers, places))
+    return Layout(owners, _mirrors(owners, takers, domains))
 
 
 def _divide(
@@ -78,21 +86,22 @@ def _divide(
 
 
 def _mirrors(
-    owned: Sequence[Intervals], takers: Sequence[int], places: Sequence[str] | None
+    owned: Sequence[Intervals], takers: Sequence[int], domains: Sequence[FailureDomains] | None
 ) -> tuple[Intervals, ...]:
-    """What each rank holds of others: each part lies a second time at the next rank of another machine.
+    """What each rank holds of others: each part lies a second time at the next rank of another rack.
 
-    On a single machine that is the next rank. A machine that mirrors several parts spreads them over its
-    ranks.
+    In a single rack that is the next rank of another machine, and on a single machine the next rank. Where
+    several ranks could mirror a part, one does that mirrors the fewest.
     """
     mirrored: list[Intervals] = [() for _ in owned]
-    if places is None or len(takers) < 2:
+    if domains is None or len(takers) < 2:
         return tuple(mirrored)
     num_mirrored = dict.fromkeys(takers, 0)
     for turn, rank in enumerate(takers):
         ring = [*takers[turn + 1 :], *takers[:turn]]
-        away = [other for other in ring if places[other] != places[rank]]
-        chosen = min(away or ring[:1], key=lambda other: num_mirrored[other])  # the first of several
+        others = ([other for other in ring if domains[other][at] != domains[rank][at]] for at in (0, 1))
+        away = next(filter(None, others), ring[:1])
+        chosen = min(away, key=lambda other: num_mirrored[other])  # the first of several
         mirrored[chosen] = union(mirrored[chosen], owned[rank])
         num_mirrored[chosen] += 1
     return tuple(mirrored)

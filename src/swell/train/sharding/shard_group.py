@@ -24,7 +24,7 @@ from swell.train.collective.pieces import Pieces
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.large_buffers import trim_heap
-from swell.train.sharding.layout import Layout, covers, lay_out, plan_transfers
+from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
 from swell.train.sharding.scratch_room import scratch_room
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_transfers import ShardTransfers
@@ -60,7 +60,7 @@ class ShardGroup:
         self._owned: Intervals = shard.places.everything
         shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
-        self._places: Sequence[str] = ("",)  # by rank, the machines of the present group
+        self._domains: Sequence[FailureDomains] = (FailureDomains(),)  # by rank, of the present group
         self._exchange: GroupExchange | None = None
         self._is_trimmed = False  # the heap, since the state was laid out
         self._broken_off: ShardTransfers | None = None  # others may still read what they lend
@@ -121,7 +121,7 @@ class ShardGroup:
     def renew_mirrors(self) -> None:
         """Give all mirrors what the owners have. Raises GroupBroken."""
         owned = self._layout.owned
-        self._lay_out(owned, owned, _cuts(owned), range(len(owned)), self._places)
+        self._lay_out(owned, owned, _cuts(owned), range(len(owned)), self._domains)
 
     def spread(self) -> None:
         """Hand round the parameters that each owner has updated. Raises GroupBroken: some have not come."""
@@ -171,19 +171,19 @@ class ShardGroup:
         takers = [old for _, old in staying]
         held = [self._layout.held(rank) for rank in range(len(ranks))]
         cuts = _cuts(self._layout.owned)
-        self._lay_out(self._layout.owned, held, cuts, takers, self._places)
+        self._lay_out(self._layout.owned, held, cuts, takers, self._domains)
 
     def drop(self) -> None:
         """What this worker has is not the job's: it is about to be given a part, and has none until then."""
         self._owned = ()
         self._shard.replace(StatePieces(self._shard.places, ()), is_whole=False)
 
-    def settle(self, cards: Sequence[ShardCard], places: Sequence[str]) -> None:
+    def settle(self, cards: Sequence[ShardCard], domains: Sequence[FailureDomains]) -> None:
         """Give each member of a new group its part of the state.
 
         Args:
             cards: by rank; of members that have not made the job's latest step, empty ones.
-            places: by rank, the machine that it is on.
+            domains: by rank.
 
         Raises:
             StateLost: parts of it are gone with workers that are not here.
@@ -198,9 +198,9 @@ class ShardGroup:
         if self._is_amid:
             self.is_spread = False
             self._spread(_givers(owned, held), self._shard.places.replicated)
-        self.is_spread, self._places = True, places
+        self.is_spread, self._domains = True, domains
         cuts = _cuts([card.owned for card in cards], [card.held for card in cards])
-        self._lay_out(owned, held, cuts, range(len(cards)), places)
+        self._lay_out(owned, held, cuts, range(len(cards)), domains)
 
     def _lay_out(
         self,
@@ -208,21 +208,21 @@ class ShardGroup:
         held: Sequence[Intervals],
         cuts: list[int],
         takers: Sequence[int],
-        places: Sequence[str],
+        domains: Sequence[FailureDomains],
     ) -> None:
         """Move to a layout in which the ranks `takers` have parts.
 
         What this worker had before is dropped once all have got theirs.
         """
-        mirror_places = places if self._is_mirrored else None
-        layout = lay_out(self._shard.places.units, owned, held, takers, mirror_places)
+        mirror_domains = domains if self._is_mirrored else None
+        layout = lay_out(self._shard.places.units, owned, held, takers, mirror_domains)
         rank, parameters = self._group.rank, self._shard.places
         is_whole = all(layout.held(taker) == parameters.everything for taker in takers) and rank in takers
         made, old = self._pieces_of(layout, is_whole), self._shard.pieces
         planned = plan_transfers(held, layout)
         if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
             cuts = [*cuts, *_cuts(layout.owned)]
-            transfers = ShardTransfers(self._group, parameters, planned, places, cuts, old)
+            transfers = ShardTransfers(self._group, parameters, planned, domains, cuts, old)
             self._fill(made, old, transfers)
             self._shard.replace(made, is_whole)
             self._is_trimmed = False
@@ -328,7 +328,7 @@ class ShardGroup:
             whole.take(pieces)
             return whole
 
-        transfers = ShardTransfers(self._group, self._shard.places, planned, self._places, cuts, pieces)
+        transfers = ShardTransfers(self._group, self._shard.places, planned, self._domains, cuts, pieces)
         transfers.carry_out(filled)
         with self._shard.filled(whole) if is_writer else nullcontext():
             yield

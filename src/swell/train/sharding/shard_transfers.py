@@ -16,7 +16,7 @@ from swell.train.collective.peer_memory import LentMemory, MemoryLoan, MemorySpa
 from swell.train.collective.pieces import Pieces
 from swell.train.collective.routes import NOWHERE
 from swell.train.sharding.intervals import Interval
-from swell.train.sharding.layout import Transfer
+from swell.train.sharding.layout import FailureDomains, Transfer
 from swell.train.sharding.state_pieces import Forms, ParameterPlaces, StatePieces, split
 
 #: Elements that travel at once between two workers.
@@ -38,14 +38,14 @@ class ShardTransfers:
         group: Group,
         parameters: ParameterPlaces,
         planned: Sequence[Transfer],
-        places: Sequence[str],
+        domains: Sequence[FailureDomains],
         cuts: Iterable[int],
         old: StatePieces,
     ) -> None:
         """
         Args:
             planned: the same at all workers.
-            places: by rank; workers of one place can read each other's memory, see `routes`.
+            domains: by rank.
             cuts: where old or new pieces of any worker begin or end.
             old: what this worker has.
         """
@@ -53,7 +53,8 @@ class ShardTransfers:
         self._cuts = sorted(set(cuts))
         self._near, self._far = list[Transfer](), list[Transfer]()
         for each in planned:
-            is_near = places[each.source] == places[each.target] != NOWHERE and group.device.type == "cpu"
+            machine = domains[each.source].machine
+            is_near = machine == domains[each.target].machine != NOWHERE and group.device.type == "cpu"
             (self._near if is_near else self._far).append(each)
         #: Whether this worker has all that it lacked, though perhaps not all others have.
         self.is_complete = False

@@ -6,6 +6,7 @@ Between hosts the state goes by messages, to one worker of each host, from which
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -18,6 +19,7 @@ from swell.train.sharding.shard_card import ShardCard
 from swell.train.state.broadcast import send_state
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
+from swell.wire import environ
 
 #: In place of a number of updates: what this worker has is not the job's.
 NO_STATE = -1
@@ -29,6 +31,7 @@ class MemberCard(msgspec.Struct, frozen=True):
     updates: int  #: finished, or NO_STATE
     catalog: LentMemory | None = None  #: a `_Catalog` in this worker's memory; None: it lends nothing
     place: str = NOWHERE  #: workers of one place can read each other's memory, see `routes`
+    rack: str = ""  #: in which its machine stands; empty: not known
     shard: ShardCard | None = None  #: where the optimizer's state is divided among the workers
 
 
@@ -42,7 +45,7 @@ class StateLoan:
 
     def __init__(self, updates: int, state: TrainState | None) -> None:
         """`state` is None where no other needs it. Raises `codec.EncodeError`."""
-        self.card = MemberCard(updates, place=own_place())
+        self.card = MemberCard(updates, place=own_place(), rack=os.environ.get(environ.RACK, ""))
         if state is not None and next(state.model.parameters()).device.type == "cpu":
             self._lay_out(state)
 

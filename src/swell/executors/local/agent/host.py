@@ -268,7 +268,8 @@ class LocalHost:
         kind = TRIAL if order.is_trial else WORKER
         # A container has only loopback.
         reached_at = LOOPBACK if order.spec.image else self._options.advertise
-        run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at)
+        rack = self._options.rack
+        run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
         self._runs[run.key] = run
         if not order.is_trial:
             group = self._containers.group(run.key) if run.spec.image else None

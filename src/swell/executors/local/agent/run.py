@@ -46,6 +46,7 @@ class HostedRun:
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
+    rack: str = ""  #: in which the machine stands; empty: not known
     leader: int | None = None  #: the worker that is rank 0
     unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
     token: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -170,6 +171,8 @@ class HostedRun:
             environ.WORKDIR: self.place.workdir,
             **self.place.environ,
         }
+        if self.rack:
+            variables[environ.RACK] = self.rack
         if self.spec.code:
             variables[environ.CODE] = str(self.folder / CODE_FOLDER)
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
