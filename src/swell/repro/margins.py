@@ -95,7 +95,7 @@ def pooled(outcomes: Sequence[MarginOutcome]) -> Pooled:
 
 @dataclass(kw_only=True)
 class MarginRuns:
-    """Runs all cells, learnt margins first.
+    """Runs all cells, learnt margins first; fixed ones of truths without a bar last.
 
     Args:
         until_s: after this time, on the clock, no further run is begun.
@@ -111,16 +111,17 @@ class MarginRuns:
     def all(self, truths: Sequence[TrueSpeeds]) -> dict[MarginCell, MarginOutcome]:
         """Those that are known, from now or from before. Raises InvalidInput, OSError."""
         outcomes: dict[MarginCell, MarginOutcome] = {}
-        for margin in (None, *FIXED_MARGINS):
-            for truth in truths:
-                for on in self.logs:
-                    cell = MarginCell(input=on.name, truth=truth.name, margin=margin)
-                    outcome = self.cells.known(cell, on)
-                    if outcome is None and self.clock() < self.until_s:
-                        with self.watch(f"{on.name}, {truth.name}, {told(margin)}", 1):
-                            outcome = self.cells.run(cell, on)
-                    if outcome is not None:
-                        outcomes[cell] = outcome
+        ways = [(margin, truth) for margin in (None, *FIXED_MARGINS) for truth in truths]
+        ways.sort(key=lambda way: way[0] is not None and way[1].most_share is None)
+        for margin, truth in ways:
+            for on in self.logs:
+                cell = MarginCell(input=on.name, truth=truth.name, margin=margin)
+                outcome = self.cells.known(cell, on)
+                if outcome is None and self.clock() < self.until_s:
+                    with self.watch(f"{on.name}, {truth.name}, {told(margin)}", 1):
+                        outcome = self.cells.run(cell, on)
+                if outcome is not None:
+                    outcomes[cell] = outcome
         return outcomes
 
 
