@@ -1,14 +1,16 @@
 """Small models in the idioms of other scripts, whose state is divided.
 
-Arguments: file for the result, epochs, idiom (see `MODELS`), what is divided: `optimizer`, `blocks`, or
-`mirrors` (blocks, with mirrors).
+Arguments: file for the result, epochs, idiom (see `MODELS`), what is divided: `optimizer`, `blocks`,
+`mirrors` (blocks, with mirrors), or `fully_shard` (blocks and the rest of the model, as FSDP2 is told).
 """
 
 import json
+import os
 import sys
 
 import torch
 from torch import nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
@@ -135,15 +137,20 @@ optimizer: torch.optim.Optimizer = torch.optim.AdamW(decayed(model), lr=0.01)
 if idiom == "momentum":
     optimizer = torch.optim.SGD(decayed(model), lr=0.1, momentum=0.9, nesterov=True)
 scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=8 * int(epochs) + 1)
+shard = {"optimizer": "optimizer", "fully_shard": None}.get(divided, [Block])
+if divided == "fully_shard" and "SWELL_AGENT" in os.environ:  # torch's own wants a group of processes
+    for module in (*model.blocks, model):
+        fully_shard(module, reshard_after_forward=True)
 run = train.elastic(
     model,
     optimizer,
     DataLoader(TensorDataset(tokens), batch_size=6, shuffle=True),
     epochs=int(epochs),
     scheduler=scheduler,
-    shard="optimizer" if divided == "optimizer" else [Block],
+    shard=shard,
     mirrors=divided == "mirrors",
 )
+was_away = False  # a matrix of a block, from this worker, between two steps
 for _ in run.epochs():
     for (batch,) in run.batches():
         optimizer.zero_grad(set_to_none=True)
@@ -152,8 +159,9 @@ for _ in run.epochs():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         run.step(loss)
+        was_away |= model.blocks[1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH
 
 if run.is_leader:
     with open(result, "w") as file:
         weights = [value for tensor in model.parameters() for value in tensor.detach().flatten().tolist()]
-        json.dump({"steps": run.steps, "weights": weights}, file)
+        json.dump({"steps": run.steps, "weights": weights, "was_away": was_away}, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,14 @@ import torch
 from tests.train.curve_runs import CURVE
 from tests.train.fake_agent import FakeAgent
 from torch import nn
+from torch.distributed import fsdp
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
+from swell.train.sharding import fully_shard as stand_in
 from swell.train.sharding.elementwise import check_elementwise
+from swell.train.sharding.fully_shard import FullyShardError
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
@@ -93,7 +97,7 @@ def test_what_does_not_go_together_is_named() -> None:
         ({"mirrors": True}, "mirrors=True without shard"),
         ({"shard": [nn.Linear], "scaler": torch.amp.GradScaler("cpu")}, "a scaler"),
         ({"shard": [nn.Linear, "Block"]}, "list of classes of modules"),
-        ({"shard": nn.Linear(2, 2)}, "list of classes of modules"),
+        ({"shard": 3}, "list of classes of modules"),
         ({"shard": "optimizer", "optimizer": several}, "several optimizers"),
     ):
         with pytest.raises(ValueError, match=why):
@@ -133,7 +137,8 @@ def _compiled() -> nn.Module:
 @pytest.mark.parametrize(
     ("make", "kind", "why"),
     [
-        (Pair, nn.Conv2d, "no module of these classes"),
+        (Pair, nn.Conv2d, r"shard=\[Conv2d\], and the model has no such module"),
+        (Pair, nn.Linear(4, 4), r"shard=\[Linear\], and the model has no such module"),
         (_tied, nn.Linear, "'second.weight', which is in the block 'second' and in 'first'"),
         (_mixed, nn.Linear, "'second' with parameters of torch.float32 on cpu, torch.float64 on cpu"),
         (_compiled, nn.Linear, "torch.compile"),
@@ -169,3 +174,45 @@ def test_a_habit_that_does_not_go_with_divided_blocks_is_named(
     statuses = [agent.exit_status(worker) for worker in (0, 1)]
     assert any(statuses), statuses
     assert told in agent.logs()
+
+
+@pytest.fixture
+def fully_shard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """What a script of a worker gets, in this process."""
+    for name in stand_in.FROM:
+        if (module := sys.modules.get(name)) is not None:
+            monkeypatch.setattr(module, "fully_shard", module.fully_shard)
+    stand_in.stand_in()
+    return fsdp.fully_shard
+
+
+def test_what_fully_shard_names_is_divided(fully_shard: Callable[..., Any]) -> None:
+    model = Pair()
+    assert fully_shard(model.first) is model.first
+    both = [model.first, model.second]
+    assert fully_shard(both, mesh=None, mp_policy=fsdp.MixedPrecisionPolicy(), ignored_params=set()) is both
+    assert fully_shard(model, reshard_after_forward=False, offload_policy=fsdp.OffloadPolicy()) is model
+    assert stand_in.named_modules(model) == [model, *both]
+    assert stand_in.named_modules(Pair()) == []
+    with pytest.raises(ValueError, match=r"fully_shard\(\) as well"):
+        _elastic(model, shard="optimizer")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mesh", object()),
+        ("dp_mesh_dims", object()),
+        ("shard_placement_fn", lambda parameter: None),
+        ("mp_policy", fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16)),
+        ("offload_policy", fsdp.CPUOffloadPolicy()),
+        ("ignored_params", {1}),
+    ],
+)
+def test_options_of_fully_shard_without_an_equal_are_named(
+    fully_shard: Callable[..., Any], name: str, value: object
+) -> None:
+    model = Pair()
+    with pytest.raises(FullyShardError, match=rf"fully_shard\({name}=...\); under Swell leave it out"):
+        fully_shard(model, **{name: value})
+    assert stand_in.named_modules(model) == []

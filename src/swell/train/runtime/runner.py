@@ -38,6 +38,7 @@ from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_frames import place_of_error
 from swell.train.runtime.size_comparison import under_way
 from swell.train.runtime.snapshot_imports import use_snapshot
+from swell.train.sharding import fully_shard
 from swell.wire import environ, messages
 
 #: The last part of a traceback, where the error itself stands.
@@ -65,6 +66,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _wait_for_no_names()
         if link is not None:
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
+            fully_shard.stand_in()
         _run(entry, args)
         if check is not None:
             check.ended()

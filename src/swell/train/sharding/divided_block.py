@@ -305,18 +305,24 @@ def _unpack(kept: _Place | _Other) -> torch.Tensor:
 
 
 def find_blocks(
-    model: nn.Module, kinds: tuple[type[nn.Module], ...]
+    model: nn.Module, chosen: Sequence[type[nn.Module] | nn.Module]
 ) -> list[tuple[str, nn.Module, list[nn.Parameter]]]:
-    """The modules of these kinds, with those of their parameters that are no number of a block within.
+    """The chosen modules, with those of their parameters that are no number of a block within.
+
+    Args:
+        chosen: classes of modules, and modules.
 
     Raises:
         LoopError: there is none, or its parameters cannot be divided.
     """
-    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
+    kinds = tuple(each for each in chosen if isinstance(each, type))
+    ids = {id(each) for each in chosen}
+    found = model.named_modules()
+    modules = [(name, module) for name, module in found if isinstance(module, kinds) or id(module) in ids]
     if not modules:
-        named = ", ".join(kind.__name__ for kind in kinds)
+        named = ", ".join(getattr(each, "__name__", type(each).__name__) for each in chosen)
         raise LoopError(
-            f"elastic() got shard=[{named}], and the model has no module of these classes; name those of its "
+            f"elastic() got shard=[{named}], and the model has no such module; name the classes of its "
             "blocks, such as the layers of a transformer"
         )
     holders = _innermost(model, modules)

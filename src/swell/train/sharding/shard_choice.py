@@ -14,7 +14,7 @@ from swell.train.sharding.large_buffers import LargeBuffers
 from swell.train.sharding.state_shard import StateShard
 
 #: What each worker keeps a part of: what the optimizer keeps; or also the parameters of blocks.
-ShardChoice = Literal["optimizer"] | Sequence[type[nn.Module]]
+ShardChoice = Literal["optimizer"] | Sequence[type[nn.Module] | nn.Module]
 
 
 def check_choice(
@@ -37,8 +37,7 @@ def check_choice(
     check_elementwise(optimizer)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if not isinstance(shard, str):
-        kinds = _kinds(shard)
-        parameters += [each for _, _, held in find_blocks(model, kinds) for each in held]
+        parameters += [each for _, _, held in find_blocks(model, _modules(shard)) for each in held]
         if hasattr(model, "_orig_mod") or any(hasattr(module, "_orig_mod") for module in model.modules()):
             raise ValueError(
                 "elastic() got shard=[...] and a module that torch.compile has made; blocks change the "
@@ -56,18 +55,20 @@ def make_shard(shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Opti
     """This worker's, which has everything yet."""
     if isinstance(shard, str):
         return StateShard(optimizer)
-    found = find_blocks(model, _kinds(shard))
+    found = find_blocks(model, _modules(shard))
     buffers = LargeBuffers()
     return StateShard(optimizer, [DividedBlock(number, *each, buffers) for number, each in enumerate(found)])
 
 
-def _kinds(shard: Sequence[type[nn.Module]]) -> tuple[type[nn.Module], ...]:
-    """Raises ValueError: they are no classes of modules."""
-    kinds = tuple(shard) if isinstance(shard, Sequence) else (shard,)
-    for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+def _modules(
+    shard: Sequence[type[nn.Module] | nn.Module],
+) -> Sequence[type[nn.Module] | nn.Module]:
+    """Raises ValueError: they are neither modules nor classes of modules."""
+    chosen = tuple(shard) if isinstance(shard, Sequence) else (shard,)
+    for each in chosen:
+        if not (isinstance(each, nn.Module) or (isinstance(each, type) and issubclass(each, nn.Module))):
             raise ValueError(
-                f"elastic() got shard with {kind!r:.80}; give 'optimizer', or a list of classes of modules, "
+                f"elastic() got shard with {each!r:.80}; give 'optimizer', or a list of classes of modules, "
                 "such as [Block]"
             )
-    return kinds
+    return chosen
