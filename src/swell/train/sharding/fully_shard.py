@@ -62,7 +62,7 @@ def _is_given(value: Any) -> bool:
 
 
 def stand_in() -> None:
-    """From now on scripts of this process get `name_modules` for `fully_shard`."""
+    """Give scripts of this process `name_modules` for `fully_shard`, from now on."""
     for name in FROM:
         if (module := sys.modules.get(name)) is not None and callable(getattr(module, "fully_shard", None)):
             module.fully_shard = name_modules  # type: ignore[attr-defined]
