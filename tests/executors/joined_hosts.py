@@ -1,0 +1,51 @@
+"""Hosts that join the agent of a state folder: processes of their own, which are reached over TLS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from swell.executors.local.agent.address import read_address
+from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.local.token_orders import add_token
+
+HOSTS = ("n1", "n2")
+NUM_DEVICES = 3
+#: By turns, so that most gangs of a test span both.
+DEVICES = tuple(f"{name}/{number}" for number in range(NUM_DEVICES) for name in HOSTS)
+
+
+class JoinedHosts:
+    """A process for each of HOSTS."""
+
+    def __init__(self, folder: Path, state_dir: Path) -> None:
+        self._folder, self._state_dir = folder, state_dir
+        self._address = ""
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def bring(self) -> None:
+        """If the agent is another one, it is at another address."""
+        agent = read_address(self._state_dir)
+        assert agent is not None
+        if agent.hosts == self._address:
+            return
+        self.close()
+        token = self._folder / "join-token"
+        token.touch(mode=0o600)
+        token.write_text(add_token(self._state_dir, f"of-{agent.pid}").text)
+        self._address = agent.hosts
+        self.processes = {name: self._start(name, token) for name in HOSTS}
+
+    def _start(self, name: str, token: Path) -> subprocess.Popen[bytes]:
+        words = ("--state", str(self._folder / name), "--join", self._address, "--token-file", str(token))
+        more = ("--name", name, "--devices", f"paced:{NUM_DEVICES}@400")
+        with (self._folder / f"{name}.log").open("ab") as log:
+            command = [sys.executable, "-P", "-m", HOST_MODULE, *words, *more]
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait()
