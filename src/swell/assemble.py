@@ -100,6 +100,7 @@ def open_platform(
             listen=options.listen,
             leases=options.settings.leases,
             advertise=options.advertise,
+            rack=options.rack,
             engine=options.engine,
         )
         site = Site(

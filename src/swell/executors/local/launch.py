@@ -51,6 +51,7 @@ class AgentSettings:
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
     advertise: str = ""  #: IP address for workers of other hosts; empty: that of `listen`
+    rack: str = ""  #: in which this machine stands; empty: not known
     engine: Engine = field(default_factory=LocalEngine)
 
 
@@ -76,6 +77,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
         command += ["--door", door, "--engine", settings.engine.encoded(), "--listen", settings.listen]
         command += ["--leases", msgspec.json.encode(settings.leases).decode()]
         command += ["--advertise", settings.advertise] if settings.advertise else []
+        command += ["--rack", settings.rack] if settings.rack else []
     for module in settings.preload:
         command += ["--preload", module]
     with (settings.state_dir / "agent.log").open("ab") as log:

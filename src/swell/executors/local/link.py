@@ -87,6 +87,7 @@ class LocalExecutor:
         listen: str = "",
         leases: LeaseTimes | None = None,
         advertise: str = "",
+        rack: str = "",
         engine: Engine | None = None,
         base_preload: Sequence[str] = DEFAULT_PRELOAD,
         call: str = DEFAULT_CALL,
@@ -98,6 +99,7 @@ class LocalExecutor:
             listen: ADDRESS:PORT at which hosts join; empty: none can.
             leases: of hosts.
             advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
+            rack: in which this machine stands; empty: not known.
         """
         self._settings = AgentSettings(
             state_dir=state_dir.resolve(),
@@ -109,6 +111,7 @@ class LocalExecutor:
             listen=listen,
             leases=leases or LeaseTimes(),
             advertise=advertise,
+            rack=rack,
             engine=engine or LocalEngine(),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}

@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--containers", default=ContainerChoice.AUTO.value, help="which program runs them")
     parser.add_argument("--listen", default="", help="ADDRESS:PORT at which hosts join")
     parser.add_argument("--advertise", default="", help="IP address for workers of hosts; else of --listen")
+    parser.add_argument("--rack", default="", help="in which this machine stands")
     parser.add_argument("--leases", default="{}", help="JSON: how long leases of hosts are")
     parser.add_argument("--door", default="", help="MODULE:CLASS of what lets hosts in; empty: none come")
     parser.add_argument("--engine", default="", help="JSON: options of what brings hosts")
@@ -145,6 +146,7 @@ def main() -> None:
         sharing=msgspec.json.decode(arguments.sharing, type=CoreSharing),
         containers=ContainerChoice(arguments.containers),
         advertise=arguments.advertise or advertised_by(arguments.listen),
+        rack=arguments.rack,
         listen=arguments.listen,
         leases=msgspec.json.decode(arguments.leases, type=LeaseTimes),
         engine=arguments.engine,
