@@ -19,22 +19,25 @@ from benchmarks.solvers import horizons, knapsacks, trainers
 from benchmarks.solvers.measured import Row
 from swell.compiled import compile_always
 
-HEADS = ("problem", "size", "instances", "ours", "median", "p99", "rival", "median, max", "ratio", "answers")
+HEADS = (
+    *("problem", "size", "ours", "instances", "median", "p99"),
+    *("rival", "instances", "median", "max", "times ours", "answers"),
+)
 
 
 def rows(num_instances: int, num_rival: int, limit_s: float, file: Path | None) -> Iterator[Row]:
     yield from trainers.bftrainer_rows(num_instances, num_rival, limit_s)
-    yield from knapsacks.saxena_rows(num_instances, num_rival)
-    yield from horizons.hu_rows(num_instances, num_rival)
+    yield from knapsacks.saxena_rows(num_instances, num_rival, limit_s)
+    yield from horizons.hu_rows(num_instances, num_rival, limit_s)
     if file is not None:
-        yield from knapsacks.filed_rows(file, num_rival)
+        yield from knapsacks.filed_rows(file, num_rival, limit_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench-solvers", description=__doc__)
     parser.add_argument("--instances", type=int, default=20, help="seeded instances of each size")
     parser.add_argument("--rival", type=int, default=3, help="of those, how many the general solver solves")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds of HiGHS for a map of BFTrainer")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of HiGHS for an instance")
     parser.add_argument(
         "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
     )
