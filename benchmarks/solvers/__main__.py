@@ -10,19 +10,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.solvers import horizons, knapsacks, trainers
 from benchmarks.solvers.measured import Row
+from benchmarks.solvers.page import page_of
 from swell.compiled import compile_always
-
-HEADS = (
-    *("problem", "size", "ours", "instances", "median", "p99"),
-    *("rival", "instances", "median", "max", "times ours", "answers"),
-)
 
 
 def rows(num_instances: int, num_rival: int, limit_s: float, file: Path | None) -> Iterator[Row]:
@@ -42,19 +34,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
     )
     parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--page", type=Path, help="write the page of docs/results there")
     options = parser.parse_args(arguments)
     known = conditions()
     compile_always()
-    table = Table(box=SIMPLE_HEAD, title=f"CPU time, ms ({describe(known)})")
-    for head in HEADS:
-        table.add_column(head, justify="left" if head in ("problem", "ours", "rival", "answers") else "right")
     found = []
     for row in rows(options.instances, options.rival, options.limit, options.file):
-        table.add_row(*row.cells())
+        print(*row.cells(), sep=" | ", flush=True)
         found.append(row)
-    Console(width=150).print(table)
     if options.json is not None:
         write_json(options.json, {"conditions": known, "rows": [row.told() for row in found]})
+    if options.page is not None:
+        told = page_of(found, options.instances, options.rival, options.limit, describe(known))
+        options.page.write_text(told)
 
 
 if __name__ == "__main__":
