@@ -108,7 +108,7 @@ bench-sim: $(DEV) $(LOOPS)
 bench-lost-nodes: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.lost_nodes --json out/bench-lost-nodes.json $(OPTIONS)
 
-# About 15 minutes of one core, most of them HiGHS's; it writes docs/results/solvers.md. OPTIONS="--file KNAPSACKS.jsonl" solves
+# A quarter of an hour of one quiet core and half an hour of a busy one, most of it HiGHS's; it writes docs/results/solvers.md. OPTIONS="--file KNAPSACKS.jsonl" solves
 # those of a file, too.
 bench-solvers: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.solvers --json out/bench-solvers.json --page docs/results/solvers.md $(OPTIONS)
