@@ -108,9 +108,10 @@ bench-sim: $(DEV) $(LOOPS)
 bench-lost-nodes: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.lost_nodes --json out/bench-lost-nodes.json $(OPTIONS)
 
-# OPTIONS="--file KNAPSACKS.jsonl" solves those of a file, too.
+# A quarter of an hour of one quiet core and half an hour of a busy one, most of it HiGHS's; it writes docs/results/solvers.md. OPTIONS="--file KNAPSACKS.jsonl" solves
+# those of a file, too.
 bench-solvers: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.solvers --json out/bench-solvers.json $(OPTIONS)
+	$(BIN)/python -m benchmarks.solvers --json out/bench-solvers.json --page docs/results/solvers.md $(OPTIONS)
 
 # About 25 minutes each on two cores, torch's start-ups above all; `make bench-resize OPTIONS="--sizes 1M --repeats 1"`
 # takes four. `OPTIONS=--help` tells what there is.

@@ -10,48 +10,43 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.solvers import horizons, knapsacks, trainers
 from benchmarks.solvers.measured import Row
+from benchmarks.solvers.page import page_of
 from swell.compiled import compile_always
-
-HEADS = ("problem", "size", "instances", "ours", "median", "p99", "rival", "median, max", "ratio", "answers")
 
 
 def rows(num_instances: int, num_rival: int, limit_s: float, file: Path | None) -> Iterator[Row]:
     yield from trainers.bftrainer_rows(num_instances, num_rival, limit_s)
-    yield from knapsacks.saxena_rows(num_instances, num_rival)
-    yield from horizons.hu_rows(num_instances, num_rival)
+    yield from knapsacks.saxena_rows(num_instances, num_rival, limit_s)
+    yield from horizons.hu_rows(num_instances, num_rival, limit_s)
     if file is not None:
-        yield from knapsacks.filed_rows(file, num_rival)
+        yield from knapsacks.filed_rows(file, num_rival, limit_s)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench-solvers", description=__doc__)
     parser.add_argument("--instances", type=int, default=20, help="seeded instances of each size")
     parser.add_argument("--rival", type=int, default=3, help="of those, how many the general solver solves")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds of HiGHS for a map of BFTrainer")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of HiGHS for an instance")
     parser.add_argument(
         "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
     )
     parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--page", type=Path, help="write the page of docs/results there")
     options = parser.parse_args(arguments)
     known = conditions()
     compile_always()
-    table = Table(box=SIMPLE_HEAD, title=f"CPU time, ms ({describe(known)})")
-    for head in HEADS:
-        table.add_column(head, justify="left" if head in ("problem", "ours", "rival", "answers") else "right")
     found = []
     for row in rows(options.instances, options.rival, options.limit, options.file):
-        table.add_row(*row.cells())
+        print(*row.cells(), sep=" | ", flush=True)
         found.append(row)
-    Console(width=150).print(table)
     if options.json is not None:
         write_json(options.json, {"conditions": known, "rows": [row.told() for row in found]})
+    if options.page is not None:
+        told = page_of(found, options.instances, options.rival, options.limit, describe(known))
+        options.page.write_text(told)
 
 
 if __name__ == "__main__":

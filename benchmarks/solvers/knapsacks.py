@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from tests.solvers.plain_knapsack import Knapsack, highs_value, plain_value
+from tests.solvers.highs import Answer
+from tests.solvers.plain_knapsack import Knapsack, plain_value, solve_by_highs
 
 from benchmarks.solvers.instances import Instance, concave, read_instances, saxena
-from benchmarks.solvers.measured import Row, cpu_ms
+from benchmarks.solvers.measured import Row, cpu_ms, rival_of
 from swell.solvers.knapsack import Best, best_options
 
-Rival = Callable[[Knapsack], float]
+GeneralSolver = Callable[[Knapsack], Answer]
 
 #: Jobs, devices, the most of a job.
 SIZES = ((40, 400, 10), (200, 400, 10), (350, 400, 10), (2000, 10_000, 64))
@@ -20,39 +21,43 @@ SIZES = ((40, 400, 10), (200, 400, 10), (350, 400, 10), (2000, 10_000, 64))
 MOST_OPTIONS_OF_HIGHS = 10_000
 
 
-def saxena_rows(num_instances: int, num_rival: int) -> Iterator[Row]:
+def saxena_rows(num_instances: int, num_rival: int, limit_s: float) -> Iterator[Row]:
     for num_jobs, num_devices, most in SIZES:
         for name, draw in (("Saxena", saxena), ("Saxena, concave", concave)):
             some = [draw(num_jobs, num_devices, most, seed) for seed in range(num_instances)]
             size = f"J={num_jobs:,} K={num_devices:,} kmax={most}"
-            yield row_of(name, size, some, "plain DP (numpy)", plain_value, num_rival)
+            yield row_of(name, size, some, "plain DP (numpy)", _plainly, num_rival)
             if num_jobs * most <= MOST_OPTIONS_OF_HIGHS:
-                yield row_of(name, size, some, "HiGHS, counts", highs_value, num_rival)
+                yield row_of(name, size, some, "HiGHS, counts", _by_highs(limit_s), num_rival)
 
 
-def filed_rows(file: Path, num_rival: int) -> Iterator[Row]:
+def filed_rows(file: Path, num_rival: int, limit_s: float) -> Iterator[Row]:
     some = list(read_instances(file))
-    yield row_of(file.name, "as filed", some, "HiGHS, counts", highs_value, num_rival)
+    yield row_of(file.name, "as filed", some, "HiGHS, counts", _by_highs(limit_s), num_rival)
+
+
+def _plainly(knapsack: Knapsack) -> Answer:
+    return Answer(plain_value(knapsack))
+
+
+def _by_highs(limit_s: float) -> GeneralSolver:
+    return partial(solve_by_highs, limit_s=limit_s)
 
 
 def row_of(
-    problem: str, size: str, some: Sequence[Instance], rival: str, solve: Rival, num_rival: int
+    problem: str, size: str, some: Sequence[Instance], rival: str, solve: GeneralSolver, num_rival: int
 ) -> Row:
     """Measure ours on all instances, the rival on the first."""
     answers = [timed(instance) for instance in some]
     solved = [Knapsack(*instance.arguments) for instance in some[:num_rival]]
-    rivals = [cpu_ms(partial(solve, knapsack)) for knapsack in solved]
-    pairs = zip(answers, rivals, strict=False)
-    gaps = [abs(best.value - value) / max(abs(value), 1e-12) for (best, _), (value, _) in pairs]
-    proven = sum(best.is_proven for best, _ in answers)
     return Row(
         problem=problem,
         size=size,
         ours="kernel",
         ours_ms=tuple(spent_ms for _, spent_ms in answers),
-        rival=rival,
-        rival_ms=tuple(spent_ms for _, spent_ms in rivals),
-        agree=f"{proven} proven; within {max(gaps, default=0.0):.0e}",
+        values=tuple(best.value for best, _ in answers),
+        proof=f"{sum(best.is_proven for best, _ in answers)} proven",
+        rival=rival_of(rival, (partial(solve, knapsack) for knapsack in solved)),
     )
 
 

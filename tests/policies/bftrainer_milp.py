@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
+from scipy.optimize import Bounds
+from tests.solvers.highs import Answer, Rows, solve
 
 from swell.arrays import BoolArray, FloatArray
-
-#: Status of SciPy's `milp`: the time was over.
-AT_LIMIT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,44 +24,16 @@ class NodeProblem:
     forward_s: float
 
 
-@dataclass
-class _Rows:
-    """Constraints that are being collected: low <= row @ x <= high."""
-
-    num_columns: int
-    entries: list[tuple[int, int, float]] = field(default_factory=list)
-    low: list[float] = field(default_factory=list)
-    high: list[float] = field(default_factory=list)
-
-    def add(self, terms: list[tuple[int, float]], low: float, high: float) -> None:
-        row = len(self.low)
-        self.entries += [(row, column, factor) for column, factor in terms]
-        self.low.append(low)
-        self.high.append(high)
-
-    def constraint(self) -> LinearConstraint:
-        rows, columns, factors = zip(*self.entries, strict=True)
-        shape = (len(self.low), self.num_columns)
-        return LinearConstraint(csr_array((factors, (rows, columns)), shape=shape), self.low, self.high)
-
-
 def solve_nodes(
     problem: NodeProblem, big_m: float, gap_share: float = 1e-9, limit_s: float = np.inf
-) -> tuple[float, BoolArray]:
-    """(objective of Eq. 16, map). O_j by a weight for each size, of which one is 1: no interpolation.
-
-    Args:
-        limit_s: after which the best map so far will do.
-
-    Raises:
-        RuntimeError: the solver came to no optimum, or to no map within the limit.
-    """
+) -> Answer:
+    """The objective of Eq. 16. O_j by a weight for each size, of which one is 1: no interpolation."""
     num_jobs, num_nodes = problem.held.shape
     x = np.arange(num_jobs * num_nodes).reshape(num_jobs, num_nodes)
     u = x + x.size
     w = 2 * x.size + np.arange(num_jobs * (num_nodes + 1)).reshape(num_jobs, num_nodes + 1)
     y, z, up, down = (2 * x.size + w.size + num_jobs * kind + np.arange(num_jobs) for kind in range(4))
-    rows = _Rows(num_columns=2 * x.size + w.size + 4 * num_jobs)
+    rows = Rows(num_columns=2 * x.size + w.size + 4 * num_jobs)
     for node in range(num_nodes):
         rows.add([(x[job, node], 1.0) for job in range(num_jobs)], 0, 1)  # (5)
     for job in range(num_jobs):
@@ -93,14 +62,5 @@ def solve_nodes(
         most[w[job, problem.most[job] + 1 :]] = 0
         cost[w[job]] = -problem.forward_s * problem.metric[job]  # (12), (16)
         cost[up[job]], cost[down[job]] = now * problem.up_s[job], now * problem.down_s[job]  # (13), (14)
-    found = milp(
-        cost,
-        constraints=rows.constraint(),
-        bounds=Bounds(0, most),
-        integrality=np.ones(rows.num_columns),
-        options={"mip_rel_gap": gap_share, "time_limit": limit_s},
-    )
-    if found.status != 0 and (found.status != AT_LIMIT or found.x is None):
-        raise RuntimeError(found.message)
-    given: BoolArray = np.round(found.x[x]).astype(bool)
-    return -float(found.fun), given
+    is_whole = np.ones(rows.num_columns)
+    return solve(cost, [rows.constraint()], Bounds(0, most), is_whole, gap_share, limit_s)

@@ -117,7 +117,7 @@ def test_counts_are_worth_what_the_nodes_are(sizes: list[tuple[int, int, int]]) 
     """The paper's model with a large enough M, departures and sizes that do not fit included."""
     for seed, num_jobs, num_nodes in sizes:
         problem = drawn_problem(seed, num_jobs, num_nodes)
-        optimum, _ = solve_nodes(problem, big_m=2 * num_nodes + 2)
+        optimum = solve_nodes(problem, big_m=2 * num_nodes + 2).value
         view = snapshot_of(problem)
         counts = given_to(BFTrainer(t_fwd_s=problem.forward_s), view)
         assert worth_of(problem, counts) == pytest.approx(optimum, rel=1e-6, abs=1e-6), seed
@@ -139,8 +139,8 @@ def test_the_printed_bound_of_m_cuts_off_the_optimum() -> None:
         down_s=(12.0,),
         forward_s=10.0,
     )
-    too_small, _ = solve_nodes(problem, big_m=9)
-    large_enough, _ = solve_nodes(problem, big_m=17)
+    too_small = solve_nodes(problem, big_m=9).value
+    large_enough = solve_nodes(problem, big_m=17).value
     assert large_enough == pytest.approx(80.0)
     assert too_small == pytest.approx(40.0)  # half of the nodes at most, (|N| + 1) / 2
     assert worth_of(problem, given_to(BFTrainer(t_fwd_s=10.0), snapshot_of(problem))) == pytest.approx(80.0)

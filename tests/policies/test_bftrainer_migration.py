@@ -164,7 +164,7 @@ def test_placements_of_a_run_are_optimal_maps_of_the_integer_program(planned: li
             continue
         problem = node_problem(one, 120.0)
         given = [[device in after.get(job, ()) for device in one.cluster.devices] for job in view.job_ids]
-        optimum, _ = solve_nodes(problem, big_m=2 * len(one.cluster.devices) + 2)
+        optimum = solve_nodes(problem, big_m=2 * len(one.cluster.devices) + 2).value
         assert worth_of(problem, np.array(given)) == pytest.approx(optimum, rel=1e-6, abs=1e-6)
         num_compared += 1
     assert num_compared > 10

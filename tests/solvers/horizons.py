@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds
+from tests.solvers.highs import Answer, Rows, solve
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.solvers.horizon.pricing import DONE
@@ -147,37 +147,15 @@ def _value_alone(problem: HorizonProblem, row: int, plan: tuple[int, ...]) -> fl
     return total
 
 
-@dataclass
-class Rows:
-    """A linear programme that is being written, row by row."""
-
-    num_columns: int
-    entries: list[tuple[int, int, float]] = field(default_factory=list)
-    least: list[float] = field(default_factory=list)
-    most: list[float] = field(default_factory=list)
-
-    def add(self, terms: list[tuple[int, float]], least: float, most: float) -> None:
-        self.entries += [(len(self.least), column, factor) for column, factor in terms]
-        self.least.append(least)
-        self.most.append(most)
-
-    def constraint(self) -> LinearConstraint:
-        rows, columns, factors = zip(*self.entries, strict=True)
-        shape = (len(self.least), self.num_columns)
-        return LinearConstraint(sparse.csr_matrix((factors, (rows, columns)), shape), self.least, self.most)
-
-
-def one_hot_value(problem: HorizonProblem, gap_share: float = 1e-7) -> float:
-    """The optimum by HiGHS: a binary for each taker, step and option, and what is done as a number.
+def solve_one_hot(problem: HorizonProblem, gap_share: float = 1e-7, limit_s: float = np.inf) -> Answer:
+    """By HiGHS: a binary for each taker, step and option, and what is done as a number.
 
     A taker that is bound has an option in each step before the one in which a binary says that it is done
     (constraints (7) to (10)).
-
-    Raises ValueError: HiGHS has no answer.
     """
     num_options, num_steps = len(problem.devices), problem.num_steps
     if not num_options:
-        return float(problem.first_gain_of_none.sum() * problem.weights.sum())
+        return Answer(float(problem.first_gain_of_none.sum() * problem.weights.sum()))
     row_of = np.repeat(np.arange(problem.num_takers), np.diff(problem.starts))
     num_chosen = num_options * num_steps
     num_done = problem.num_takers * num_steps
@@ -207,7 +185,7 @@ def one_hot_value(problem: HorizonProblem, gap_share: float = 1e-7) -> float:
     cost = np.concatenate([np.zeros(num_chosen), -np.repeat(problem.weights, problem.num_takers), nothing])
     is_whole = np.concatenate([np.ones(num_chosen), nothing, nothing + 1.0])
     least = np.concatenate([np.zeros(num_chosen), nothing - np.inf, nothing])
-    return _solved(cost, rows, is_whole, least, np.ones(rows.num_columns), gap_share)
+    return solve(cost, [rows.constraint()], Bounds(least, 1.0), is_whole, gap_share, limit_s)
 
 
 @dataclass(frozen=True)
@@ -232,8 +210,8 @@ class PaperModel:
     big: float | None = None
     unit: float | None = 1.0
 
-    def value(self, gap_share: float = 1e-7) -> float:
-        """The optimum by HiGHS. Raises ValueError: HiGHS has no answer."""
+    def solve(self, gap_share: float = 1e-7, limit_s: float = np.inf) -> Answer:
+        """By HiGHS."""
         num_sizes = len(self.sizes)
         block = 2 + 2 * num_sizes  # n, s, delta-, delta+ of a job and step
         rows = Rows(len(self.demand) * self.num_steps * block)
@@ -262,24 +240,4 @@ class PaperModel:
                 served_more += [(plus + at, -one) for at, one in enumerate(speeds)]
                 before = [(served - len(self.demand) * block, -1.0)] if step else []
                 rows.add([(served, 1.0), *before, *served_more], -np.inf, -sum(speeds))  # (19), (20)
-        return _solved(cost, rows, is_whole, np.zeros(rows.num_columns), most, gap_share)
-
-
-def _solved(
-    cost: FloatArray,
-    rows: Rows,
-    is_whole: FloatArray,
-    least: FloatArray,
-    most: FloatArray,
-    gap_share: float,
-) -> float:
-    solved = milp(
-        cost,
-        constraints=rows.constraint(),
-        integrality=is_whole,
-        bounds=Bounds(least, most),
-        options={"mip_rel_gap": gap_share},
-    )
-    if solved.x is None:
-        raise ValueError(solved.message)
-    return -float(solved.fun)
+        return solve(cost, [rows.constraint()], Bounds(0.0, most), is_whole, gap_share, limit_s)

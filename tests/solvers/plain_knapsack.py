@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint
 from scipy.sparse import csr_array
+from tests.solvers.highs import Answer, solve
 
 from swell.arrays import FloatArray, IntArray
 
@@ -42,7 +43,7 @@ def plain_value(knapsack: Knapsack) -> float:
     return float(total[-1])
 
 
-def highs_value(knapsack: Knapsack) -> float:
+def solve_by_highs(knapsack: Knapsack, limit_s: float = np.inf) -> Answer:
     """The same as a mixed-integer program: one binary for each option and for nothing."""
     rows = np.repeat(np.arange(len(knapsack.nothing)), np.diff(knapsack.starts))
     num, num_options = len(knapsack.nothing), len(rows)
@@ -53,14 +54,10 @@ def highs_value(knapsack: Knapsack) -> float:
         (np.ones(len(columns)), (np.concatenate([rows, np.arange(num)]), columns)), shape=(num, len(columns))
     )
     takes = np.concatenate([knapsack.devices, np.zeros(num)])
-    found = milp(
-        -np.where(is_allowed, value, 0.0),
-        constraints=[
-            LinearConstraint(choose, 1, 1),
-            LinearConstraint(takes[None, :], -np.inf, knapsack.num_devices),
-        ],
-        bounds=(0, is_allowed.astype(float)),
-        integrality=np.ones(len(columns)),
-        options={"mip_rel_gap": 0.0},
-    )
-    return -np.inf if found.x is None else -float(found.fun)
+    constraints = [
+        LinearConstraint(choose, 1, 1),
+        LinearConstraint(takes[None, :], -np.inf, knapsack.num_devices),
+    ]
+    cost = -np.where(is_allowed, value, 0.0)
+    bounds = Bounds(0, is_allowed.astype(float))
+    return solve(cost, constraints, bounds, np.ones(len(columns)), gap_share=0.0, limit_s=limit_s)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
-from tests.solvers.plain_knapsack import Knapsack, highs_value, plain_value
+from tests.solvers.plain_knapsack import Knapsack, plain_value, solve_by_highs
 
 from swell.arrays import FloatArray, IntArray
 from swell.compiled import from_rows
@@ -104,7 +104,7 @@ def test_equals_a_mixed_integer_program(seed: int) -> None:
     knapsack = random_knapsack(seed, num=8)
     if not len(knapsack.devices):
         return
-    assert solve(knapsack).value == pytest.approx(highs_value(knapsack), rel=1e-7, abs=1e-7)
+    assert solve(knapsack).value == pytest.approx(solve_by_highs(knapsack).value, rel=1e-7, abs=1e-7)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 40))

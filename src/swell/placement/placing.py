@@ -215,13 +215,14 @@ class PlacementState:
     def _cheapest_rack(self, job: str, size: int, allowed: BoolArray) -> tuple[int, Sequence[str]] | None:
         """A rack from which enough smaller jobs may go, and these; of several as in `_cheapest`."""
         best, least, own = None, None, self._own_of(job)
+        parts_on = self._parts_on(allowed)
         for rack in range(self._topology.num_racks):
             home = allowed & (self._topology.real_racks == rack)
             if self._topology.widths[home].sum() < size:
                 continue
             there = defaultdict[str, int](int)
-            for parts in self._parts_on(home).values():
-                for part in parts:
+            for node in home.nonzero()[0].tolist():
+                for part in parts_on[node]:
                     there[part.job] += part.num
             there.pop(job, None)
             smaller = [
