@@ -420,7 +420,6 @@ def _known(record: JobRecord, kind: KindState, num_devices: int) -> SimJob:
         known.learn_length(profile)
         if profile is not None:
             kind.belief.learn_profile(record.id, record.spec, profile)
-            known.least_by_memory = profile.least_workers
     try:
         return sim_job(known, kind.belief, num_devices)
     except ValueError as error:

@@ -9,7 +9,7 @@ from swell.model.event import GangEnded
 
 def learn_least(state: HeadState, record: JobRecord, least: int) -> None:
     """One of fewer workers has too little memory for its part: the job never has so few again."""
-    if least > record.least_workers:
+    if least > record.spec.min_workers:
         text = f"has {least} workers at least from now on: one of fewer ran out of memory"
         state.tell(record, "memory", text)
     record.least_by_memory = least

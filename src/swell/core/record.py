@@ -320,7 +320,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def learn_length(self, profile: Profile | None) -> None:
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""
-        self.profile = profile
+        self.profile, self.least_by_memory = profile, profile.least_workers if profile else 1
         if self.spec.elasticity is Elasticity.RESTART:
             self.progress.total_steps = float(self.spec.estimate_s or DEFAULT_ESTIMATE_S)
             return
