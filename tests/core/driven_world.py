@@ -71,6 +71,7 @@ class DrivenWorld(SimulatedWorld):
     def __init__(self, seed: int = 0, rates: FaultRates = NO_FAULTS) -> None:
         self.seed = seed
         self.performed: list[tuple[float, AnyCommand]] = []
+        self.least_workers: dict[str, int] = {}  #: as trial runs tell, by job
         self.findings: dict[str, tuple[JobFinding, ...] | None] = {}  #: of trial runs, by job
         self.losses: dict[str, JobLoss] = {}  #: by job, of those that tell one
         self.speed = SPEED  #: of jobs that are submitted from now on
@@ -149,7 +150,11 @@ class DrivenWorld(SimulatedWorld):
             id=job_id,
             submit_s=self.now_s,
             spec=spec,
-            profile=msgspec.structs.replace(profile(), findings=self.findings.get(job_id)),
+            profile=msgspec.structs.replace(
+                profile(),
+                findings=self.findings.get(job_id),
+                least_workers=self.least_workers.get(job_id, 1),
+            ),
             speed=self.speed,
             num_steps=spec.end.steps or PLAIN_STEPS,
             dies_at_step=0 if spec.entry == DIES_AT_ONCE else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,16 @@ def test_a_job_is_as_fast_as_believed_at_every_size(least: int, more: int, num_d
     sizes = job_sizes(spec, num_devices, Sizes.EVERY)
     believed = belief.rates_per_s(record.id, sizes)
     assert [made.speed.rate_per_s(size) for size in sizes.tolist()] == pytest.approx(believed.tolist())
+
+
+def test_a_job_has_no_size_for_which_memory_is_too_small() -> None:
+    spec, found = make_spec(global_batch=64), msgspec.structs.replace(PROFILE, least_workers=2)
+    record, belief = JobRecord(id="a", spec=spec, submitted_s=0.0), FittedBelief()
+    record.learn_length(found)
+    belief.learn_profile(record.id, spec, found)
+    assert (record.least_workers, sim_job(record, belief, 8).profile) == (2, found)
+    assert job_sizes(spec, 8, Sizes.EVERY, least=record.least_workers).tolist() == [*range(2, 9)]
+    assert (belief.rates_per_s(record.id, np.array([1, 2, 3])) > 0.0).tolist() == [False, True, True]
 
 
 def test_of_gangs_beyond_the_table_the_largest_is_as_fast_as_believed() -> None:

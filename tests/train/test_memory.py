@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import pytest
 import torch
 
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
-from swell.train.data.sample_schedule import SampleSchedule
+from swell.train.data.sample_schedule import SampleSchedule, Share
 from swell.train.runtime.memory import largest_pass, why_hopeless
 
 TOO_MUCH = 2**60
@@ -17,6 +19,9 @@ TOO_MUCH = 2**60
 def test_what_torch_and_numpy_raise_is_known() -> None:
     with pytest.raises(RuntimeError) as of_torch:
         torch.empty(TOO_MUCH, dtype=torch.uint8)
+    with pytest.raises(OSError) as of_mmap:
+        mmap.mmap(-1, TOO_MUCH)
+    assert is_out_of_memory(of_mmap.value) and not is_out_of_memory(FileNotFoundError(2, "no file"))
     with pytest.raises(MemoryError) as of_numpy:
         np.empty(TOO_MUCH, dtype=np.uint8)
     for error in (of_torch.value, of_numpy.value, torch.OutOfMemoryError("CUDA out of memory. Tried to")):
@@ -40,8 +45,21 @@ def test_a_step_can_be_cut_unless_it_is_one_sample_or_in_shards() -> None:
     plain = SampleSchedule(64, 16, is_shuffled=False, drops_last=False)
     cut = SampleSchedule(64, 16, is_shuffled=False, drops_last=False, num_shards=4)
     assert largest_pass(plain.share(0, 0, 3, None)) == 5
-    assert why_hopeless(plain.share(0, 0, 3, None)) is None
+    assert not told(plain.share(0, 0, 3, None))
     assert largest_pass(cut.share(0, 0, 2)) == 4
-    assert "shards=4, to 8" in (why_hopeless(cut.share(0, 0, 2)) or "")
-    assert "one sample does not fit" in (why_hopeless(plain.share(0, 0, 1, 1)) or "")
-    assert "one sample does not fit" in (why_hopeless(plain.share(0, 0, 32)) or ""), "a borrowed one"
+    assert "shards=4, to 8" in told(cut.share(0, 0, 2))
+    assert "one sample does not fit" in told(plain.share(0, 0, 1, 1))
+    assert "one sample does not fit" in told(plain.share(0, 0, 32)), "a borrowed one"
+
+
+def test_what_helps_depends_on_whether_the_state_is_divided() -> None:
+    share = SampleSchedule(64, 16, is_shuffled=False, drops_last=False).share(0, 0, 3, None)
+    single = SampleSchedule(64, 16, is_shuffled=False, drops_last=False).share(0, 0, 1, 1)
+    assert "shard=[...]" in told(single)
+    assert "--workers N:" in told(single, is_divided=True)
+    assert not told(share, is_updating=True) and not told(share, is_divided=True)
+    assert "what the optimizer keeps does not fit" in told(share, is_divided=True, is_updating=True)
+
+
+def told(share: Share, is_divided: bool = False, is_updating: bool = False) -> str:
+    return why_hopeless(share, is_divided, is_updating) or ""

@@ -48,7 +48,7 @@ def _of_ended(control: Control, view: JobView) -> JobThroughput | None:
         if node.kind == view.kind
     )
     cache = ProfileCache(control.log_dir(view.id).parent.parent)
-    asked = ProfileJob(job_id=view.id, spec=spec, sizes=(spec.min_workers,), device_kind=view.kind)
+    asked = ProfileJob(job_id=view.id, spec=spec, sizes=(view.least_workers,), device_kind=view.kind)
     profile = cache.profile(asked)
     return None if profile is None else throughput_by_profile(view.id, spec, profile, Cluster(nodes))
 
@@ -57,7 +57,7 @@ def throughput_by_profile(job_id: str, spec: JobSpec, profile: Profile, cluster:
     """The curve of a job that has not run, on such a cluster."""
     belief = FittedBelief()
     belief.learn_profile(job_id, spec, profile)
-    sizes = shown_sizes(spec, cluster.num_devices, Sizes.POWERS_OF_TWO)
+    sizes = shown_sizes(spec, profile, cluster.num_devices, Sizes.POWERS_OF_TWO)
     hosts = np.maximum(nodes_needed(cluster.widths, sizes * spec.devices_per_worker), 1)
     return JobThroughput(
         job_id=job_id,

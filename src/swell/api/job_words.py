@@ -285,7 +285,7 @@ def told_findings(view: JobView) -> list[str]:
     lines = []
     for found in view.findings:
         accepted = "accepted" if found.holds else "known difference"
-        state = f"held to {told_workers(view.min_workers)}" if found.name in view.held_by else accepted
+        state = f"held to {told_workers(view.least_workers)}" if found.name in view.held_by else accepted
         place = f" at {found.place}" if found.place else ""
         lines.append(f"{state}, {found.name}{place}: {found.text}")
     return lines
@@ -326,8 +326,10 @@ def _standing(view: JobView) -> str:
 
 def _workers(view: JobView) -> str:
     most = "or more" if view.max_workers is None else f"to {view.max_workers}"
-    wanted = str(view.min_workers) if view.min_workers == view.max_workers else f"{view.min_workers} {most}"
-    return f"{view.workers} now, {wanted} wanted, {told_devices(view.devices_per_worker)} each"
+    least = view.least_workers
+    wanted = str(least) if least == view.max_workers else f"{least} {most}"
+    why = "" if least == view.min_workers else " (fewer have too little memory)"
+    return f"{view.workers} now, {wanted} wanted{why}, {told_devices(view.devices_per_worker)} each"
 
 
 def _batch(view: JobView) -> str:

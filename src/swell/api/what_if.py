@@ -137,7 +137,9 @@ class KindState:
         held = sum(len(set(record.gang.held) - gone) for record in self.saved.records)
         waiting = (one for one in self.saved.records if one.phase is Phase.QUEUED and not one.is_set_aside)
         return KindLoad(
-            num_devices, max(0, num_devices - held), sum(smallest_gang(one.spec) for one in waiting)
+            num_devices,
+            max(0, num_devices - held),
+            sum(smallest_gang(one.spec, one.least_workers) for one in waiting),
         )
 
 
@@ -402,7 +404,7 @@ def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[Platform
 
 
 def _why_left_out(record: JobRecord, num_devices: int) -> str:
-    if not len(job_sizes(record.spec, num_devices, Sizes.EVERY)):
+    if not len(job_sizes(record.spec, num_devices, Sizes.EVERY, least=record.least_workers)):
         return f"has no size that fits in {told_devices(num_devices)}; --add-nodes tells what more would do"
     return "has not been measured yet; ask again after its trial run"
 

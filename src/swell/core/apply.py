@@ -25,6 +25,7 @@ from swell.core.gang import NO_GANG
 from swell.core.halving import enter_bracket, note_evaluation, told_silence
 from swell.core.job_progress import JobProgress
 from swell.core.kind_search import KindChosen, KindSearch
+from swell.core.least_workers import learn_from_limit, learn_least
 from swell.core.record import JobRecord
 from swell.core.resizes import Mark
 from swell.core.state import HeadState
@@ -278,6 +279,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     after_s = event.at_s - record.submitted_s
     after = f", known {after_s:.1f} s after its submission" if after_s >= LEAST_TRIAL_S else ""
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
+    learn_least(state, record, event.profile.least_workers)
     for found in record.findings:
         state.tell(record, "finding", _told_finding(record, found))
     if record.spec.hold_after_trial and not record.is_held:
@@ -518,7 +520,7 @@ def _still_held(record: JobRecord) -> str:
 def _told_finding(record: JobRecord, found: JobFinding) -> str:
     place = f" ({found.place})" if found.place else ""
     is_held = found.name in record.held_by
-    held = f"is held to {told_workers(record.spec.min_workers)}" if is_held else "may have any size"
+    held = f"is held to {told_workers(record.least_workers)}" if is_held else "may have any size"
     return f"{held}: its trial run found {found.name}{place}: {found.text}"
 
 
@@ -649,6 +651,7 @@ def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
     """It is tried again, unless that would go on for ever."""
     backoff, is_last = record.backoff, record.backoff.is_last_loss
     if event.is_over_memory:
+        learn_from_limit(state, record, event)
         backoff.note_loss_by_memory(state.now_s, max(event.steps, record.progress.first_step))
     else:
         backoff.note_loss(state.now_s)

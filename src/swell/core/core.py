@@ -279,7 +279,7 @@ class Core:
     def _explain_lack(self, record: JobRecord) -> None:
         """It cannot even be tried: too few devices are there."""
         state, spec = self._state, record.spec
-        num_needed = spec.min_workers * spec.devices_per_worker
+        num_needed = record.least_workers * spec.devices_per_worker
         if not state.cluster.nodes:
             code, text = "no_nodes", self._lack
         elif not state.devices:
@@ -679,7 +679,7 @@ class Core:
         return KindLoad(
             num_devices=state.num_devices,
             num_idle=len(state.devices - held),
-            num_wanted=sum(smallest_gang(record.spec) for record in waiting),
+            num_wanted=sum(smallest_gang(record.spec, record.least_workers) for record in waiting),
         )
 
     @property

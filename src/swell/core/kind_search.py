@@ -22,6 +22,7 @@ class KindSearch(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     why: str = ""  #: why it has the kind that it has
     refused: dict[str, RefusedKind] = {}  #: by kind, of those that were asked for a promise
+    least_workers: dict[str, int] = {}  #: by kind that it has left, as its trial run found there
     goal: str = ""  #: kind that is to have it next; empty: the best one that was not asked yet
     is_settled: bool = False  #: every kind was asked: the answer of the one that it has counts
 
@@ -46,7 +47,12 @@ def untried(spec: JobSpec, search: KindSearch, own: str, devices: dict[str, int]
     """
     kinds = named_kinds(spec.kinds, tuple(devices))
     left = (kind for kind in kinds if kind != own and kind not in search.refused)
-    return tuple(kind for kind in left if devices[kind] >= smallest_gang(spec))
+    return tuple(kind for kind in left if devices[kind] >= smallest_gang_on(kind, spec, search))
+
+
+def smallest_gang_on(kind: str, spec: JobSpec, search: KindSearch | None) -> int:
+    """Devices of the job's smallest gang on a kind that it may have been on before."""
+    return smallest_gang(spec, 1 if search is None else search.least_workers.get(kind, 1))
 
 
 def best_refused(refused: dict[str, RefusedKind]) -> str:

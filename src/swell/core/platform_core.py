@@ -14,7 +14,7 @@ from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
 from swell.core.kind_admission import KindAdmission
 from swell.core.kind_choice import Choice, KindLoad, KindSpeeds, choose, named_kinds, smallest_gang
-from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, untried
+from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, smallest_gang_on, untried
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds, read_speeds
@@ -355,10 +355,13 @@ class PlatformCore:
         loads = self._loads(self.kinds) if movable else {}
         for place, record in movable:
             core, spec, own = self._cores[place], record.spec, self._kinds[place]
-            kinds, least = named_kinds(spec.kinds, self.kinds), smallest_gang(spec)
-            if own and loads[own].num_idle >= least:
+            if own and loads[own].num_idle >= smallest_gang(spec, record.least_workers):
                 continue
-            others = [kind for kind in kinds if kind != own and loads[kind].fits(least)]
+            others = [
+                kind
+                for kind in named_kinds(spec.kinds, self.kinds)
+                if kind != own and loads[kind].fits(smallest_gang_on(kind, spec, record.search))
+            ]
             if not others:
                 continue
             choice = choose(others, spec, loads, self._speeds.of(spec, others))

@@ -55,6 +55,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     continues: str = ""  #: see `Origin`, as `user`
     user: str = ""
     profile: Profile | None = None
+    least_by_memory: int = 1  #: workers, of which one is not known to run out of memory
     is_profiling: bool = False
     is_distributed: bool = False  #: its script has shown that it works with other workers
     accepted: tuple[str, ...] = ()  #: findings, since it was submitted
@@ -231,8 +232,17 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         """It is on its way to another kind of device: forget what holds for this one alone."""
         self.search = self.search or KindSearch()
         self.is_leaving, self.search.goal = True, goal
+        if self.profile is not None and self.least_by_memory > 1:
+            known = {self.profile.device_kind: self.least_by_memory}
+            self.search.least_workers = self.search.least_workers | known
+        self.least_by_memory = 1
         self.profile, self.is_profiling, self.progress.total_steps = None, False, None
         self.backoff, self.ruled_out, self.fetched, self.fetch_s = Backoff(), {}, {}, 0.0
+
+    @property
+    def least_workers(self) -> int:
+        """The fewest that it may have: as it was submitted, and as the memory of its devices allows."""
+        return max(self.spec.min_workers, self.least_by_memory)
 
     @property
     def may_grow(self) -> bool:
@@ -310,7 +320,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def learn_length(self, profile: Profile | None) -> None:
         """Fix the amount of work: steps, or seconds on one worker where steps are unknown."""
-        self.profile = profile
+        self.profile, self.least_by_memory = profile, profile.least_workers if profile else 1
         if self.spec.elasticity is Elasticity.RESTART:
             self.progress.total_steps = float(self.spec.estimate_s or DEFAULT_ESTIMATE_S)
             return
@@ -357,6 +367,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             batch_per_worker=spec.batch_per_worker,
             noise_scale=status.noise_scale,
             min_workers=spec.min_workers,
+            least_by_memory=self.least_by_memory,
             max_workers=spec.max_workers,
             devices_per_worker=spec.devices_per_worker,
             elasticity=spec.elasticity,

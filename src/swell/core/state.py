@@ -321,7 +321,8 @@ class HeadState(KeptState, kw_only=True):
     # ------------------------------------------------------------ what `Core` uses
     def sizes_of(self, record: JobRecord) -> IntArray:
         """Worker counts that the job may have on this cluster, at any batch; empty if there is none."""
-        sizes = job_sizes(record.spec, self._most_of(record, self.num_devices), self.domain.sizes)
+        most = self._most_of(record, self.num_devices)
+        sizes = job_sizes(record.spec, most, self.domain.sizes, least=record.least_workers)
         return sizes if record.may_grow else sizes[:1]
 
     def _most_of(self, record: JobRecord, num_devices: int) -> int:
@@ -469,15 +470,15 @@ class HeadState(KeptState, kw_only=True):
         self._relearnt.discard(record.id)
 
     def _options_of(self, record: JobRecord) -> JobOptions:
-        spec, kind = record.spec, self.domain.sizes
+        spec, kind, least = record.spec, self.domain.sizes, record.least_workers
         most_devices = self._most_of(record, self._most_devices)
         best = None
         if self._is_batch_open(record):
-            sizes = job_sizes(spec, most_devices, kind)
+            sizes = job_sizes(spec, most_devices, kind, least=least)
             sizes = sizes if record.may_grow else sizes[:1]
             best = self._open_batches_of(record, sizes)
         if best is None:
-            sizes = job_sizes(spec, most_devices, kind, most_batch=spec.global_batch)
+            sizes = job_sizes(spec, most_devices, kind, spec.global_batch, least)
             sizes = sizes if record.may_grow else sizes[:1]
             rates = self.belief.rates_per_s(record.id, sizes, self._hosts_of(record, sizes))
             best = rates, (spec.batch_per_worker or 0) * sizes
@@ -563,13 +564,18 @@ def _tenants_of(records: list[JobRecord]) -> Tenants:
 
 
 def job_sizes(
-    spec: JobSpec, num_devices: int, kind: Sizes = Sizes.POWERS_OF_TWO, most_batch: int | None = None
+    spec: JobSpec,
+    num_devices: int,
+    kind: Sizes = Sizes.POWERS_OF_TWO,
+    most_batch: int | None = None,
+    least: int = 1,
 ) -> IntArray:
     """Worker counts that a job may have on so many devices, ascending; empty if there is none. Read-only.
 
     Args:
         most_batch: samples of a step at most, where these do not grow with the workers; None: as many as
             the job may have.
+        least: by what is known of its memory; see `Profile.least_workers`.
     """
     most = num_devices // spec.devices_per_worker
     if spec.max_workers is not None:
@@ -578,7 +584,7 @@ def job_sizes(
         most = min(
             most, most_batch or spec.max_batch or spec.global_batch
         )  # a worker without samples would be of no use
-    return _sizes_within(spec.min_workers, most, kind)
+    return _sizes_within(max(spec.min_workers, least), most, kind)
 
 
 @lru_cache(maxsize=1024)

@@ -351,7 +351,7 @@ def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
     return (
         CLASS_CODES[record.planned_class],
         spec.devices_per_worker,
-        spec.requested_workers or spec.min_workers,
+        max(spec.requested_workers or 1, record.least_workers),
         record.tenant,
         spec.priority,
         spec.elasticity is Elasticity.RESTART,

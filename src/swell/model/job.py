@@ -315,6 +315,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     group_step_s: dict[int, float] = {}  #: workers -> seconds of a whole step that a group of them made
     divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
     has_mirrors: bool = False  #: each part of that lies at two workers
+    least_workers: int = 1  #: one of fewer has too little memory for its part of the state; 1: none was found
 
     @property
     def loses_with_any_worker(self) -> bool:

@@ -70,6 +70,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers
     noise_scale: float | None = None  #: of its gradients, in samples; None: nothing was measured
     min_workers: int
+    least_by_memory: int = 1  #: workers of which one can hold its part of a divided state; 1: none is known
     max_workers: int | None
     devices_per_worker: int
     elasticity: Elasticity = Elasticity.LIVE
@@ -141,6 +142,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rung: int = 0  #: of a trial: the highest one that it has reached; 0: none
     rung_rank: int = 0  #: among the trials that were there when it got there, from 1
     rung_trials: int = 0  #: how many these were, itself included
+
+    @property
+    def least_workers(self) -> int:
+        """The fewest that it may have: as it was submitted, and by memory."""
+        return max(self.min_workers, self.least_by_memory)
 
 
 def is_set_aside(view: JobView) -> bool:

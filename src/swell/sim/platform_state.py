@@ -101,7 +101,7 @@ def sim_job(
     Raises:
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
     """
-    sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY))
+    sizes = _told_sizes(job_sizes(record.spec, num_devices, Sizes.EVERY, least=record.least_workers))
     rate_per_s = belief.rates_per_s(record.id, sizes)
     sizes, rate_per_s = sizes[rate_per_s > 0.0], rate_per_s[rate_per_s > 0.0]
     if record.progress.total_steps is None or not sizes.size:

@@ -60,6 +60,9 @@ class Ready(Message, frozen=True, kw_only=True):
     grad_bytes: int
     state_bytes: int
     samples_per_epoch: int
+    num_holders: int = (
+        0  #: mode `profile`: workers that hold each part of a divided state; 0: it is not divided
+    )
 
 
 class Bound(Message, frozen=True, kw_only=True):
@@ -224,6 +227,7 @@ class Failed(Message, frozen=True, kw_only=True):
 
     message: str
     steps: int = 0
+    is_out_of_memory: bool = False  #: and smaller passes would not help
 
 
 class OutOfMemory(Message, frozen=True, kw_only=True):

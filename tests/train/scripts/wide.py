@@ -1,10 +1,14 @@
 """A model of 28 million parameters in divided blocks, for few steps.
 
-Arguments: file for the result, steps, `blocks` or `whole`. The trained state takes 453 MB, a quarter of which
-are parameters. The result is the loss of each step, also of those before a checkpoint.
+Arguments: file for the result, steps, `blocks` or `whole`; where the process is to have a limit, also bytes
+that it may have beside what it has before the model is made, and how many times as many blocks there are. The
+trained state takes 453 MB, a quarter of which are parameters. The result is the loss of each step, also of
+those before a checkpoint.
 """
 
+import ctypes
 import json
+import resource
 import sys
 
 import torch
@@ -14,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from swell import train
 
 WIDTH, NUM_BLOCKS, SAMPLES = 768, 6, 24
+MMAP_THRESHOLD = -3  #: as malloc.h has it
 
 
 class Block(nn.Module):
@@ -27,6 +32,12 @@ class Block(nn.Module):
 
 
 result, num_steps, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+if len(sys.argv) > 4:
+    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)  # what is free is the kernel's again at once
+    with open("/proc/self/status") as status:
+        (held_kb,) = (int(line.split()[1]) for line in status if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (held_kb * 1024 + int(sys.argv[4]),) * 2)
+    NUM_BLOCKS *= int(sys.argv[5])
 torch.manual_seed(0)
 model = nn.Sequential(*(Block() for _ in range(NUM_BLOCKS)), nn.Linear(WIDTH, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)

@@ -207,10 +207,10 @@ def _final_standing(view: JobView) -> str:
 
 
 def _wanted(view: JobView) -> str:
-    if view.phase.is_end or view.min_workers == view.max_workers:
+    if view.phase.is_end or view.least_workers == view.max_workers:
         return ""
     most = "+" if view.max_workers is None else f"{NOTHING}{view.max_workers}"
-    return f"{view.min_workers}{most}"
+    return f"{view.least_workers}{most}"
 
 
 def _second(at_s: float | None) -> int | None:

@@ -50,7 +50,7 @@ class ProfileCache:
         """Store the profile for later jobs. No effect if the code cannot be read."""
         if (path := self._profile_path(command)) is not None:
             known = _read(path, Profile)
-            _write(path, profile if known is None else _merged(known, profile))
+            _write(path, profile if known is None else _merged(known, profile, command.spec.min_workers))
 
     def correct(
         self, spec: JobSpec, device_kind: str, between: BetweenSteps | None, end_s: float | None
@@ -114,6 +114,8 @@ class ProfileCache:
             *((spec.image,) if spec.image else ()),
             spec.global_batch,
             *((spec.least_batch, spec.max_batch, spec.batch_per_worker) if spec.may_change_batch else ()),
+            # Batches do not tell then with how small a part of a divided state they were measured.
+            *((spec.min_workers,) if spec.may_change_batch and spec.min_workers > 1 else ()),
             spec.devices_per_worker,
             command.device_kind,
         )
@@ -131,7 +133,9 @@ class ProfileCache:
 
 def _covers(profile: Profile, command: ProfileJob) -> bool:
     """Whether another trial run would find nothing new."""
-    spec = command.spec
+    spec, sizes = command.spec, [size for size in command.sizes if size >= profile.least_workers]
+    if not sizes:
+        return False
     if profile.between is None and spec.steps_to_epoch_end(profile.samples_per_epoch) is not None:
         return False
     if spec.hold_after_trial and max(command.sizes) > 1 and not profile.group_step_s:
@@ -140,17 +144,23 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
         return False
     if not profile.allreduce_s.keys() >= set(command.sizes):
         return False
-    if profile.num_shards is not None and profile.num_shards < min(command.sizes):
+    if profile.num_shards is not None and profile.num_shards < min(sizes):
         return False
     if spec.max_batch is not None:  # not all of a range is measured where steps are long
         return True
-    batches = local_batches(spec, command.sizes, profile.max_local_batch)
+    batches = local_batches(spec, sizes, profile.max_local_batch)
     return profile.compute_s.keys() >= set(batches)
 
 
-def _merged(known: Profile, newer: Profile) -> Profile:
-    """The newer one, with the sizes of the other that it does not tell of."""
+def _merged(known: Profile, newer: Profile, tried_from: int) -> Profile:
+    """The newer one, with the sizes of the other that it does not tell of.
+
+    Args:
+        tried_from: the fewest workers that the newer one has looked for memory of.
+    """
     findings = known.findings if newer.findings is None else newer.findings
+    if newer.least_workers < known.least_workers <= tried_from:
+        newer = msgspec.structs.replace(newer, least_workers=known.least_workers)
     if known.max_local_batch != newer.max_local_batch:
         return msgspec.structs.replace(newer, end_s=known.end_s, findings=findings)
     return msgspec.structs.replace(

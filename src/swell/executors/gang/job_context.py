@@ -47,6 +47,7 @@ class JobContext:
         compares: bool = False,
         allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
         group_steps: int = 0,
+        least_workers: int = 1,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -74,5 +75,5 @@ class JobContext:
             measures_noise=mode == "train" and self.spec.may_change_batch,
             allreduce_bytes=allreduce_bytes,
             group_steps=group_steps,
-            least_workers=self.spec.min_workers,
+            least_workers=least_workers,
         )

@@ -34,6 +34,7 @@ from swell.executors.gang.allreduce import (
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.least_workers import LeastWorkers
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.memory_limit import half, too_few_shards
 from swell.executors.gang.timeouts import (
@@ -135,6 +136,7 @@ class Trial:
         self._max_local_batch: int | None = None
         self._start_s: float | None = None
         self._measured: messages.Profiled | None = None
+        self._least = LeastWorkers(job.spec.min_workers, max(command.sizes))
         self._compares = max(command.sizes) > 1
         self._not_compared: list[JobFinding] = []  #: why not
         self._group_step_s: dict[int, float] = {}
@@ -351,7 +353,8 @@ class Trial:
         if part.size is None:
             batches = local_batches(self._job.spec, self._tried_sizes(), self._max_local_batch)
             bound, compares = self._max_local_batch, self._compares
-            welcome = self._job.welcome(member.slot, "profile", batches, bound, compares)
+            least = self._least.num
+            welcome = self._job.welcome(member.slot, "profile", batches, bound, compares, least_workers=least)
         elif part.is_stepping:
             welcome = self._welcome_of_group(member, part.size)
         else:
@@ -364,7 +367,7 @@ class Trial:
     def _(self, message: messages.Ready, member: Member, part: TrialPart) -> None:
         member.state = State.READY
         if part.size is None:
-            self._start_s = self._now_s - member.since_s
+            self._start_s, self._least.num_holders = self._now_s - member.since_s, message.num_holders
         elif all(m.state is State.READY for m in part.members.values()) and not part.is_grouped:
             part.is_grouped = True
             for rank, number in enumerate(part.numbers):
@@ -404,7 +407,7 @@ class Trial:
         if not _is_sound(message.compute_s):
             part.fail(unmeasured(self._job.spec.entry), is_fault=True)
             return
-        fewest = min(self._command.sizes)
+        fewest = min(self._sizes_in_memory)
         if message.num_shards is not None and message.num_shards < fewest:
             part.fail(too_few_shards(message.num_shards, fewest), is_fault=True)
             return
@@ -437,8 +440,19 @@ class Trial:
 
     @_hear.register
     def _(self, message: messages.Failed, member: Member, part: TrialPart) -> None:
+        if message.is_out_of_memory and self._divides_more(part):
+            part.fail(message.message, is_fault=True)
+            return
+        text = self._least.told_lack(message.message) if message.is_out_of_memory else message.message
         told = [f"{finding.text}\n" for finding in self._not_compared if finding.holds]
-        part.fail("".join([*told, message.message]), is_fault=True)
+        part.fail("".join([*told, text]), is_fault=True)
+
+    def _divides_more(self, part: TrialPart) -> bool:
+        """Whether the script runs again, with a smaller part of its state: memory has run out."""
+        if part.size is not None or not self._least.raise_num():
+            return False
+        self._max_local_batch, part.is_to_repeat = None, True  # there is more room for samples now
+        return True
 
     def _wanted_groups(self, measured: messages.Profiled) -> list[int]:
         """Numbers of workers, ascending, up to k_max: what the host and the job allow."""
@@ -446,7 +460,7 @@ class Trial:
         most = min(self._num_devices // self._job.spec.devices_per_worker, shards)
         is_stream_of_shards = measured.num_shards is not None and not measured.samples_per_epoch
         holds = any(finding.holds for finding in measured.findings) or len(self._tried_sizes()) == 1
-        wanted = () if holds or is_stream_of_shards else self._command.sizes
+        wanted = () if holds or is_stream_of_shards else self._sizes_in_memory
         return sorted(size for size in wanted if 1 < size <= most)
 
     def _groups_end_s(self) -> float:
@@ -490,7 +504,12 @@ class Trial:
         """The sizes whose parts of a batch are measured: one, where only that is known to go well."""
         accepted = self._job.spec.accept_differences
         is_held = any(finding.holds and finding.name not in accepted for finding in self._not_compared)
-        return (min(self._command.sizes),) if is_held else self._command.sizes
+        return (min(self._sizes_in_memory),) if is_held else self._sizes_in_memory
+
+    @property
+    def _sizes_in_memory(self) -> tuple[int, ...]:
+        """The job's sizes, less those that have too little memory."""
+        return tuple(size for size in self._command.sizes if size >= self._least.num)
 
     # ------------------------------------------------------------ part by part
     def _start(
@@ -565,6 +584,7 @@ class Trial:
             findings=self._findings(measured),
             allreduce_sizes=self._summed_sizes(measured.grad_bytes),
             group_step_s=dict(self._group_step_s),
+            least_workers=self._least.known,
         )
         self.is_over = True
         event = JobProfiled(

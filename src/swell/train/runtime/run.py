@@ -179,6 +179,16 @@ class Run:
         return shard is not None and shard.exchange is not None and shard.exchange.is_lost
 
     @property
+    def is_divided(self) -> bool:
+        """Whether each worker of the job has a part of the training state."""
+        return self._task.state.shard is not None
+
+    @property
+    def is_updating(self) -> bool:
+        """Whether the optimizer is at work, and no sample is on its way."""
+        return self._is_updating
+
+    @property
     def share(self) -> Share | None:
         """What this worker computes in the step under way; None between two steps."""
         return self._share

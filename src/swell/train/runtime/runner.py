@@ -21,6 +21,7 @@ from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.random_streams import begin_script
+from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import (
     edited_since,
@@ -30,7 +31,7 @@ from swell.train.link.code_paths import (
     why_missing,
 )
 from swell.train.runtime import unmanaged_script
-from swell.train.runtime.difference_causes import fails_with_part
+from swell.train.runtime.difference_causes import fails_with_part, not_compared
 from swell.train.runtime.distributed_check import PLACE, DistributedCheck
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
@@ -101,13 +102,18 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     """Why the script ended, with the traceback `text`; returns the exit status."""
     if under_way and under_way[0].is_to_be_left_out(error):
         last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
-        link.send(messages.NotCompared(finding=fails_with_part(last_line, place_of_error(error))))
+        needs_too_much = under_way[0].needs_too_much(error)
+        found = (
+            not_compared(last_line) if needs_too_much else fails_with_part(last_line, place_of_error(error))
+        )
+        link.send(messages.NotCompared(finding=found))
         return environ.EXIT_STOPPED
     if started and started[-1].is_step_lost:  # what it computed was not the model's any more
         sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
         return environ.EXIT_STOPPED
-    share = started[-1].share if started and is_out_of_memory(error) else None
-    advice = None if share is None else why_hopeless(share)
+    has_no_memory = is_out_of_memory(error)
+    share = started[-1].share if started and has_no_memory else None
+    advice = None if share is None else _why_hopeless(started[-1], share, link)
     if share is not None and advice is None:
         _keep(started[-1], error)
         link.send(
@@ -121,8 +127,13 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     _keep_last()
     text = text[-MAX_MESSAGE_CHARS:]
     message = text if advice is None else f"{advice}\n{text}"
-    link.send(messages.Failed(message=message, steps=link.heartbeat.steps))
+    link.send(messages.Failed(message=message, steps=link.heartbeat.steps, is_out_of_memory=has_no_memory))
     return 1
+
+
+def _why_hopeless(run: Run, share: Share, link: Link) -> str | None:
+    """See `why_hopeless`. A gang takes smaller passes also where the update did not fit: it loses little."""
+    return why_hopeless(share, run.is_divided, run.is_updating and link.welcome.mode == "profile")
 
 
 def _keep(run: Run, error: BaseException) -> None:

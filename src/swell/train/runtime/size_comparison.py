@@ -23,6 +23,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import LoopError, StepVote
 from swell.train.collective.group import Group
+from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, drawing_state
 from swell.train.data.sample_schedule import Pass, Share, cut
@@ -140,8 +141,16 @@ class SizeComparison:
 
         A loop that breaks a rule with whole batches, too, is no matter of parts.
         """
+        if self.needs_too_much(error):
+            return True
         is_part = self.num_done > 0 and self._probe.rank is not None
         return is_part if isinstance(error, LoopError) else self.num_done > 0
+
+    def needs_too_much(self, error: BaseException) -> bool:
+        """Whether memory ran out that one of several workers need not have: the comparison keeps the whole
+        state.
+        """
+        return self._task.state.shard is not None and is_out_of_memory(error)
 
     # ------------------------------------------------------------ the steps that it leads
     def begin(self, task: Task, course: AnyCourse, most_samples: int, has_passes: bool) -> bool:

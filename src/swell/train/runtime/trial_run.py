@@ -147,6 +147,7 @@ class Profiling:
                 grad_bytes=task.summed_bytes,
                 state_bytes=task.state.num_bytes(),
                 samples_per_epoch=self._true_course.samples_per_epoch,
+                num_holders=0 if task.state.shard is None else 2 if task.is_mirrored else 1,
             )
         )
 

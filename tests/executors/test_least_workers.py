@@ -1,0 +1,172 @@
+"""How a trial run finds the fewest workers whose parts of a divided state fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.executors.puppets import is_stopped, make_spec, make_stage
+
+from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.gang.allreduce import GroupTimes
+from swell.executors.gang.effects import Effect, Report, Send
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.trial_controller import Trial
+from swell.model.command import ProfileJob
+from swell.model.event import JobProfiled, Outcome, ProfilingFailed
+from swell.model.job import Profile
+from swell.wire.messages import (
+    Failed,
+    FromWorker,
+    Hello,
+    OutOfMemory,
+    Profiled,
+    Ready,
+    Welcome,
+)
+
+TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
+LACK = Failed(message="torch.OutOfMemoryError: tried to allocate", is_out_of_memory=True)
+
+
+class Tries:
+    """The script's own runs of one trial: a worker for each, the next with what the one before has shown."""
+
+    def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), holders: int = 1, **changes: Any) -> None:
+        job = make_stage(**changes)
+        command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
+        table = dict.fromkeys((2, 4, 8), TIMES)
+        self.trial = Trial(job, command, 0, 8, table, GangSettings(), is_stopped)
+        self.holders, self.worker, self.now_s = holders, -1, 0.0
+        self.trial.begin_part(None, ["node0/0"], 0.0)
+        self.begin()
+
+    def begin(self) -> None:
+        """The next worker says hello, and what it trains."""
+        self.worker += 1
+        (effect,) = self.say(Hello(token="", worker=self.worker, pid=1))
+        assert isinstance(effect, Send) and isinstance(effect.message, Welcome)
+        self.welcome = effect.message
+        self.say(Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=512, num_holders=self.holders))
+
+    def say(self, message: FromWorker) -> list[Effect]:
+        self.now_s += 1.0
+        return self.trial.said(self.worker, message, self.now_s)
+
+    def end(self, message: FromWorker | None, status: int) -> None:
+        """The worker ends; another begins if the trial goes on."""
+        if message is not None:
+            self.say(message)
+        effects = self.trial.exited(self.worker, status, "", self.now_s)
+        self.told = [effect.event for effect in effects if isinstance(effect, Report)]
+        if not self.trial.is_over:
+            self.begin()
+
+    @property
+    def profile(self) -> Profile:
+        (event,) = self.told
+        assert isinstance(event, JobProfiled)
+        return event.profile
+
+    @property
+    def failure(self) -> ProfilingFailed:
+        (event,) = self.told
+        assert isinstance(event, ProfilingFailed)
+        return event
+
+    def measure(self) -> None:
+        compute_s = dict.fromkeys(self.welcome.local_batches, 0.1)
+        self.end(Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512), 0)
+
+
+def test_memory_that_suffices_says_nothing_of_fewer_workers() -> None:
+    tries = Tries(min_workers=2, sizes=(2, 4))
+    assert tries.welcome.least_workers == 2
+    tries.measure()
+    assert tries.profile.least_workers == 1
+
+
+def test_a_worker_without_memory_comes_again_as_one_of_twice_as_many() -> None:
+    tries = Tries()
+    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (1, (64, 32, 16, 8))
+    tries.end(LACK, 1)
+    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (2, (32, 16, 8))
+    tries.end(LACK, 1)
+    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (4, (16, 8))
+    tries.measure()
+    assert tries.profile.least_workers == 4
+    assert set(tries.profile.compute_s) == {16, 8}
+
+
+def test_smaller_passes_are_tried_first_and_larger_ones_again_with_more_workers() -> None:
+    tries = Tries(sizes=(1, 2))
+    tries.end(OutOfMemory(num_samples=64, steps=0, message="no room"), 143)
+    assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (1, 32)
+    tries.end(LACK, 1)
+    assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (2, None)
+
+
+def test_two_workers_that_mirror_each_other_hold_as_much_as_one() -> None:
+    tries = Tries(holders=2)
+    tries.end(LACK, 1)
+    assert tries.welcome.least_workers == 4
+
+
+def test_as_many_are_tried_as_the_job_may_have() -> None:
+    tries = Tries(sizes=(1, 2, 3), max_workers=3)
+    tries.end(LACK, 1)
+    tries.end(LACK, 1)
+    assert (tries.welcome.least_workers, tries.welcome.local_batches) == (3, (22,))
+    tries.end(LACK, 1)
+    assert tries.failure.outcome is Outcome.FAILED
+    told = tries.failure.message
+    assert told.startswith("one of 3 workers, the most that the job can have here, has too little memory")
+    assert "add nodes" in told and told.endswith(LACK.message)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "holders", "changes"), [((1, 2, 4), 0, {}), ((2,), 1, {"min_workers": 2, "max_workers": 2})]
+)
+def test_a_job_that_is_not_divided_or_has_one_size_fails_as_it_did(
+    sizes: tuple[int, ...], holders: int, changes: dict[str, Any]
+) -> None:
+    tries = Tries(sizes, holders, **changes)
+    tries.end(LACK, 1)
+    assert (tries.failure.outcome, tries.failure.message) == (Outcome.FAILED, LACK.message)
+
+
+def test_another_error_is_no_lack_of_memory() -> None:
+    tries = Tries()
+    tries.end(Failed(message="ValueError: no"), 1)
+    assert tries.failure.message == "ValueError: no"
+
+
+@pytest.mark.parametrize("status", [-9, OVER_MEMORY])
+def test_a_kill_may_have_any_cause(status: int) -> None:
+    tries = Tries()
+    tries.end(None, status)
+    assert tries.failure.outcome is Outcome.LOST
+
+
+def test_a_profile_that_was_kept_holds_for_jobs_that_may_have_so_many_workers(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("# a training script\n")
+    spec = make_spec(entry=str(tmp_path / "train.py"), workdir=str(tmp_path))
+    command = ProfileJob(job_id="digits-1", spec=spec, sizes=(1, 2, 4), device_kind="cpu")
+    tries, cache = Tries(sizes=command.sizes), ProfileCache(tmp_path / "state")
+    tries.end(LACK, 1)
+    tries.measure()
+    cache.keep_profile(command, tries.profile)
+    assert ProfileCache(tmp_path / "state").profile(command) == tries.profile
+    large = msgspec.structs.replace(spec, min_workers=4)
+    above = Tries(sizes=(4,), min_workers=4)
+    above.measure()
+    cache.keep_profile(
+        ProfileJob(job_id="digits-3", spec=large, sizes=(4,), device_kind="cpu"), above.profile
+    )
+    assert (cache.profile(command) or above.profile).least_workers == 2, "it has not tried fewer"
+    single = ProfileJob(job_id="digits-2", spec=spec, sizes=(1,), device_kind="cpu")
+    assert cache.profile(single) is None
