@@ -109,7 +109,9 @@ def page_of(found: Mapping[str, Any]) -> str:
 def _starts(rows: Sequence[Mapping[str, Any]]) -> str:
     """Where the time goes until the first step with nodes that join; empty: that was not run."""
     growths = [cost for row in rows if row["change"] == GROWTH for cost in row["costs"].get(OURS, [])]
-    if not growths or not all(cost["reached_s"] for cost in growths):
+    reached = growths[0]["reached_s"] if growths else {}
+    known = [what for what in reached if all(what in cost["reached_s"] for cost in growths)]
+    if not known:
         return ""
     lines = [
         f"From when Ray has both nodes to the first step of {OURS} with them, the later host of the two:",
@@ -118,7 +120,7 @@ def _starts(rows: Sequence[Mapping[str, Any]]) -> str:
         "|---|---|",
         *(
             f"| {what} | {statistics.median(cost['reached_s'][what] for cost in growths):.2f} |"
-            for what in growths[0]["reached_s"]
+            for what in known
         ),
         f"| the first step has ended | {_median_next_step_s(growths):.2f} |",
     ]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
 
 import pytest
 from benchmarks.ray.changes import GROWTH, LOSS, NOTICE, Cost, longest_wait_s
 from benchmarks.ray.hand_over import HandOver
-from benchmarks.ray.host_log import STAGES, times_reached
+from benchmarks.ray.host_log import STAGES, last_reached, times_reached
 from benchmarks.ray.page import page_of, table_of
 from benchmarks.ray.rows import OURS, RIVAL, Row, bars_of, row_of
 from benchmarks.training.pauses import Pause, Stretch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.machines.namespaces import Machine
 
 seconds = st.integers(1, 10_000).map(lambda number: number / 1000)
 
@@ -27,6 +30,16 @@ def stretch(num_workers: int, begun_s: float, steps_s: Sequence[float], first_st
 
 def cost(pause_s: float, next_s: float = 1.0, known_s: float | None = None) -> Cost:
     return Cost(Pause(pause_s, 0.5, next_s, 3), pause_s + 0.5, known_s, {"torch is imported": 2 * pause_s})
+
+
+@dataclass
+class FilesOnly:
+    """A machine, as far as its files are read."""
+
+    folder: Path
+
+    def outside(self, path: str) -> Path:
+        return self.folder / path.lstrip("/")
 
 
 @given(st.lists(seconds, min_size=2, max_size=9), seconds, st.lists(seconds, min_size=2, max_size=9))
@@ -112,3 +125,19 @@ def test_a_host_says_in_its_log_when_it_has_reached_what() -> None:
     assert joined_s - imported_s == pytest.approx(0.5)
     lines.append("2026-11-26 20:11:33,822 modules are imported: the devices of this host are offered")
     assert times_reached(lines)["torch is imported"] - imported_s == pytest.approx(4.5)
+
+
+def test_what_two_hosts_have_reached_the_later_one_has(tmp_path: Path) -> None:
+    lines = [
+        "2026-11-26 20:11:29,000 host n has 1 device (cpu)",
+        "2026-11-26 20:11:3{},000 joined the head at 10.9.0.10:4000 as n",
+    ]
+    for number in (1, 3):
+        folder = tmp_path / str(number) / "tmp" / "swell-ray-0" / "p" / "n"
+        folder.mkdir(parents=True)
+        (folder / "host.log").write_text("\n".join(lines).format(number))
+    found = last_reached([cast(Machine, FilesOnly(tmp_path / number)) for number in "13"])
+    assert list(found) == list(STAGES)[:2]
+    first_s, second_s = found.values()
+    assert second_s - first_s == pytest.approx(4.0)
+    assert last_reached([]) == {}
