@@ -14,6 +14,8 @@ from pathlib import Path
 
 from tests.platform.program import ENDLESS, Program, eventually, read_diary
 
+from swell.api.client import connect
+
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 #: Of the host that is there first, and of the one that comes.
 NUM_DEVICES = 2
@@ -68,4 +70,6 @@ def await_leave(program: Program, folder: Path) -> None:
 
 
 def hosts(program: Program) -> list[str]:
-    return [node["name"] for node in program.json("nodes")["nodes"]]
+    """Without the start of a program, which would take time from what is measured."""
+    with connect(program.state) as client:
+        return [node.name for node in client.cluster().nodes]
