@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from tests.ray.cluster import RayNode
@@ -36,6 +36,7 @@ class Cost:
     pause: Pause
     longest_s: float  #: time without a finished step
     known_s: float | None  #: from the kill until Ray knew; None: no node was killed
+    reached_s: Mapping[str, float] = field(default_factory=dict)  #: from the cause to what is on the way
 
     @property
     def beyond_s(self) -> float | None:
@@ -78,9 +79,10 @@ class Course:
     def _grow(self, before: int) -> Cost:
         begun_s = time.time()
         joined_s = self._site.join(self._down)
-        self._side.joined(self._down)
+        reached_s = self._side.joined(self._down)
         self._up, self._down = [*self._up, *self._down], []
-        return self._cost(before, joined_s, begun_s)
+        cost = self._cost(before, joined_s, begun_s)
+        return replace(cost, reached_s={what: at_s - joined_s for what, at_s in reached_s.items()})
 
     def _lose(self, before: int) -> Cost:
         node = self._take()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.conditions import describe
-from benchmarks.ray.changes import CHANGES
+from benchmarks.ray.changes import CHANGES, GROWTH
 from benchmarks.ray.rows import OURS, RIVAL, times_less
 
 _PAGE = """# The same job on Ray nodes: Ray Train and Swell
@@ -34,7 +34,7 @@ Medians of {rounds} rounds, in seconds:
 * **steps again**: steps since the last checkpoint, which Ray Train repeats. Swell repeats at most the step
   during which a machine dies.
 
-After a shrink {hand_over}
+{starts}After a shrink {hand_over}
 
 ## What was wanted
 
@@ -44,7 +44,8 @@ After a shrink {hand_over}
 
 * {conditions}.
 * The model has 25 million parameters unless the size above says otherwise; data, model and batches have a
-  fixed seed. Each worker has one unit of Ray's `CPU`. All nodes share the cores of one computer.
+  fixed seed. Each worker has one unit of Ray's `CPU`. All nodes share the cores of one computer: what two
+  nodes import takes time from each other, and from the job that trains.
 * Ray Train has `ScalingConfig(num_workers=(1, {nodes}), elastic_resize_monitor_interval_s={monitor_s:g})`,
   `FailureConfig(max_failures={max_failures})`, and {environ} in its environment. It saves a checkpoint
   every {steps} steps, to a folder that all machines share, at the speed of a local disk. A real network
@@ -92,6 +93,7 @@ def page_of(found: Mapping[str, Any]) -> str:
         notice_s=settings["notice_s"],
         table=table_of(found),
         rounds=found["conditions"]["rounds"],
+        starts=_starts(found["rows"]),
         hand_over=_hand_over(found["hand_overs"]),
         bars=_bars(found["bars"]),
         conditions=describe(found["conditions"]),
@@ -102,6 +104,31 @@ def page_of(found: Mapping[str, Any]) -> str:
         interval_s=settings["swell_checkpoint_interval_s"],
         checks=_assigned(settings["health_checks"]),
     )
+
+
+def _starts(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Where the time goes until the first step with nodes that join; empty: that was not run."""
+    growths = [cost for row in rows if row["change"] == GROWTH for cost in row["costs"].get(OURS, [])]
+    reached = growths[0]["reached_s"] if growths else {}
+    known = [what for what in reached if all(what in cost["reached_s"] for cost in growths)]
+    if not known:
+        return ""
+    lines = [
+        f"From when Ray has both nodes to the first step of {OURS} with them, the later host of the two:",
+        "",
+        "| reached | after, s |",
+        "|---|---|",
+        *(
+            f"| {what} | {statistics.median(cost['reached_s'][what] for cost in growths):.2f} |"
+            for what in known
+        ),
+        f"| the first step has ended | {_median_next_step_s(growths):.2f} |",
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _median_next_step_s(costs: Sequence[Mapping[str, Any]]) -> float:
+    return float(statistics.median(cost["pause"]["to_next_step_s"] for cost in costs))
 
 
 def _hand_over(hand_overs: Sequence[Mapping[str, float]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.machines.namespaces import HOME, INTERFACE
@@ -37,8 +37,9 @@ class RayTrainSide:
                 stderr=subprocess.STDOUT,
             )
 
-    def joined(self, nodes: Sequence[RayNode]) -> None:
-        """Ray Train has seen it."""
+    def joined(self, nodes: Sequence[RayNode]) -> Mapping[str, float]:
+        """Ray Train has seen it, and does not say what it does about it."""
+        return {}
 
     def check(self) -> None:
         if self._driver is not None and self._driver.poll() is not None:

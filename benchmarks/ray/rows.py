@@ -13,6 +13,8 @@ from benchmarks.ray.hand_over import HandOver
 RIVAL, OURS = "ray train", "swell"
 #: Of a growth: how many times shorter the pause shall be at least, and how long at most.
 GROWTH_TIMES_LESS, GROWTH_BAR_S = 20.0, 0.5
+#: From when Ray has both nodes until the first step with them.
+START_BAR_S = 10.0
 #: Of a loss: the same of the time to the next finished step, and of that after Ray knew.
 LOSS_TIMES_LESS, BEYOND_BAR_S = 10.0, 3.0
 #: From the first step after a shrink until a task of another user runs on the device.
@@ -86,6 +88,7 @@ def bars_of(rows: Sequence[Row], hand_overs: Sequence[HandOver] = ()) -> list[Ba
         if row.change == GROWTH:
             at_least("growth: pause, times less", times_less(row.pause_s), GROWTH_TIMES_LESS)
             at_most("growth: pause", row.pause_s.get(OURS), GROWTH_BAR_S)
+            at_most("growth: first step with both nodes", row.next_step_s.get(OURS), START_BAR_S)
         elif row.change == LOSS:
             at_least("lost node: next step, times less", times_less(row.next_step_s), LOSS_TIMES_LESS)
             at_most("lost node: next step after Ray knew", row.beyond_s.get(OURS), BEYOND_BAR_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from tests.ray.cluster import RayNode
@@ -16,8 +16,11 @@ class Side(Run, Protocol):
     def start(self, nodes: Sequence[RayNode]) -> None:
         """Begin to train on these."""
 
-    def joined(self, nodes: Sequence[RayNode]) -> None:
-        """Ray has them now: train on them, too."""
+    def joined(self, nodes: Sequence[RayNode]) -> Mapping[str, float]:
+        """Ray has them now: train on them, too.
+
+        Returns what was reached on the way and when, in seconds of the calendar clock, where that is known.
+        """
 
     def close(self) -> None:
         """End it; its machines end soon after."""

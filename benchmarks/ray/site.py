@@ -8,6 +8,7 @@ there. And no name server is asked: PyTorch wants the name of each peer, and one
 
 from __future__ import annotations
 
+import compileall
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from typing import Self
 
 from tests.machines.namespaces import HOME, Machine
 from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayFailed, RayNode
+
+from benchmarks.conditions import ROOT
 
 NUM_NODES = 4
 #: Ray's name of what a worker of either side takes one of.
@@ -48,6 +51,7 @@ class Site:
             NamespacesMissing, RayFailed: there can be no such cluster.
         """
         self.shared = shared
+        compileall.compile_dir(ROOT / "src", quiet=1)  # as installed: machines cannot write it
         self.cluster = RayCluster([], CHECKS)
         try:
             self._prepare(self.head)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from tests.ray.cluster import ENVIRON, RayNode
 
+from benchmarks.ray.host_log import last_reached
 from benchmarks.ray.site import Site
 from benchmarks.training.sides import ROOT, Case, LogFolder, SideFailed
 from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
@@ -22,6 +24,8 @@ from swell.model.target import Target
 
 JOB = "bench"
 JOIN_S = 120.0
+#: What is reached when all hosts have offered their devices, for people.
+COMMANDED = "the job is told to grow"
 _TRAIN = ROOT / "benchmarks" / "training" / "train.py"
 _decode = msgspec.json.Decoder(AnyEvent).decode
 
@@ -58,10 +62,12 @@ class SwellSide:
             )
             self._perform(launch)
 
-    def joined(self, nodes: Sequence[RayNode]) -> None:
+    def joined(self, nodes: Sequence[RayNode]) -> Mapping[str, float]:
         joined = self._await_hosts(nodes)
+        commanded_s = time.time()
         with self._changed:
             self._resize((*self._used, *joined))
+        return last_reached(node.machine for node in nodes) | {COMMANDED: commanded_s}
 
     def leave(self, node: RayNode) -> None:
         """Train without it from now on."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import cast
 
 import pytest
 from benchmarks.ray.changes import GROWTH, LOSS, NOTICE, Cost, longest_wait_s
 from benchmarks.ray.hand_over import HandOver
+from benchmarks.ray.host_log import STAGES, last_reached, times_reached
 from benchmarks.ray.page import page_of, table_of
 from benchmarks.ray.rows import OURS, RIVAL, Row, bars_of, row_of
 from benchmarks.training.pauses import Pause, Stretch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.machines.namespaces import Machine
 
 seconds = st.integers(1, 10_000).map(lambda number: number / 1000)
 
@@ -25,7 +29,17 @@ def stretch(num_workers: int, begun_s: float, steps_s: Sequence[float], first_st
 
 
 def cost(pause_s: float, next_s: float = 1.0, known_s: float | None = None) -> Cost:
-    return Cost(Pause(pause_s, 0.5, next_s, 3), pause_s + 0.5, known_s)
+    return Cost(Pause(pause_s, 0.5, next_s, 3), pause_s + 0.5, known_s, {"torch is imported": 2 * pause_s})
+
+
+@dataclass
+class FilesOnly:
+    """A machine, as far as its files are read."""
+
+    folder: Path
+
+    def outside(self, path: str) -> Path:
+        return self.folder / path.lstrip("/")
 
 
 @given(st.lists(seconds, min_size=2, max_size=9), seconds, st.lists(seconds, min_size=2, max_size=9))
@@ -58,7 +72,7 @@ def test_a_row_has_medians_and_what_was_known_of_kills_alone() -> None:
 
 def test_bars_are_of_what_was_run() -> None:
     found = [(bar.measured, bar.is_reached) for bar in bars_of(rows())]
-    assert found == [(pytest.approx(100.0), True), (0.2, True), (6.0, False), (3.5, False)]
+    assert found == [(pytest.approx(100.0), True), (0.2, True), (1.0, True), (6.0, False), (3.5, False)]
     assert not bars_of(rows()[2:])
 
 
@@ -94,5 +108,36 @@ def test_the_page_is_made_of_the_json() -> None:
     notice = next(line for line in lines if line.startswith("| 3 to 2"))
     assert notice.split("|")[2].strip() == "", "that side was not run"
     assert sum(line.endswith("| missed |") for line in lines) == 2
+    assert "| torch is imported | 0.40 |\n| the first step has ended | 1.00 |\n\nAfter a shrink" in page
     assert "0.30 s after the first step" in page and "0.80 s after the command" in page
     assert "seed 0" in page and "`RAY_TRAIN_X=5`" in page and "\n\n\n" not in page
+
+
+def test_a_host_says_in_its_log_when_it_has_reached_what() -> None:
+    lines = [
+        "2026-11-26 20:11:29,322 host n1 has 1 device (cpu)",
+        "2026-11-26 20:11:29,822 joined the head at 10.9.0.10:4000 as n1",
+        "2026-11-26 20:11:29,900 this host has a lease: workers can be started",
+    ]
+    times_s = times_reached(lines)
+    assert list(times_s) == list(STAGES)[:2], "it imports torch"
+    imported_s, joined_s = times_s.values()
+    assert joined_s - imported_s == pytest.approx(0.5)
+    lines.append("2026-11-26 20:11:33,822 modules are imported: the devices of this host are offered")
+    assert times_reached(lines)["torch is imported"] - imported_s == pytest.approx(4.5)
+
+
+def test_what_two_hosts_have_reached_the_later_one_has(tmp_path: Path) -> None:
+    lines = [
+        "2026-11-26 20:11:29,000 host n has 1 device (cpu)",
+        "2026-11-26 20:11:3{},000 joined the head at 10.9.0.10:4000 as n",
+    ]
+    for number in (1, 3):
+        folder = tmp_path / str(number) / "tmp" / "swell-ray-0" / "p" / "n"
+        folder.mkdir(parents=True)
+        (folder / "host.log").write_text("\n".join(lines).format(number))
+    found = last_reached([cast(Machine, FilesOnly(tmp_path / number)) for number in "13"])
+    assert list(found) == list(STAGES)[:2]
+    first_s, second_s = found.values()
+    assert second_s - first_s == pytest.approx(4.0)
+    assert last_reached([]) == {}

@@ -21,8 +21,8 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.lines import LineLink
 from swell.model.event import Outcome
 from swell.model.job import JobSpec

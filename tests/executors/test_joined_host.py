@@ -24,8 +24,8 @@ from swell.executors.gang.gang_settings import GangSettings, LogLimits
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import PlatformSettings
-from swell.executors.local.agent.process import hold_lock
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles

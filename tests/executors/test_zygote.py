@@ -54,6 +54,17 @@ def test_a_module_that_starts_a_thread_is_refused() -> None:
     zygote.channel.close()
 
 
+def test_garbage_is_looked_for_in_what_workers_make_and_not_in_what_is_imported(tmp_path: Path) -> None:
+    zygote = Zygote("tests.executors.notes_collector")
+    try:
+        assert isinstance(zygote.answer(), Warm)
+        zygote.fork(tmp_path, "tell_of_collector")
+        assert zygote.answer() == Exited(key="a", status=0)
+        assert (tmp_path / "a.log").read_text() == "False True True\n"
+    finally:
+        zygote.end()
+
+
 def test_the_heap_of_arrow_starts_no_thread() -> None:
     """scikit-learn imports it where it finds it, and jobs preload that."""
     pytest.importorskip("pyarrow")

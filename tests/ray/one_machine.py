@@ -51,7 +51,7 @@ class OneMachine:
 
     def __init__(self, folder: Path, names: Sequence[str], num_cpus: int) -> None:
         self._folder, self._num_cpus = folder, num_cpus
-        self._nodes: list[subprocess.Popen[bytes]] = []
+        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._network = Network(1)
         try:
             with self.network():
@@ -67,16 +67,26 @@ class OneMachine:
         self.close()
 
     def close(self) -> None:
-        for node in self._nodes:
+        for node in self._nodes.values():
             node.kill()  # the kernel ends what it has started
-        for node in self._nodes:
+        for node in self._nodes.values():
             node.wait()
         self._network.close()
+
+    def add(self, name: str) -> None:
+        """Another node, which Ray has when this returns. To be called in `network`."""
+        self._start_node(name, f"--address={self.address}")
+
+    def end(self, name: str) -> None:
+        """Returns when the node has ended; Ray knows in a moment."""
+        node = self._nodes.pop(name)
+        node.terminate()
+        node.wait()
 
     @property
     def engine(self) -> RayEngine:
         """For an executor."""
-        return RayEngine(address=self._address, device_resource="CPU=paced@400")
+        return RayEngine(address=self.address, device_resource="CPU=paced@400")
 
     @contextmanager
     def network(self) -> Iterator[None]:
@@ -92,7 +102,7 @@ class OneMachine:
             os.close(theirs)
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
         return f"{self._network[0].address}:{PORT}"
 
     def _start(self, names: Sequence[str]) -> None:
@@ -101,7 +111,7 @@ class OneMachine:
             first, "--head", f"--port={PORT}", "--include-dashboard=false", f"--temp-dir={self._folder}"
         )
         for name in others:
-            self._start_node(name, f"--address={self._address}")
+            self.add(name)
 
     def _start_node(self, name: str, *words: str) -> None:
         """Ray gives a node 30 s to start, which may be too few on a busy machine. Raises RayFailed."""
@@ -109,7 +119,7 @@ class OneMachine:
             node = self._begin(name, *words)
             while node.poll() is None:
                 if STARTED in self._printed(name):
-                    self._nodes.append(node)
+                    self._nodes[name] = node
                     return
                 time.sleep(0.02)
         raise RayFailed(f"no Ray node {name}: {self._printed(name)}")

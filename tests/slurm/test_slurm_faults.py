@@ -17,12 +17,11 @@ from pathlib import Path
 import pytest
 from tests.platform.conftest import check_learned as check_learned
 from tests.platform.program import CheckLearned, Program, eventually, is_alive, read_diary
+from tests.platform.starts import begin, hosts
 from tests.slurm.cluster import GRACE_S, SlurmCluster, await_this
 from tests.slurm.test_slurm_platform import (
     UP,
     await_workers,
-    begin,
-    hosts,
     is_running,
     node_of,
     run_for_others,

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.platform.program import ENDLESS, Program, eventually, read_diary, submission
+from tests.platform.program import Program, eventually, read_diary, submission
+from tests.platform.starts import WITHIN_S, begin, hosts
 from tests.slurm.cluster import SlurmCluster, await_this
 
 from swell.model.view import JobView
@@ -17,17 +18,8 @@ UP = (
     "--slice-cpus", "2", "--listen", "127.0.0.1:0",
 )  # fmt: skip
 LONG = 9_000  #: epochs of half an hour on four devices
-#: Hosts import torch on two busy cores.
-WITHIN_S = 180.0
 
 pytestmark = pytest.mark.timeout(600)
-
-
-def begin(program: Program, folder: Path) -> str:
-    """A job that could use all devices, and trains in `folder` until it is told to end."""
-    folder.mkdir()
-    words = ("--workers", "1:4", "--epochs", ENDLESS, "--code", "live", "--no-wait")
-    return program.submit(folder, *words)
 
 
 def await_workers(slurm: SlurmCluster, program: Program, job: str, num: int) -> JobView:
@@ -50,10 +42,6 @@ def steps(folder: Path) -> list[int]:
 
 def node_of(host: str) -> str:
     return host.partition("-")[0]
-
-
-def hosts(program: Program) -> list[str]:
-    return [node["name"] for node in program.json("nodes")["nodes"]]
 
 
 def run_for_others(slurm: SlurmCluster, node: str, seconds: int = 600) -> str:

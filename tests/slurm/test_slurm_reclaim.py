@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 from tests.platform.program import Program
+from tests.platform.starts import begin
 from tests.slurm.cluster import SlurmCluster
-from tests.slurm.test_slurm_platform import begin, run_for_others, steps
+from tests.slurm.test_slurm_platform import run_for_others, steps
 
 from swell.model.view import JobView
 

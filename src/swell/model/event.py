@@ -10,9 +10,9 @@ from enum import StrEnum
 
 import msgspec
 
-from swell.model.cluster import Node
 from swell.model.halving import MetricValue
 from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
+from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.model.usage import GangUsage
 from swell.tally import Tally

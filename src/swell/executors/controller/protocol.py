@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.cluster import Node
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent
+from swell.model.node import Node
 
 ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 

@@ -45,9 +45,9 @@ from swell.executors.hosts.file_messages import (
     PartRequest,
 )
 from swell.executors.hosts.host_message import HostMessage as HostMessage
-from swell.model.cluster import Node
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
+from swell.model.node import Node
 from swell.model.resource import Resource
 from swell.model.target import Configuration
 from swell.model.usage import GangUsage

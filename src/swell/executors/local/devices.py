@@ -17,8 +17,8 @@ import pynvml
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.gpu_links import islands_of_gpus
 from swell.executors.local.limits.allocation import available_cores
-from swell.model.cluster import Node
 from swell.model.islands import InvalidIslands, Islands, parse_islands
+from swell.model.node import Node
 
 FORMS = (
     "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, "

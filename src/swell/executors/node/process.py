@@ -23,8 +23,8 @@ import msgspec
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
-from swell.executors.local.agent.process import AgentRunning, hold_lock
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing

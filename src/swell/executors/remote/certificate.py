@@ -7,11 +7,6 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from swell.wire.whole_files import write_whole
 
 #: Key and certificate in one file: they are there together or not at all.
@@ -73,6 +68,12 @@ def has_fingerprint(connection: ssl.SSLObject | ssl.SSLSocket, fingerprint: byte
 
 
 def _self_signed() -> bytes:
+    # Hosts, which are to start soon, make none.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "swell")])
     now = datetime.now(UTC)

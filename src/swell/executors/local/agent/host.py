@@ -49,8 +49,8 @@ from swell.executors.local.logs.files import TRIAL, WORKER, read_tail
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.client import REAP_S, Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
-from swell.model.cluster import Node
 from swell.model.job import Elasticity
+from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import CheckpointSaved, FromWorker, Hello, Reported
 from swell.wire.numbers import Number

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import sys
-import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,45 +19,18 @@ import msgspec
 
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.address import address_path, lock_path, try_lock
+from swell.executors.local.agent.address import address_path
 from swell.executors.local.agent.door import Door, DoorError
+from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import DEFAULT_CALL, AgentOptions, advertised_by
 from swell.executors.local.agent.supervisor import NewDoor, WorkerSupervisor
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.processes.strays import end_strays
 from swell.executors.local.protocol import AgentAddress
 from swell.wire.whole_files import write_whole
 
-#: After a crash the kernel needs a moment to end the workers of the agent before.
-LOCK_WAIT_S = 10.0
-
 log = logging.getLogger("swell.agent")
-
-
-class AgentRunning(RuntimeError):
-    """Another agent, or a process that it started, still holds this state folder."""
-
-
-def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
-    """The descriptor of the lock. Raises AgentRunning."""
-    descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline_s = time.monotonic() + wait_s
-    num_strays = 0
-    while not try_lock(descriptor):
-        if time.monotonic() > deadline_s:
-            os.close(descriptor)
-            raise AgentRunning(
-                f"{state_dir} is in use by another agent or a process that it started; "
-                "end it with `swell down`"
-            )
-        num_strays += end_strays(state_dir)  # a copy of a worker holds the lock as the worker did
-        time.sleep(0.05)  # the kernel has no lock with a time limit
-    num_strays += end_strays(state_dir)
-    if num_strays:
-        log.warning("ended %d processes that jobs of an earlier agent had left behind", num_strays)
-    return descriptor
 
 
 def write_address(state_dir: Path, address: AgentAddress) -> None:
