@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.local.limits.allocation import available_bytes, available_cores
+from swell.executors.local.limits.allocation import available_bytes, available_cores, cpu_limit
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.resource_shares import memory_share_bytes
 
@@ -73,6 +73,21 @@ def test_a_limit_of_cpu_time_counts_in_whole_cores_and_one_is_left(version: str,
     ):
         files = machine(tmp_path / str(number), version, {"job_7": cpu(version, quota_us)})
         assert available_cores(files) == expected
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_hard_limit_may_be_all_of_a_part_of_a_core(version: str, tmp_path: Path) -> None:
+    files = machine(tmp_path, version, {"step_0": cpu(version, 150_000)})
+    assert cpu_limit(files) == min(1.5, len(os.sched_getaffinity(0)))
+
+
+def test_limits_that_cannot_be_read_are_none(tmp_path: Path) -> None:
+    files = machine(tmp_path, V2, {"job_7": {"memory.max": "", "cpu.max": ""}})
+    files.at("/proc/self/cgroup").unlink()
+    files.at("/proc/self/cgroup").mkdir()  # reading it is an OSError that nobody expects
+    assert available_bytes(files) == MACHINE_BYTES
+    empty = machine(tmp_path / "empty", V2, {"job_7": {"memory.max": "", "cpu.max": ""}})
+    assert available_cores(empty) == len(os.sched_getaffinity(0))
 
 
 def test_without_groups_or_limits_it_is_the_machine_s(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.gang.allreduce import spreads_to_measure
+from swell.executors.gang.allreduce import MAX_MEASURED, spreads_to_measure
 from swell.executors.hosts import messages as h
 from swell.model.command import ProfileJob, StopGang
 from swell.model.event import JobProfiled, Outcome
@@ -29,17 +29,24 @@ class MeasuringFleet(Fleet):
     """Groups that calibrate tell what they have measured, and scripts what their steps take."""
 
     is_reachable = True
+    unformed: tuple[int, int] | None = None  #: hosts and workers of a group that does not form
+    num_unformed = 0  #: workers of it that were told to
     is_taken = False  #: the device of rank 1 on another host
 
     def obey(self, worker: FakeWorker, said: m.FromAgent) -> None:
         if isinstance(said, m.Regroup) and said.num_hosts > 1 and self.is_taken:
             if said.rank == 1:
                 worker.host.exit(worker, NOT_STARTED)
-        elif isinstance(said, m.Regroup) and said.num_hosts > 1 and not self.is_reachable:
+        elif isinstance(said, m.Regroup) and self._is_apart(said):
             worker.order = said
             worker.say(m.JoinFailed(generation=said.generation, steps=0, message="no program listens"))
         else:
             super().obey(worker, said)
+
+    def _is_apart(self, said: m.Regroup) -> bool:
+        is_unformed = (said.num_hosts, said.num_workers) == self.unformed
+        self.num_unformed += is_unformed
+        return is_unformed or (said.num_hosts > 1 and not self.is_reachable)
 
     def _form(self, run: str, generation: int) -> None:
         group = [w for w in self.workers(run) if w.order is not None and w.order.generation == generation]
@@ -146,7 +153,10 @@ def test_groups_have_the_same_number_of_workers_on_each_host_and_room_for_them(
 ) -> None:
     spreads = spreads_to_measure(sizes, devices)
     assert len(set(spreads)) == len(spreads)
+    wide = [num for num in (2, 4) if 2 * num <= max(sizes) and sum(each > 1 for each in devices) >= num]
+    assert all(any(hosts == num < size for hosts, size in spreads) for num in wide)
     for num_hosts, size in spreads:
+        assert size <= MAX_MEASURED and size & (size - 1) == 0
         assert 1 < num_hosts <= size <= max(sizes) and size % num_hosts == 0
         assert sum(each >= size // num_hosts for each in devices) >= num_hosts
 
@@ -161,6 +171,18 @@ def test_hosts_that_do_not_reach_each_other_are_done_without_and_not_tried_again
     assert [profile.crossing_s for profile in fleet.profiles()] == [{}, {}]
     opened = [message for message in fleet.hosts["b"].told if isinstance(message, h.OpenRun)]
     assert len(opened) <= 2 and not fleet.open_runs()  # its own trial, and one crossing
+
+
+def test_hosts_that_do_not_form_one_spread_are_left_out_though_the_run_was_on_others(tmp_path: Path) -> None:
+    """Two of four hosts, after one worker on each of the four."""
+    fleet = MeasuringFleet(tmp_path, "abcd")
+    fleet.unformed = (2, 4)
+    for job in ("a", "b"):
+        fleet.add(job)
+        fleet.run_scripts()
+    known = [{hosts: set(by_size) for hosts, by_size in one.crossing_s.items()} for one in fleet.profiles()]
+    assert known == [{2: {2}, 4: {4}}] * 2
+    assert fleet.num_unformed == 4, "four workers once, and not for each job"
 
 
 def test_hosts_are_tried_again_after_a_device_was_taken(fleet: MeasuringFleet) -> None:

@@ -57,7 +57,7 @@ def throughput_by_profile(job_id: str, spec: JobSpec, profile: Profile, cluster:
     """The curve of a job that has not run, on such a cluster."""
     belief = FittedBelief()
     belief.learn_profile(job_id, spec, profile)
-    sizes = shown_sizes(spec, profile, cluster.num_devices, Sizes.POWERS_OF_TWO)
+    sizes = shown_sizes(spec, profile.least_workers, cluster.num_devices, Sizes.POWERS_OF_TWO)
     hosts = np.maximum(nodes_needed(cluster.widths, sizes * spec.devices_per_worker), 1)
     return JobThroughput(
         job_id=job_id,

@@ -21,7 +21,7 @@ def throughput_of(state: HeadState, record: JobRecord) -> JobThroughput | None:
     profile, spec = record.profile, record.spec
     if profile is None:
         return None
-    sizes = shown_sizes(spec, profile, state.cluster.num_devices, state.domain.sizes)
+    sizes = shown_sizes(spec, record.least_workers, state.cluster.num_devices, state.domain.sizes)
     hosts = nodes_needed(state.cluster.widths, sizes * spec.devices_per_worker)
     return JobThroughput(
         job_id=record.id,
@@ -52,8 +52,8 @@ def num_samples_of(spec: JobSpec, profile: Profile) -> int | None:
     return None if num_steps is None else num_steps * spec.global_batch
 
 
-def shown_sizes(spec: JobSpec, profile: Profile, num_devices: int, kind: Sizes) -> IntArray:
+def shown_sizes(spec: JobSpec, least: int, num_devices: int, kind: Sizes) -> IntArray:
     """Numbers of workers up to k_max: what the devices and the job allow, whichever is less."""
-    every = job_sizes(spec, num_devices, kind, least=profile.least_workers)
+    every = job_sizes(spec, num_devices, kind, least=least)
     powers = every & (every - 1) == 0
     return every[(every <= FEW) | powers | (every == every[-1])] if every.size else every

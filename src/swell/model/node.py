@@ -10,6 +10,9 @@ import msgspec
 
 from swell.model.islands import Islands, remaining
 
+#: Of machines for which none was named.
+DEFAULT_RACK = "rack0"
+
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A machine. Its devices are alike."""
@@ -17,7 +20,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     devices: tuple[str, ...]  #: ids, unique in the cluster
     kind: str  #: `cpu`, `cuda:NVIDIA H200`, `paced@200`: curves are measured per kind
-    rack: str = "rack0"
+    rack: str = DEFAULT_RACK
     is_borrowed: bool = False  #: may be reclaimed at any second
     cores: float | None = None  #: that the workers on its devices share; None: each device has its own
     address: str = ""  #: from which its host joined, for people; empty: not known, or the platform's machine

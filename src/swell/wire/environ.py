@@ -14,7 +14,7 @@ JOB_ID = "SWELL_JOB_ID"
 WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
 OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swell: who hears of its steps
 ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of this one
-RACK = "SWELL_RACK"  #: in which the machine stands; missing: not known
+RACK = "SWELL_RACK"  #: in which the machine stands
 DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with commas between them
 MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`process_mark`)
 #: 1: each worker of a script that a library drives takes a whole batch, as the job's owner has accepted.

@@ -60,9 +60,7 @@ class Ready(Message, frozen=True, kw_only=True):
     grad_bytes: int
     state_bytes: int
     samples_per_epoch: int
-    num_holders: int = (
-        0  #: mode `profile`: workers that hold each part of a divided state; 0: it is not divided
-    )
+    num_holders: int = 0  #: mode `profile`: workers that hold each part of a state; 0: it is not divided
 
 
 class Bound(Message, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import accumulate, pairwise
 
 import pytest
@@ -90,11 +91,24 @@ def test_each_element_has_one_owner_at_every_size(
             continue
         for lost in takers:  # nothing is lost with any one worker
             assert covers([layout.held(rank) for rank in takers if rank != lost], num_elements)
-        for level in ("machine", "rack"):  # nor with all of one
-            domains = {getattr(sites[rank], level) for rank in takers}
-            for domain in domains if len(domains) > 1 else ():
-                left = [rank for rank in takers if getattr(sites[rank], level) != domain]
-                assert covers([layout.held(rank) for rank in left], num_elements)
+        machines = {sites[rank].machine for rank in takers}
+        for machine in machines if len(machines) > 1 else ():  # nor with all of one machine
+            left = [rank for rank in takers if sites[rank].machine != machine]
+            assert covers([layout.held(rank) for rank in left], num_elements)
+
+
+@given(st.lists(st.sampled_from("rst"), min_size=2, max_size=9))
+def test_mirrors_lie_in_another_rack_as_far_as_no_worker_mirrors_two_parts_for_it(racks: list[str]) -> None:
+    num = len(racks)
+    domains = [FailureDomains(rack, f"machine {rank}") for rank, rack in enumerate(racks)]
+    everything = ((0, 10 * num),)
+    whole = [everything, *[()] * (num - 1)]
+    layout = lay_out(everything, whole, whole, range(num), domains)
+    assert max(map(size, layout.mirrored)) <= 20, "a worker alone in its rack does not hold everything"
+    is_balanced = len(set(Counter(racks).values())) == 1 and len(set(racks)) > 1
+    for rack in set(racks) if is_balanced else ():
+        left = [rank for rank in range(num) if racks[rank] != rack]
+        assert covers([layout.held(rank) for rank in left], 10 * num)
 
 
 @given(ends, sizes, st.data())

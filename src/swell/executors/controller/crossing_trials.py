@@ -21,6 +21,7 @@ class CrossingTrials:
     def __init__(self, runner: TrialRunner) -> None:
         self._runner = runner
         self._never: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
+        self._chosen: dict[str, frozenset[str]] = {}  #: hosts of the latest part, by run
 
     def devices_of_hosts(self, begun_on: str, kind: str, avoid: Collection[str]) -> list[int]:
         """Devices of the kind on each host that has some."""
@@ -54,6 +55,7 @@ class CrossingTrials:
             return False
         for host in chosen:
             begun.bindings.update(self._runner.machine(host).bindings)
+        self._chosen[run.key] = frozenset(chosen)
         flat = [device for host in chosen for device in devices[host]]
         self._runner.do(run, trial.begin_crossing(flat, num_hosts, now_s))
         return True
@@ -64,13 +66,12 @@ class CrossingTrials:
 
     def ended(self, begun: RunningTrial) -> None:
         """It may have found out that these hosts do not reach each other. Anything else may pass."""
+        hosts = self._chosen.pop(begun.run.key, frozenset())
         if begun.trial.failed_crossing:
-            hosts = sorted(begun.run.checkpoint_dirs)
-            log.warning(
-                "all-reduces over %s were not measured: %s", ", ".join(hosts), begun.trial.failed_crossing
-            )
+            named = ", ".join(sorted(hosts))
+            log.warning("all-reduces over %s were not measured: %s", named, begun.trial.failed_crossing)
             if begun.trial.is_crossing_unformed:
-                self._never.add(frozenset(hosts))
+                self._never.add(hosts)
 
     def lose_host(self, host: str) -> None:
         """It may be reached once it is there again, or is what the others did not reach."""

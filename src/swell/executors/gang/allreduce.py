@@ -51,15 +51,19 @@ def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
 
 
 def spreads_to_measure(sizes: Sequence[int], devices: Sequence[int]) -> list[tuple[int, int]]:
-    """(hosts, workers): with a worker on each host, and then with as many as hosts and job allow.
+    """(hosts, workers): with one worker on each host, then with as many as are there and may be measured.
+
+    Powers of two, all of them.
 
     Args:
         devices: of each host.
     """
     numbers = sizes_to_measure(sizes, len(devices))
     most = sorted(devices, reverse=True)
-    full = [(num, num * min(most[num - 1], max(sizes) // num, MAX_MEASURED)) for num in numbers]
-    return [*((num, num) for num in numbers), *((num, size) for num, size in full if size > num)]
+    each = [min(most[num - 1], max(sizes) // num, MAX_MEASURED // num) for num in numbers]
+    full = [num << (per_host.bit_length() - 1) for num, per_host in zip(numbers, each, strict=True)]
+    wider = [(num, size) for num, size in zip(numbers, full, strict=True) if size > num]
+    return [*((num, num) for num in numbers), *wider]
 
 
 def allreduce_s(table: Table, num_workers: int, num_bytes: int) -> float:

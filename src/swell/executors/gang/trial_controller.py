@@ -34,7 +34,7 @@ from swell.executors.gang.allreduce import (
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.least_workers import LeastWorkers
+from swell.executors.gang.least_workers_search import LeastWorkersSearch
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.memory_limit import half, too_few_shards
 from swell.executors.gang.timeouts import (
@@ -136,7 +136,7 @@ class Trial:
         self._max_local_batch: int | None = None
         self._start_s: float | None = None
         self._measured: messages.Profiled | None = None
-        self._least = LeastWorkers(job.spec.min_workers, max(command.sizes))
+        self._least = LeastWorkersSearch(job.spec.min_workers, max(command.sizes))
         self._compares = max(command.sizes) > 1
         self._not_compared: list[JobFinding] = []  #: why not
         self._group_step_s: dict[int, float] = {}
@@ -177,8 +177,9 @@ class Trial:
 
     @property
     def missing_spreads(self) -> list[tuple[int, int]]:
-        """(hosts, workers) of groups whose all-reduce has not been measured."""
-        return [(hosts, size) for hosts, size in self._spreads if size not in self.crossing.get(hosts, {})]
+        """(hosts, workers) of groups whose all-reduce has not been measured, nor that of larger ones."""
+        known = {hosts: max(by_size) for hosts, by_size in self.crossing.items() if by_size}
+        return [(hosts, size) for hosts, size in self._spreads if size > known.get(hosts, 0)]
 
     @property
     def next_group(self) -> int | None:
@@ -449,7 +450,7 @@ class Trial:
 
     def _divides_more(self, part: TrialPart) -> bool:
         """Whether the script runs again, with a smaller part of its state: memory has run out."""
-        if part.size is not None or not self._least.raise_num():
+        if part.size is not None or part.is_measured or not self._least.raise_num():
             return False
         self._max_local_batch, part.is_to_repeat = None, True  # there is more room for samples now
         return True

@@ -18,7 +18,7 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.gpu_links import islands_of_gpus
 from swell.executors.local.limits.allocation import available_cores
 from swell.model.islands import InvalidIslands, Islands, parse_islands
-from swell.model.node import Node
+from swell.model.node import DEFAULT_RACK, Node
 
 FORMS = (
     "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, "
@@ -142,7 +142,7 @@ def only_kind(nodes: Iterable[LocalNode]) -> str:
 
 
 def _node(
-    name: str, kind: str, bindings: list[DeviceBinding], rack: str = "rack0", islands: Islands = ()
+    name: str, kind: str, bindings: list[DeviceBinding], rack: str = DEFAULT_RACK, islands: Islands = ()
 ) -> LocalNode:
     ids = tuple(f"{name}/{i}" for i in range(len(bindings)))
     node = Node(name=name, devices=ids, kind=kind, rack=rack, islands=islands)

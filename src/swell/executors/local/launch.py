@@ -51,7 +51,7 @@ class AgentSettings:
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
     advertise: str = ""  #: IP address for workers of other hosts; empty: that of `listen`
-    rack: str = ""  #: in which this machine stands; empty: not known
+    rack: str = ""  #: in which this machine stands; empty: that of one that names none
     engine: Engine = field(default_factory=LocalEngine)
 
 

@@ -99,7 +99,7 @@ class LocalExecutor:
             listen: ADDRESS:PORT at which hosts join; empty: none can.
             leases: of hosts.
             advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
-            rack: in which this machine stands; empty: not known.
+            rack: in which this machine stands; empty: that of a machine that names none.
         """
         self._settings = AgentSettings(
             state_dir=state_dir.resolve(),

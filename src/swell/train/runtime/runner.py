@@ -111,8 +111,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     if started and started[-1].is_step_lost:  # what it computed was not the model's any more
         sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
         return environ.EXIT_STOPPED
-    has_no_memory = is_out_of_memory(error)
-    share = started[-1].share if started and has_no_memory else None
+    share = started[-1].share if started and is_out_of_memory(error) else None
     advice = None if share is None else _why_hopeless(started[-1], share, link)
     if share is not None and advice is None:
         _keep(started[-1], error)
@@ -127,7 +126,8 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     _keep_last()
     text = text[-MAX_MESSAGE_CHARS:]
     message = text if advice is None else f"{advice}\n{text}"
-    link.send(messages.Failed(message=message, steps=link.heartbeat.steps, is_out_of_memory=has_no_memory))
+    is_of_step = share is not None  # outside of steps a smaller part of the state changes nothing
+    link.send(messages.Failed(message=message, steps=link.heartbeat.steps, is_out_of_memory=is_of_step))
     return 1
 
 

@@ -185,7 +185,7 @@ class Profiling:
             self.findings += self.look_at_end()
             self._finish_trial()
         if (shard := self._task.state.shard) is not None:
-            shard.hold_share(self.least_workers // (2 if self._task.is_mirrored else 1))
+            shard.hold_share(self.least_workers, 2 if self._task.is_mirrored else 1)
         self._meter.begin_step()
 
     def leave_batches(self, is_over: bool) -> None:

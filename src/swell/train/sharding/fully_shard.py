@@ -6,6 +6,7 @@ then, and `elastic` takes them as if the script had given them as `shard`.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import weakref
 from collections.abc import Sequence
@@ -63,6 +64,7 @@ def _is_given(value: Any) -> bool:
 
 def stand_in() -> None:
     """Give scripts of this process `name_modules` for `fully_shard`, from now on."""
+    importlib.import_module(FROM[0])  # as a rule it is there: what is preloaded imports it
     for name in FROM:
         if (module := sys.modules.get(name)) is not None and callable(getattr(module, "fully_shard", None)):
             module.fully_shard = name_modules  # type: ignore[attr-defined]

@@ -88,10 +88,11 @@ def _divide(
 def _mirrors(
     owned: Sequence[Intervals], takers: Sequence[int], domains: Sequence[FailureDomains] | None
 ) -> tuple[Intervals, ...]:
-    """What each rank holds of others: each part lies a second time at the next rank of another rack.
+    """What each rank holds of others: each part lies a second time at the next rank of another machine.
 
-    In a single rack that is the next rank of another machine, and on a single machine the next rank. Where
-    several ranks could mirror a part, one does that mirrors the fewest.
+    On a single machine that is the next rank. A rank of another rack comes first, but none mirrors a second
+    part for that: else one alone in its rack would hold everything. Where several could mirror a part, one
+    does that mirrors the fewest.
     """
     mirrored: list[Intervals] = [() for _ in owned]
     if domains is None or len(takers) < 2:
@@ -99,8 +100,9 @@ def _mirrors(
     num_mirrored = dict.fromkeys(takers, 0)
     for turn, rank in enumerate(takers):
         ring = [*takers[turn + 1 :], *takers[:turn]]
-        others = ([other for other in ring if domains[other][at] != domains[rank][at]] for at in (0, 1))
-        away = next(filter(None, others), ring[:1])
+        own = domains[rank]
+        idle = [other for other in ring if domains[other].rack != own.rack and not num_mirrored[other]]
+        away = idle or [other for other in ring if domains[other].machine != own.machine] or ring[:1]
         chosen = min(away, key=lambda other: num_mirrored[other])  # the first of several
         mirrored[chosen] = union(mirrored[chosen], owned[rank])
         num_mirrored[chosen] += 1

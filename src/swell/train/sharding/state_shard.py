@@ -108,14 +108,20 @@ class StateShard:
             if exchange is None:
                 block.buffers.clear()
 
-    def hold_share(self, num_workers: int) -> None:
+    def hold_share(self, num_workers: int, num_holders: int) -> None:
         """Keep no more than one of so many workers would, and update no other elements: for a trial run.
 
         It is a share of each parameter, so that the whole state can be told from it.
+
+        Args:
+            num_holders: workers that have each part.
         """
-        if self._pieces is None and num_workers > 1:
+        if self._pieces is None and num_workers > num_holders:
             begins = self.places.begins
-            shares = [(begin, begin + -(-(end - begin) // num_workers)) for begin, end in pairwise(begins)]
+            shares = [
+                (begin, begin + -(-(end - begin) * num_holders // num_workers))
+                for begin, end in pairwise(begins)
+            ]
             made = StatePieces(self.places, shares)
             made.make_room(self.pieces.forms())
             made.take(self.pieces)

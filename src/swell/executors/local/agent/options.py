@@ -43,7 +43,7 @@ class AgentOptions:
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
-    rack: str = ""  #: in which the machine stands; empty: not known
+    rack: str = ""  #: in which the machine stands; empty: that of one that names none
     gang_settings: GangSettings = field(default_factory=GangSettings)
     joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can

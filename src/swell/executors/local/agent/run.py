@@ -29,6 +29,7 @@ from swell.executors.local.logs.files import (
 from swell.executors.local.logs.pieces import end_offset
 from swell.executors.local.zygote.forking import Fork
 from swell.model.job import Elasticity, JobSpec
+from swell.model.node import DEFAULT_RACK
 from swell.wire import environ
 from swell.wire.messages import Regroup
 
@@ -46,7 +47,7 @@ class HostedRun:
     bindings: Mapping[str, DeviceBinding]
     kind: str = WORKER  #: what its logs are called
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
-    rack: str = ""  #: in which the machine stands; empty: not known
+    rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
     leader: int | None = None  #: the worker that is rank 0
     unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
     token: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -167,12 +168,11 @@ class HostedRun:
             environ.TOKEN: self.token,
             environ.WORKER: str(worker),
             environ.ADDRESS: self.reached_at,
+            environ.RACK: self.rack or DEFAULT_RACK,
             environ.DEVICES: ",".join(devices),
             environ.WORKDIR: self.place.workdir,
             **self.place.environ,
         }
-        if self.rack:
-            variables[environ.RACK] = self.rack
         if self.spec.code:
             variables[environ.CODE] = str(self.folder / CODE_FOLDER)
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]

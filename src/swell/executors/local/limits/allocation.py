@@ -6,6 +6,7 @@ the smallest holds.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 
@@ -18,10 +19,15 @@ MEMORY_FILES = {UNIFIED: ("memory.max",), "memory": ("memory.limit_in_bytes",)}
 CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
 
 
+def cpu_limit(files: GroupFiles = MACHINE) -> float:
+    """Cores by affinity and by limits of CPU time, which may be parts of one."""
+    quotas = [quota_us / period_us for quota_us, period_us in _limits(files, CPU_FILES)]
+    return min([float(len(os.sched_getaffinity(0))), *quotas])
+
+
 def available_cores(files: GroupFiles = MACHINE) -> int:
-    """Whole cores by affinity and by limits of CPU time; at least 1."""
-    quotas = [quota_us // period_us for quota_us, period_us in _limits(files, CPU_FILES)]
-    return max(1, min([len(os.sched_getaffinity(0)), *quotas]))
+    """Whole cores; at least 1."""
+    return max(1, math.floor(cpu_limit(files)))
 
 
 def available_bytes(files: GroupFiles = MACHINE) -> int:
@@ -31,12 +37,16 @@ def available_bytes(files: GroupFiles = MACHINE) -> int:
 
 
 def _limits(files: GroupFiles, names: Mapping[str, tuple[str, ...]]) -> Iterator[list[int]]:
-    """Numbers of each group that has a limit; `max` and negative ones are none."""
-    for controller, place in group_places(files).items():
+    """Numbers of each group that has a limit: not `max`, nor negative ones, nor what cannot be read."""
+    try:
+        places = group_places(files)
+    except OSError:  # a sandbox hides them
+        return
+    for controller, place in places.items():
         for folder in place.folders if controller in names else ():
             try:
                 words = " ".join(files.read(folder / name) for name in names[controller]).split()
             except OSError:  # the topmost group has no such file, or the controller is not handed down
                 continue
-            if words[0] != "max" and int(words[0]) >= 0:
+            if words and words[0] != "max" and int(words[0]) >= 0:
                 yield [int(word) for word in words]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from swell.executors.local.limits.allocation import available_cores
+from swell.executors.local.limits.allocation import cpu_limit
 
 #: The kernel's default. A gang that has used up its quota stands still until the next one begins.
 PERIOD_US = 100_000
@@ -34,4 +34,4 @@ def quota_us(share: float, cores: float | None) -> int:
 
     Rounded down: version 1 takes no quota of a group above that of the one it lies in.
     """
-    return max(LEAST_QUOTA_US, math.floor(share * (cores or available_cores()) * PERIOD_US))
+    return max(LEAST_QUOTA_US, math.floor(share * (cores or cpu_limit()) * PERIOD_US))

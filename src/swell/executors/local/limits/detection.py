@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2
-from swell.executors.local.limits.allocation import available_cores
+from swell.executors.local.limits.allocation import cpu_limit
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import ControlGroups, platform_group
@@ -55,11 +55,11 @@ def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> t
 
 def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
     """Raises LimitError: cores cannot be shared like this here."""
-    num_cores = available_cores()
+    num_cores = cpu_limit()
     if sharing.cores is not None and not LEAST_CORES <= sharing.cores <= num_cores:
         raise LimitError(
-            f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
-            f"name {LEAST_CORES:g} to {num_cores}, or 0 for all of them"
+            f"--cores {sharing.cores:g}: this process may use {num_cores:g} cores; "
+            f"name {LEAST_CORES:g} to {num_cores:g}, or 0 for all of them"
         )
     if sharing.mode is ShareMode.OFF and is_part(sharing.cores):
         raise LimitError(

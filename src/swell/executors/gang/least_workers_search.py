@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class LeastWorkers:
+class LeastWorkersSearch:
     """The worker of a trial run keeps as much as one of `num` workers; if that is too much, of twice as many.
 
     So a trial run needs no more than one device, and finds the smallest number that the job names times a
-    power of two, or the most that it may have.
+    power of two, or the most that it may have. With mirrors, one of two workers has everything: from one it
+    goes to one of four.
     """
 
     num: int
@@ -20,9 +21,10 @@ class LeastWorkers:
 
     def raise_num(self) -> bool:
         """Memory has run out. Returns whether there are more workers to try."""
-        if not self.num_holders or self.num >= self.most:
+        num = min(2 * max(self.num, self.num_holders), self.most)
+        if not self.num_holders or num <= max(self.num, self.num_holders):  # of so few each has everything
             return False
-        self.num = min(2 * max(self.num, self.num_holders), self.most)
+        self.num = num
         self.is_raised = True
         return True
 
