@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import NormalDist
 
 from swell.repro.experiment import Paper, Watch, unwatched
@@ -95,7 +96,7 @@ def pooled(outcomes: Sequence[MarginOutcome]) -> Pooled:
 
 @dataclass(kw_only=True)
 class MarginRuns:
-    """Runs all cells, learnt margins first; fixed ones of truths without a bar last.
+    """Runs all cells, learnt margins first; fixed ones where a bar is set that both can be held to.
 
     Args:
         until_s: after this time, on the clock, no further run is begun.
@@ -111,9 +112,9 @@ class MarginRuns:
     def all(self, truths: Sequence[TrueSpeeds]) -> dict[MarginCell, MarginOutcome]:
         """Those that are known, from now or from before. Raises InvalidInput, OSError."""
         outcomes: dict[MarginCell, MarginOutcome] = {}
-        ways = [(margin, truth) for margin in (None, *FIXED_MARGINS) for truth in truths]
-        ways.sort(key=lambda way: way[0] is not None and way[1].most_share is None)
-        for margin, truth in ways:
+        learnt = [(None, truth) for truth in truths]
+        barred = [truth for truth in truths if truth.most_share is not None]
+        for margin, truth in (*learnt, *product(FIXED_MARGINS, barred)):
             for on in self.logs:
                 cell = MarginCell(input=on.name, truth=truth.name, margin=margin)
                 outcome = self.cells.known(cell, on)
