@@ -1,7 +1,6 @@
 """The demo's jobs on four nodes of Slurm all come to their end.
 
-`pytest -m soak -s tests/slurm/test_slurm_demo.py` prints which promises were kept, and why others were not:
-four hosts on two cores are slower than the demo's deadlines allow.
+`pytest -m soak -s tests/slurm/test_slurm_demo.py` prints which promises were kept, and why others were not.
 """
 
 from __future__ import annotations
