@@ -7,6 +7,8 @@ Arguments: file for the result, epochs, idiom (see `MODELS`), what is divided: `
 import json
 import os
 import sys
+from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import nn
@@ -137,9 +139,14 @@ optimizer: torch.optim.Optimizer = torch.optim.AdamW(decayed(model), lr=0.01)
 if idiom == "momentum":
     optimizer = torch.optim.SGD(decayed(model), lr=0.1, momentum=0.9, nesterov=True)
 scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=8 * int(epochs) + 1)
-shard = {"optimizer": "optimizer", "fully_shard": None}.get(divided, [Block])
+blocks = [module for module in model.modules() if isinstance(module, Block)]
+shard: Literal["optimizer"] | Sequence[type[nn.Module]] | None = [Block]
+if divided == "optimizer":
+    shard = "optimizer"
+elif divided == "fully_shard":
+    shard = None
 if divided == "fully_shard" and "SWELL_AGENT" in os.environ:  # torch's own wants a group of processes
-    for module in (*model.blocks, model):
+    for module in (*blocks, model):
         fully_shard(module, reshard_after_forward=True)
 run = train.elastic(
     model,
@@ -159,7 +166,7 @@ for _ in run.epochs():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         run.step(loss)
-        was_away |= model.blocks[1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH
+        was_away |= blocks[1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH
 
 if run.is_leader:
     with open(result, "w") as file:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
+from swell.train.sharding.layout import FailureDomains
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.shard_transfers import ShardTransfers
@@ -59,7 +60,7 @@ def test_what_is_lent_is_not_freed_before_the_next_group_has_formed() -> None:
     gc.collect()
     assert lent() is not None, "a peer that has not heard of it reads what is freed"
     with pytest.raises(StateLost):
-        group.settle([ShardCard()], [""])
+        group.settle([ShardCard()], [FailureDomains()])
     gc.collect()
     assert lent() is None
 
