@@ -11,14 +11,13 @@ import msgspec
 
 from swell.executors.code_tree import read_tree
 from swell.executors.controller.speed_variables import speed_variables
-from swell.executors.gang.allreduce import GroupTimes, crossing_s
+from swell.executors.gang.allreduce import CrossingTable, GroupTimes, crossing_s
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole
 
 _GroupTable = dict[int, GroupTimes]
-_CrossingTable = dict[int, dict[int, dict[int, float]]]
 _Kept = TypeVar("_Kept")
 
 log = logging.getLogger("swell.agent")
@@ -86,11 +85,11 @@ class ProfileCache:
         """Store the times of groups on a kind of device."""
         _write(self._table_path(kind), table)
 
-    def crossing(self, kind: str) -> _CrossingTable:
+    def crossing(self, kind: str) -> CrossingTable:
         """Stored times of groups on several hosts, by hosts, workers and bytes."""
-        return _read(self._crossing_path(kind), _CrossingTable) or {}
+        return _read(self._crossing_path(kind), CrossingTable) or {}
 
-    def keep_crossing(self, kind: str, table: _CrossingTable) -> None:
+    def keep_crossing(self, kind: str, table: CrossingTable) -> None:
         _write(self._crossing_path(kind), table)
 
     def _crossing_path(self, kind: str) -> Path:

@@ -18,7 +18,7 @@ from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import RunningPart, allot
 from swell.executors.controller.trial_openings import TrialOpenings
 from swell.executors.controller.trial_runner import RunningTrial, TrialRunner
-from swell.executors.gang.allreduce import GroupTimes
+from swell.executors.gang.allreduce import CrossingTable, GroupTimes
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.trial_controller import Trial
@@ -42,7 +42,7 @@ class Trials:
         self._cache = ProfileCache(state_dir)
         self._crossing = CrossingTrials(runner)
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
-        self._crossings: dict[str, dict[int, dict[int, dict[int, float]]]] = {}  #: likewise, of several hosts
+        self._crossings: dict[str, CrossingTable] = {}  #: likewise, of several hosts
         self._queue: deque[ProfileJob] = deque()
         self._openings = TrialOpenings(runner)
         self._begun: dict[str, RunningTrial] = {}  #: in order of arrival

@@ -13,7 +13,7 @@ from swell.wire.messages import CALIBRATED_BYTES
 Table = Mapping[int, Mapping[int, float]]
 
 #: Hosts -> workers, as many on each of them -> bytes -> seconds.
-CrossingTable = Mapping[int, Mapping[int, Mapping[int, float]]]
+CrossingTable = dict[int, dict[int, dict[int, float]]]
 
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8

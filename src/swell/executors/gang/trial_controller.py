@@ -24,6 +24,7 @@ import msgspec
 
 from swell.executors.exit_status import NOT_LEASED, UNFIT
 from swell.executors.gang.allreduce import (
+    CrossingTable,
     GroupTimes,
     allreduce_s,
     crossing_s,
@@ -109,7 +110,7 @@ class Trial:
         table: dict[int, GroupTimes],
         settings: GangSettings,
         is_stopped: Callable[[int], bool],
-        crossing: dict[int, dict[int, dict[int, float]]] | None = None,
+        crossing: CrossingTable | None = None,
         devices_of_hosts: Sequence[int] = (),
     ) -> None:
         """`num_devices`: of the kind, on its host; `devices_of_hosts`: the same of each host that all-reduces
