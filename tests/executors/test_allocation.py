@@ -84,7 +84,7 @@ def test_a_hard_limit_may_be_all_of_a_part_of_a_core(version: str, tmp_path: Pat
 def test_limits_that_cannot_be_read_are_none(tmp_path: Path) -> None:
     files = machine(tmp_path, V2, {"job_7": {"memory.max": "", "cpu.max": ""}})
     files.at("/proc/self/cgroup").unlink()
-    files.at("/proc/self/cgroup").mkdir()  # reading it is an OSError that nobody expects
+    files.at("/proc/self/cgroup").mkdir()  # reading it is an unusual OSError
     assert available_bytes(files) == MACHINE_BYTES
     empty = machine(tmp_path / "empty", V2, {"job_7": {"memory.max": "", "cpu.max": ""}})
     assert available_cores(empty) == len(os.sched_getaffinity(0))

@@ -1,7 +1,7 @@
 """A model of 28 million parameters in divided blocks, for few steps.
 
 Arguments: file for the result, steps, `blocks` or `whole`; where the process is to have a limit, also bytes
-that it may have beside what it has before the model is made, and how many times as many blocks there are. The
+that it may have more than before the model is made, and how many times as many blocks there are. The
 trained state takes 453 MB, a quarter of which are parameters. The result is the loss of each step, also of
 those before a checkpoint.
 """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.containers.network_limit import limit_network
-from swell.executors.local.limits.allocation import available_cores
+from swell.executors.local.limits.allocation import cpu_limit
 from swell.executors.local.limits.cgroup_v1 import LEAST_DISK_WEIGHT, weight
 from swell.executors.local.limits.cores import LEAST_CORES
 from swell.executors.local.limits.group_files import GroupFiles
@@ -41,7 +41,7 @@ def share_words(share: float, sharing: CoreSharing, resource: Resource = Resourc
         return ()
     if sharing.mode is ShareMode.WEIGHT:
         return "--cpu-shares", str(weight(share))
-    cores = share * (sharing.cores or available_cores())
+    cores = share * (sharing.cores or cpu_limit())
     return "--cpus", f"{max(LEAST_CORES, cores):.3f}"
 
 
