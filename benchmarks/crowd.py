@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -29,6 +28,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
+from swell.model.node import Node
 from swell.model.throughput import ThroughputPoint
 
 NODE_DEVICES = 8

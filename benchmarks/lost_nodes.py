@@ -21,8 +21,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.conditions import conditions, describe, write_json
-from swell.model.cluster import Node
 from swell.model.lengths import span
+from swell.model.node import Node
 from swell.policies.registry import POLICIES
 from swell.repro.findings import Cell, Column, Table
 from swell.repro.margin_cells import LOGS

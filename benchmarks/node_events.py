@@ -17,8 +17,8 @@ from benchmarks.crowd import Crowd, Mix, TableBelief
 from swell.compiled import compile_always
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
-from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
+from swell.model.node import Node
 from swell.model.options import Domain, Sizes
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.fifo import Fifo

@@ -27,7 +27,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from swell.model.cluster import Node
+from swell.model.node import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up

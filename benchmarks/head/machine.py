@@ -10,7 +10,7 @@ from benchmarks.head.workers import Act, EmulatedWorker, Exit
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, ToHost
-from swell.model.cluster import Node
+from swell.model.node import Node
 from swell.model.usage import GangUsage
 from swell.wire.messages import Finished, FromWorker, Hello, Progress
 

@@ -16,10 +16,10 @@ from benchmarks.ray.host_log import last_reached
 from benchmarks.ray.site import Site
 from benchmarks.training.sides import ROOT, Case, LogFolder, SideFailed
 from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
-from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, NodeJoined, NodeLost, NodeWarned, ResizeFailed, WorkersLost
 from swell.model.job import EndCondition, JobSpec
+from swell.model.node import Node
 from swell.model.target import Target
 
 JOB = "bench"

@@ -18,8 +18,8 @@ from benchmarks.solvers.measured import Row, rival_of
 from swell.arrays import FloatArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
-from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
+from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import new_policy
 

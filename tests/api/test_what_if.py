@@ -12,10 +12,10 @@ from tests.live.test_platform import until
 from swell.api.errors import NoPlatform
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.what_if import WhatIfQuery, what_if
-from swell.model.cluster import Node
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.event import KindAllowed, NodeJoined, NodeLost
 from swell.model.job import JobClass, Phase
+from swell.model.node import Node
 from swell.model.quota import Quota
 
 ONE = {"workers": "1"}  #: such a job wants no more than it has: the head has nothing to wake for

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from tests.core.fakes import SCALING_EXPONENT, STEPS_PER_S, profile
 
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand
 from swell.model.event import (
     AnyEvent,
@@ -22,6 +21,7 @@ from swell.model.event import (
 )
 from swell.model.findings import JobFinding
 from swell.model.job import JobSpec
+from swell.model.node import Node
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gang import Training
 from swell.sim.gangs import GangTimings

@@ -14,8 +14,9 @@ from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides, Placer
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
+from swell.model.node import Node
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, Refusal, WrittenAccount
 from swell.model.snapshot import STRICT, Snapshot

@@ -12,10 +12,11 @@ from tests.core.head import Head
 from tests.examples import Shown, share_of_examples
 
 from swell.core.reclaims import Reclaims
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
 from swell.throughput.belief import FittedBelief

@@ -16,7 +16,6 @@ from tests.examples import fewer_if_quick
 
 from swell.core.bracket import Rung
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -31,6 +30,7 @@ from swell.model.event import (
 )
 from swell.model.halving import Halving, MetricValue, RungUnit
 from swell.model.job import JobSpec, Origin, Phase
+from swell.model.node import Node
 from swell.policies.registry import new_policy
 from swell.sim.loss_curves import ExponentialApproach, JobLoss
 

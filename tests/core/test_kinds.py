@@ -14,7 +14,7 @@ from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_kinds, read_one_kind
 from swell.live.board import ViewBoard
 from swell.live.recovery import changed_nodes
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, SuspendGang, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -35,6 +35,7 @@ from swell.model.event import (
     Outcome,
     Woke,
 )
+from swell.model.node import Node
 from swell.model.view import BorrowedNodes
 
 

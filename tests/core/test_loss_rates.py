@@ -9,7 +9,8 @@ from tests.examples import pick
 
 from swell.core.loss_rates import BORROWED_NODE_S, OWNED_NODE_S, LossRates, mean_time_to_loss_s
 from swell.core.reclaims import Reclaims
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.model.node import Node
 
 
 def nodes(num: int, is_borrowed: bool = False, first: int = 0) -> tuple[Node, ...]:

@@ -28,7 +28,7 @@ from swell.core.record import CommandTimes, JobRecord
 from swell.core.snapshot_columns import OVERDUE_SHARE
 from swell.core.state import HeadState
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.event import (
     GangEnded,
     GangResized,
@@ -41,6 +41,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
+from swell.model.node import Node
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation, Moves, Placement
 from swell.model.snapshot import Snapshot

@@ -11,9 +11,10 @@ from tests.core.head import Head
 from tests.examples import fewer_if_quick
 
 from swell.core.whole_cores import WholeCores
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import Reconfigure, SuspendGang
 from swell.model.job import AfterRefusal, JobSpec, Phase
+from swell.model.node import Node
 from swell.policies.unified.unified import Unified
 
 SLOTS, CORES = 6, 2

@@ -9,7 +9,6 @@ from functools import partial
 from tests.decisions.jobs import Mix, crowd
 
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.event import (
     AnyEvent,
     ClockStepped,
@@ -20,6 +19,7 @@ from swell.model.event import (
     Opened,
     QuotasSet,
 )
+from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.model.share_mode import ShareMode
 from swell.policies.registry import POLICIES, keeps_quotas

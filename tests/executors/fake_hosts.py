@@ -22,9 +22,9 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.local.ledger import DeliveryLedger
-from swell.model.cluster import Node
 from swell.model.command import GangCommand, ProfileJob
 from swell.model.event import AnyEvent, Outcome
+from swell.model.node import Node
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
 from swell.wire import messages as m

@@ -25,10 +25,10 @@ from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
-from swell.model.cluster import Node
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, StepsReported
 from swell.model.job import Elasticity
+from swell.model.node import Node
 from swell.wire.messages import Progress, Regroup
 
 

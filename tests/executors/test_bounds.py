@@ -23,8 +23,8 @@ from swell.executors.remote.bounds import (
     bounded,
 )
 from swell.executors.remote.minute_limit import MinuteLimit
-from swell.model.cluster import Node
 from swell.model.event import Outcome
+from swell.model.node import Node
 from swell.model.usage import GangUsage
 from swell.tally import Tally
 from swell.wire import messages as m

@@ -20,10 +20,10 @@ from swell.executors.controller.gangs import unknown
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.timeouts import Timeouts
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, Woke
 from swell.model.job import EndCondition, Phase
+from swell.model.node import Node
 
 JOBS = ("a", "b")
 DEVICES = tuple(f"node0/{number}" for number in range(8))

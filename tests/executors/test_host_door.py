@@ -32,8 +32,8 @@ from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
 from swell.executors.remote.token_list import TOKENS_FILE
-from swell.model.cluster import Node
 from swell.model.event import GangEnded, Outcome
+from swell.model.node import Node
 from swell.wire import messages as m
 
 TICK_S, KILL_S = 0.1, 0.2

@@ -49,8 +49,8 @@ from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import JoinJudged, python_version, torch_version
 from swell.executors.remote.token_list import TokenList
-from swell.model.cluster import Node
 from swell.model.job import JobSpec
+from swell.model.node import Node
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 from swell.wire.unslewed_clocks import granter_now_s
 

@@ -24,7 +24,7 @@ from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import DevicesWanted, RemoveHost
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -35,6 +35,7 @@ from swell.model.event import (
     NodeWarned,
     WorkersLost,
 )
+from swell.model.node import Node
 from swell.model.target import Target
 
 

@@ -17,8 +17,8 @@ from swell.executors.ray import leasing_owner
 from swell.executors.ray import messages as r
 from swell.executors.ray.leasing_owner import LeasingOwner
 from swell.executors.ray.reported_nodes import OTHERS, UNANSWERED
-from swell.model.cluster import Node
 from swell.model.event import AnyEvent, NodeCleared, NodeLost, NodeWarned
+from swell.model.node import Node
 from swell.wire.messages import Suspend
 
 DEVICES = ("n1/0", "n1/1")

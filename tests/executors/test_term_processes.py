@@ -14,7 +14,7 @@ from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.devices import LocalNode
 from swell.executors.node import term_processes as module
 from swell.executors.node.term_processes import LocalTermProcesses
-from swell.model.cluster import Node
+from swell.model.node import Node
 
 NODE = LocalNode(
     Node(name="a", devices=("a/0",), kind="cpu"), {"a/0": DeviceBinding(torch_device="cpu", kind="cpu")}

@@ -13,9 +13,9 @@ from swell.executors.controller.known_hosts import MAX_AWAY, KnownHosts
 from swell.executors.controller.unreached_hosts import UNREACHED_S
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
-from swell.model.cluster import Node
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, NodeWarned, Outcome, WorkersLost
+from swell.model.node import Node
 from swell.model.target import Target
 from swell.wire import messages as m
 

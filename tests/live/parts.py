@@ -16,7 +16,7 @@ from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.live.platform import Platform
 from swell.live.site import Site
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -30,6 +30,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import BetweenSteps, EndCondition, JobSpec, Profile
+from swell.model.node import Node
 from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation, Placement, Reason, WrittenAccount
 from swell.model.running import RunningWork

@@ -12,11 +12,11 @@ import pytest
 
 from swell.live.platform import Platform
 from swell.live.site import Site
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import GangEnded, NodeJoined, NodeLost, Outcome
 from swell.model.job import Origin, Phase
+from swell.model.node import Node
 from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec

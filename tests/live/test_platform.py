@@ -19,10 +19,10 @@ from swell.live import folding
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
 from swell.live.site import Site
-from swell.model.cluster import Node
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.event import NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.node import Node
 from swell.model.options import Domain
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.store import sqlite

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.model.node import Node
 
 
 def node(number: int, rack: int = 0, is_borrowed: bool = False, num_devices: int = 2) -> Node:

@@ -10,7 +10,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 
 Held = Mapping[str, tuple[str, ...]]

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.placement.test_best_fit import cluster, nodes_of
 
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 
 #: Jobs that have promises.

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.placement.test_best_fit import cluster
 from tests.placement.test_owned import lent, wishes
 
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 
 clusters = st.sampled_from(

@@ -15,9 +15,9 @@ from tests.store.views import job_view
 from swell.api.client import Client
 from swell.api.submission import parse
 from swell.cli import main
-from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
+from swell.model.node import Node
 from swell.model.view import JobView, Story
 from swell.repro import live_run as live_run_module
 from swell.repro.fidelity import BAR_SHARE, OPEN_BATCH, WORKLOAD, workload_of

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.api.submission import parse
-from swell.model.cluster import Node
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
+from swell.model.node import Node
 from swell.repro import reclaimer
 from swell.repro.experiment import Context
 from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn

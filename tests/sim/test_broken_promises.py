@@ -16,9 +16,9 @@ from tests.examples import pick, share_of_examples
 from tests.sim.worlds import RATES, job
 
 from swell.core.broken_promises import UNKNOWN
-from swell.model.cluster import Node
 from swell.model.event import AnyEvent, ClockStepped, NodeWarned, QuotasSet
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.scheduler import new_core
 from swell.settings import DEFAULT_POLICY, Settings

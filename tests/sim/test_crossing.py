@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sim.worlds import job, run
 
-from swell.model.cluster import Cluster, Node, nodes_needed
+from swell.model.cluster import Cluster, nodes_needed
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob

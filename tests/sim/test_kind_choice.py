@@ -16,10 +16,10 @@ from tests.sim.test_kinds import COST, KINDS, asking, failures, kinds_of, node, 
 from tests.sim.worlds import RATES, head, job
 
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.command import LaunchGang
 from swell.model.job import AfterRefusal, JobClass, Phase
 from swell.model.kind import ANY
+from swell.model.node import Node
 from swell.sim.change_cost import Constant
 from swell.sim.job import SimJob
 from swell.sim.kind_truth import KindTruth

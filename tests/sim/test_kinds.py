@@ -13,8 +13,8 @@ from tests.examples import fewer_if_quick
 from tests.sim.worlds import RATES, head, job
 
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.policies.registry import POLICIES
 from swell.scheduler import new_core
 from swell.settings import Settings

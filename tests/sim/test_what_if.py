@@ -14,9 +14,9 @@ from tests.sim.worlds import head, job
 from swell.core.costs import ChangeCosts
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
-from swell.model.cluster import Node
 from swell.model.event import DrainRequested
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.model.quota import Quota, Quotas
 from swell.model.view import JobView
 from swell.policies import registry

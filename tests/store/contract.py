@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.store.views import curve_report, job_view, report
 
-from swell.model.cluster import Node
 from swell.model.event import AnyEvent, JobProfiled, NodeJoined, Woke
 from swell.model.job import Phase, Profile
+from swell.model.node import Node
 from swell.model.view import Story
 
 PROFILE = Profile(

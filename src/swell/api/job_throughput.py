@@ -7,10 +7,11 @@ import numpy as np
 from swell.api.control import Control
 from swell.core.throughput import divided_state_of, num_samples_of, shown_sizes
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.model.cluster import Cluster, Node, nodes_needed
+from swell.model.cluster import Cluster, nodes_needed
 from swell.model.command import ProfileJob
 from swell.model.errors import UnknownJob, WrongPhase
 from swell.model.job import Elasticity, JobSpec, Profile
+from swell.model.node import Node
 from swell.model.options import Sizes
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView

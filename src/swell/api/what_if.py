@@ -31,10 +31,10 @@ from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, check_promisable
 from swell.live.named_kinds import with_named_kinds
-from swell.model.cluster import Node
 from swell.model.counted import told_devices
 from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
+from swell.model.node import Node
 from swell.model.options import Sizes
 from swell.model.quota import Quota
 from swell.model.view import JobView

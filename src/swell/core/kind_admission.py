@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.cluster import Node
 from swell.model.event import NodeJoined, NodeLost
+from swell.model.node import Node
 
 
 class KindAdmission(msgspec.Struct):

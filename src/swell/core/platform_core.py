@@ -20,7 +20,7 @@ from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds, read_speeds
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.calendar import Calendar
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -43,6 +43,7 @@ from swell.model.event import (
 from swell.model.job import JobSpec
 from swell.model.job_query import place as place_in_lists
 from swell.model.kind import ANY
+from swell.model.node import Node
 from swell.model.options import Domain
 from swell.model.quota import Quotas
 from swell.model.throughput import JobThroughput

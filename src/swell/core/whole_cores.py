@@ -6,7 +6,8 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from swell.core.record import JobRecord
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
+from swell.model.node import Node
 
 
 @dataclass(frozen=True, slots=True)

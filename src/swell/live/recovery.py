@@ -13,10 +13,11 @@ import msgspec
 from swell.core.core import BelievedGang
 from swell.core.platform_core import PlatformCore
 from swell.live.command_digest import DamagedDigest, is_equal
-from swell.model.cluster import Cluster, Node
+from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.model.running import RunningWork, regained_nodes
 from swell.policies.registry import UnknownPolicy
 

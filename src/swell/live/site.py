@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from swell.live.retention import Retention
-from swell.model.cluster import Node
+from swell.model.node import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 from swell.compiled import replaced
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -24,6 +23,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import EndCondition, JobClass, JobSpec, Profile
+from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swell import __version__
 from swell.measure.measurement import DeviceMeasure, DeviceMeasurement
-from swell.model.cluster import Node
+from swell.model.node import Node
 
 HEADINGS = ("what", "measured", "expected", "measured / expected")
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import IntArray
-from swell.model.node import Node as Node
+from swell.model.node import Node
 
 #: Devices of a node and how many nodes have so many, the widest first; None: as many as need be.
 Widths = tuple[tuple[int, int | None], ...]

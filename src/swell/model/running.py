@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from swell.model.cluster import Node
 from swell.model.event import GangFound
+from swell.model.node import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ from swell.api.client import Client
 from swell.api.submission import parse
 from swell.core.state import job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.model.cluster import Node
 from swell.model.command import ProfileJob
 from swell.model.job import JobClass, JobSpec, Profile
+from swell.model.node import Node
 from swell.model.view import ClusterView, JobView, Story
 
 SCRIPTS = Path(swell.__file__).parent / "demo"

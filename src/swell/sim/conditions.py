@@ -9,13 +9,13 @@ from dataclasses import replace
 import msgspec
 
 from swell import __version__
-from swell.model.cluster import Node
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
 from swell.model.halving import Halving
 from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.kind import ANY
+from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
 from swell.sim.change_cost import change_cost

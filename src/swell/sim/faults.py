@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from swell.model.cluster import Node
+from swell.model.node import Node
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 
 

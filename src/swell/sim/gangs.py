@@ -10,7 +10,6 @@ from typing import TypedDict
 import msgspec
 
 from swell.checkpoint_interval import interval_s
-from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.counted import told_workers
 from swell.model.event import (
@@ -27,6 +26,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.job import Elasticity
+from swell.model.node import Node
 from swell.model.target import Target
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost, GangChange, GangInRound, RoundCost

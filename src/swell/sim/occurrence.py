@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swell.model.cluster import Node
 from swell.model.event import AnyEvent
+from swell.model.node import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.model.cluster import Node
 from swell.model.event import NodeWarned
+from swell.model.node import Node
 from swell.sim.occurrence import EventArrives, NodeFails, NodeReturns, Occurrence
 
 HOUR_S = 3600.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from swell.model.cluster import Node
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob

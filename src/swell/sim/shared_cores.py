@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from swell.model.cluster import Node
+from swell.model.node import Node
 from swell.model.share_mode import ShareMode
 from swell.sim.contention import ALONE, RULES, CorePace, slowdown
 from swell.sim.gang import Training

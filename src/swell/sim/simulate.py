@@ -12,8 +12,8 @@ from swell.compiled import compile_always
 from swell.core import loop
 from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.islands import Islands
+from swell.model.node import Node
 from swell.model.view import JobView
 from swell.sim.change_cost import ChangeCost
 from swell.sim.gangs import GangTimings

@@ -10,10 +10,10 @@ import msgspec
 from swell.core import loop
 from swell.core.costs import ChangeCosts
 from swell.core.platform_core import PlatformCore
-from swell.model.cluster import Node
 from swell.model.coding import encode
 from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened, QuotasSet
 from swell.model.job import Phase
+from swell.model.node import Node
 from swell.model.quota import Quotas
 from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import singledispatchmethod
 
-from swell.model.cluster import Node
 from swell.model.command import (
     AnyCommand,
     LaunchGang,
@@ -28,6 +27,7 @@ from swell.model.event import (
     ProfilingFailed,
     Woke,
 )
+from swell.model.node import Node
 from swell.sim.agenda import Agenda
 from swell.sim.change_cost import ChangeCost
 from swell.sim.checkpoint_cycle import WastedTime

@@ -24,8 +24,8 @@ from swell.executors.remote.join_token import JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
-from swell.model.cluster import Node
 from swell.model.event import GangEnded, GangSuspended, Outcome
+from swell.model.node import Node
 from swell.wire import messages as m
 
 NAME, TICK_S, PATIENCE_S = "liar", 0.05, 60.0

@@ -12,8 +12,8 @@ import msgspec
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import DevicesOffered, HostLeaving, NodeHost, ToHost
-from swell.model.cluster import Node
 from swell.model.event import NodeJoined, NodeLost, NodeWarned
+from swell.model.node import Node
 
 #: Names of nodes that a host may have again. One that has others all the time is strange.
 MAX_AWAY = 100

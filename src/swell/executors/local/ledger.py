@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
-from swell.model.cluster import Node
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang
 from swell.model.event import (
     AnyEvent,
@@ -25,6 +24,7 @@ from swell.model.event import (
     SuspendFailed,
     WorkersLost,
 )
+from swell.model.node import Node
 from swell.model.running import regained_nodes
 
 AGENT_KILLED = "the agent was killed, and its workers with it"
