@@ -77,3 +77,21 @@ class SharedPlatform:
 
     def close(self) -> None:
         stop_agent(self.state_dir)
+
+
+class SlicesPlatform(SharedPlatform):
+    """On hosts that an engine brings, whose names are known when `num_devices` devices have joined."""
+
+    def __init__(
+        self, state_dir: Path, new_executor: Callable[[], LocalExecutor], num_devices: int, within_s: float
+    ) -> None:
+        super().__init__(state_dir, new_executor, (), lambda: None, within_s)
+        self._num_devices = num_devices
+
+    def _await_devices(self, there: set[str], listener: Listener) -> None:
+        def found() -> set[str]:
+            nodes = [event.node for event in listener.events if isinstance(event, NodeJoined)]
+            return there.union(*(node.devices for node in nodes))
+
+        eventually(lambda: len(found()) == self._num_devices, self._within_s)
+        self._devices = tuple(sorted(found(), key=lambda device: device.rpartition("/")[::-1]))

@@ -1,59 +1,79 @@
-"""Gangs whose optimizer's state is divided, with mirrors, on two hosts that have joined: `make test-soak`."""
+"""Divided gangs on two hosts: that have joined, of a Ray cluster, of a Slurm cluster. `make test-soak`."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from tests.executors.contract import ExecutorWorld, MakeJob
-from tests.executors.executor_gangs import ExecutorGangContract
-from tests.executors.joined_hosts import DEVICES, HOSTS, JoinedHosts
-from tests.executors.listening import eventually
-from tests.executors.puppets import make_spec
-from tests.executors.shared_platform import SharedPlatform
-from tests.gang_contract import ENDLESS
+from tests.executors.joined_hosts import DEVICES, HOSTS, NUM_DEVICES, JoinedHosts
+from tests.executors.sharded_gangs import ShardedGangContract
+from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
+from tests.ray import one_machine
+from tests.ray.one_machine import OneMachine
+from tests.slurm import cluster
+from tests.slurm.cluster import SlurmCluster
 
 from swell.executors.local.link import LocalExecutor
-from swell.model.event import GangEnded, StepsReported
-from swell.model.job import JobSpec
+from swell.executors.slurm.engine import SlurmEngine
 
-SCRIPT = Path(__file__).parents[1] / "train" / "scripts" / "endless.py"
 WITHIN_S = 120.0
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("sharded-hosts")
+@contextmanager
+def joined(folder: Path) -> Iterator[SharedPlatform]:
+    hosts = JoinedHosts(folder, folder / "state")
 
-
-@pytest.fixture(scope="module")
-def hosts(folder: Path) -> Iterator[JoinedHosts]:
-    made = JoinedHosts(folder, folder / "state")
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def platform(folder: Path, hosts: JoinedHosts, importable: None) -> Iterator[SharedPlatform]:
     def new_executor() -> LocalExecutor:
         return LocalExecutor(folder / "state", [], listen="127.0.0.1:0")
 
-    made = SharedPlatform(folder / "state", new_executor, DEVICES, hosts.bring, WITHIN_S)
-    yield made
-    made.close()
+    yield SharedPlatform(folder / "state", new_executor, DEVICES, hosts.bring, WITHIN_S)
+    hosts.close()
 
 
-@pytest.fixture
-def make_job(tmp_path: Path) -> MakeJob:
-    def make(**args: object) -> JobSpec:
-        return make_spec(
-            entry=str(SCRIPT), workdir=str(tmp_path), args=("mirrors",), checkpoint_interval_s=3600.0
-        )
+@contextmanager
+def on_ray(folder: Path) -> Iterator[SharedPlatform]:
+    if why := one_machine.why_not():
+        pytest.skip(f"no Ray cluster can be had here: {why}")
+    with OneMachine(folder, HOSTS, NUM_DEVICES) as ray, ray.network():
 
-    return make
+        def new_executor() -> LocalExecutor:
+            return LocalExecutor(folder / "state", [], engine=ray.engine)
+
+        yield SharedPlatform(folder / "state", new_executor, DEVICES, lambda: None, WITHIN_S)
+
+
+@contextmanager
+def on_slurm(folder: Path) -> Iterator[SharedPlatform]:
+    if why := cluster.why_not():
+        pytest.skip(why)
+    slices = f"paced:{NUM_DEVICES}@400"
+    engine = SlurmEngine(partition="scav", max_nodes=2, min_nodes=2, slice_devices=slices, slice_cpus=2)
+    with SlurmCluster(folder, len(HOSTS)) as slurm, slurm.in_environ():
+
+        def new_executor() -> LocalExecutor:
+            return LocalExecutor(folder / "state", [], listen="127.0.0.1:0", engine=engine)
+
+        yield SlicesPlatform(folder / "state", new_executor, len(DEVICES), WITHIN_S)
+
+
+KINDS = [joined, on_ray, on_slurm]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=[kind.__name__ for kind in KINDS])
+def platform(request: pytest.FixtureRequest, importable: None) -> Iterator[SharedPlatform]:
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="sharded-"))  # short, for the sockets of Ray
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        made = stack.enter_context(request.param(folder))
+        stack.callback(made.close)
+        yield made
 
 
 @pytest.fixture
@@ -62,25 +82,5 @@ def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld
         yield world
 
 
-class TestShardedGangsOnHosts(ExecutorGangContract):
+class TestShardedGangsOnHosts(ShardedGangContract):
     pass
-
-
-def test_a_host_that_is_killed_takes_no_step_with_it(world: ExecutorWorld, hosts: JoinedHosts) -> None:
-    """Two of four workers are on it. It is the last test, for the host does not come back."""
-    world.launch(world.devices[:4], steps=ENDLESS)
-    world.wait(StepsReported, 1)
-    hosts.processes[HOSTS[1]].kill()
-
-    def reports() -> list[StepsReported]:
-        return [event for event in world.listener.events if isinstance(event, StepsReported)]
-
-    eventually(lambda: reports()[-1].num_workers == 2 and reports()[-1].steps > 20)
-    steps = [step for event in reports() for step in _steps_of(event)]
-    assert steps == list(range(1, len(steps) + 1)), "no step was lost, and none done again"
-    assert not any(isinstance(event, GangEnded) for event in world.listener.events)
-
-
-def _steps_of(report: StepsReported) -> range:
-    told = report.curves["loss"]
-    return range(told.first_step, told.last_step + 1)

@@ -12,32 +12,18 @@ from pathlib import Path
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob, eventually
+from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
 from tests.executors.executor_gangs import ExecutorGangContract
-from tests.executors.listening import Listener
-from tests.executors.shared_platform import SharedPlatform
+from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
 from tests.slurm.cluster import SlurmCluster, why_not
 
 from swell.executors.local.link import LocalExecutor
 from swell.executors.slurm.engine import SlurmEngine
-from swell.model.event import NodeJoined
 
 NUM_NODES, NUM_DEVICES = 2, 3
 WITHIN_S = 120.0
 
 pytestmark = pytest.mark.timeout(600)
-
-
-class SlurmPlatform(SharedPlatform):
-    """Names of hosts contain those of their jobs, so they are known when they have joined."""
-
-    def _await_devices(self, there: set[str], listener: Listener) -> None:
-        def found() -> set[str]:
-            nodes = [event.node for event in listener.events if isinstance(event, NodeJoined)]
-            return there.union(*(node.devices for node in nodes))
-
-        eventually(lambda: len(found()) == NUM_NODES * NUM_DEVICES, self._within_s)
-        self._devices = tuple(sorted(found(), key=lambda device: device.rpartition("/")[::-1]))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +52,7 @@ def platform(
             state_dir, [], listen="127.0.0.1:0", engine=engine, base_preload=("msgspec",), call=CALL
         )
 
-    made = SlurmPlatform(state_dir, new_executor, (), lambda: None, WITHIN_S)
+    made = SlicesPlatform(state_dir, new_executor, NUM_NODES * NUM_DEVICES, WITHIN_S)
     yield made
     made.close()
 
