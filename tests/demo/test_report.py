@@ -75,8 +75,8 @@ def test_a_refusal_needs_a_counter_offer() -> None:
 
 def test_json_says_what_the_views_say() -> None:
     language = make_view("gru", metrics={"held_out_loss": 1.7}, loss=1.5)
-    shown = json.loads(json.dumps(as_json("paced:1x8@160", True, [make_view(**KEPT), language])))
-    assert shown["cluster"] == {"devices": "paced:1x8@160", "paced": True}
+    shown = json.loads(json.dumps(as_json("paced:1x8@100", True, [make_view(**KEPT), language])))
+    assert shown["cluster"] == {"devices": "paced:1x8@100", "paced": True}
     assert shown["jobs"][0] == {
         "id": "id-cnn",
         "name": "cnn",

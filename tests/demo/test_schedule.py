@@ -100,10 +100,13 @@ def test_answers_are_the_text_moved_on_by_one() -> None:
 
 @given(st.lists(st.floats(0, 120), max_size=30))
 def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None:
-    schedule = DemoSchedule(CAST, opened_s=1000.0)
-    submitted = []
-    for after_s in [*sorted(looks), 120.0]:
-        for submission in schedule.due(1000.0 + after_s, []):
+    schedule, first = DemoSchedule(CAST), CAST[0]
+    submitted = [submission.part for submission in schedule.due(900.0, [])]
+    assert submitted == [first]
+    assert schedule.due(990.0, [make_view(first.name, phase=Phase.QUEUED, reason_code="profiling")]) == []
+    views = [make_view(first.name, phase=Phase.RUNNING)]
+    for after_s in [0.0, *sorted(looks), 120.0]:
+        for submission in schedule.due(1000.0 + after_s, views):
             assert submission.part.at_s <= after_s
             if submission.part.deadline_after_s is None:
                 assert submission.deadline_s is None
@@ -116,7 +119,7 @@ def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None
 
 def test_a_refused_part_comes_again_once_by_the_offer() -> None:
     (part,) = REFUSED
-    schedule = DemoSchedule([part], opened_s=1000.0)
+    schedule = DemoSchedule([part])
     schedule.due(1000.0 + part.at_s, [])
     views = [make_view(part.name, phase=Phase.REJECTED, counter_offer_s=1077.0)]
     (again,) = schedule.due(1030.0, views)
@@ -137,7 +140,7 @@ def test_a_refused_part_comes_again_once_by_the_offer() -> None:
 )
 def test_without_a_refusal_and_an_offer_there_is_no_second_try(shown: dict[str, Any]) -> None:
     (part,) = REFUSED
-    schedule = DemoSchedule([part], opened_s=1000.0)
+    schedule = DemoSchedule([part])
     schedule.due(1000.0 + part.at_s, [])
     views = [make_view(part.name, **shown)]
     assert schedule.due(1030.0, views) == []

@@ -45,6 +45,7 @@ OWN_PROGRAM = "gru.py"
 LIMIT_S = 100.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SHORT)
 def test_runs_alone_and_begins_to_learn(script: str, tmp_path: Path) -> None:
     arguments, metric, is_good = SHORT[script]

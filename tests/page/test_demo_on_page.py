@@ -21,7 +21,7 @@ from swell.model.view import JobView
 
 from .browser import Watched, serious_faults
 
-DEVICES = ("--devices", "paced:1x8@160", "--preload", "sklearn.datasets")
+DEVICES = ("--devices", "paced:1x8@100", "--preload", "sklearn.datasets")
 #: An event is on the page within a second; the machine that looks is busy with the demo's workers.
 SHOWN_WITHIN_S = 3.0
 NUM_LOOKS = 10

@@ -25,7 +25,7 @@ def platform() -> Iterator[Platform]:
             cluster.add(offer)
         made = Platform(cluster)
         made.run(
-            *("up", "--engine", "ray", "--device-resource", "CPU=paced@160", "--preload", "sklearn.datasets")
+            *("up", "--engine", "ray", "--device-resource", "CPU=paced@100", "--preload", "sklearn.datasets")
         )
         await_this(lambda: made.num_devices == NUM_NODES * offer.num_cpus, WITHIN_S)
         yield made
@@ -36,5 +36,5 @@ def platform() -> Iterator[Platform]:
 def test_the_demo_keeps_its_promises_on_four_ray_nodes(platform: Platform) -> None:
     platform.run("demo", "--state", STATE, "--out", HOME, "--json", f"{HOME}/demo.json")
     found = json.loads(platform.read(f"{HOME}/demo.json"))
-    assert found["cluster"] == {"devices": "paced:4x2@160", "paced": True}
+    assert found["cluster"] == {"devices": "paced:4x2@100", "paced": True}
     check_jobs(found["jobs"])

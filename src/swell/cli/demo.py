@@ -167,7 +167,7 @@ class Play:
         self.client = client
         self.opened_s = client.cluster().now_s
         self._give_up_s = time.monotonic() + GIVE_UP_AFTER_S
-        self.schedule = DemoSchedule(CAST, self.opened_s)
+        self.schedule = DemoSchedule(CAST)
         self.watch = Watch()
         self._console = console
         self._seed = seed
@@ -218,7 +218,7 @@ class Play:
 
 
 def _describe(cluster: ClusterView) -> str:
-    """Such as `paced:4x2@160`, or the sizes of nodes that differ: `paced@160: 2+2+4`."""
+    """Such as `paced:4x2@100`, or the sizes of nodes that differ: `paced@100: 2+2+4`."""
     kinds = sorted({node.kind for node in cluster.nodes})
     sizes = [len(node.devices) for node in cluster.nodes]
     if len(kinds) == 1 and len(set(sizes)) == 1:
