@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
@@ -26,8 +26,14 @@ wheel: $(DEV) $(LOOPS)
 
 # Two workers, and one that computes while they wait: tests/workers.py. The files in their order: else those with the
 # fewest tests, which are the longest, would come last, one alone.
+TOGETHER := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+
 test: $(DEV) $(LOOPS)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(TOGETHER)
+
+# The rest of what .ci/run runs: tests of seconds each, most of them with processes of a platform of their own.
+test-slow: $(DEV) $(LOOPS)
+	$(TOGETHER) -m 'slow and not soak and not bench'
 
 # For the inner loop: no processes, and few examples of each law. Which tests these are: tests/workers.py.
 test-quick: $(DEV) $(LOOPS)

@@ -38,6 +38,7 @@ def nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "library", None)
 
 
+@pytest.mark.slow
 def test_many_rows_are_compiled_and_few_are_not_unless_there_will_be_many_calls() -> None:
     assert suited(double, NUM_ROWS_WORTH_IT - 1) is double
     machine_code = suited(double, NUM_ROWS_WORTH_IT)
@@ -132,6 +133,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_loop_alone_and_as_a_part_of_another_stay_apart_on_disk(tmp_path: Path) -> None:
     """The part is kept without what Python needs to call it: to take one for the other ends a process."""
     (tmp_path / "first.py").write_text(FIRST.format(step=1, more=1))

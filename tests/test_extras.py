@@ -49,6 +49,7 @@ for module in {modules!r}:
 """
 
 
+@pytest.mark.slow
 def test_commands_and_a_platform_import_no_extra() -> None:
     folder = Path(swell.cli.__file__).parent
     commands = {f"swell.cli.{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__"}

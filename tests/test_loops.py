@@ -25,6 +25,8 @@ from swell.loops.calls import Calls, calls_of_all_loops
 from swell.loops.entry import entry_of
 from swell.policies.registry import POLICIES
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = Path(swell.__file__).parent
 WHY_NOT = "the loops were not built, or their source has changed since: python -m swell.loops"
 

@@ -45,6 +45,7 @@ def test_what_is_read_at_import_is_known() -> None:
     assert {name for name in names - HARMLESS if not name.startswith(READ_AT_IMPORT)} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_at_start", [True, False])
 def test_a_command_sees_variables_that_are_read_at_import(is_at_start: bool) -> None:
     plain = os.environ | {"PYTHONPATH": str(ROOT / "src")}

@@ -360,6 +360,7 @@ def test_a_platform_that_is_up_is_not_salvaged(site: Site) -> None:
         salvage(site.folder.path)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(deadline=None, max_examples=fewer_if_quick(25))
 def test_however_damaged_it_ends_with_a_report(

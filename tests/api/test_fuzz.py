@@ -218,6 +218,7 @@ def check_no_thread_is_held(server: Path) -> None:
         assert set(pool.map(ask, range(60))) == {200}
 
 
+@pytest.mark.slow
 def test_bytes_that_are_nearly_requests_fail_nothing(server: Path) -> None:
     check_bytes(server, 10)
 

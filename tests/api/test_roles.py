@@ -89,6 +89,7 @@ def by_name(name: str) -> Operation:
     return next(operation for operation in OPERATIONS if operation.name == name)
 
 
+@pytest.mark.slow
 def test_every_operation_refuses_every_role_below_its_least_and_no_other(site: Site) -> None:
     for operation in OPERATIONS:
         for role in Role:

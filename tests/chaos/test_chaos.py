@@ -110,6 +110,7 @@ def _say(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_six_faults(places: Places, tmp_path: Path) -> None:
     """Half as many jobs at a time as in the long run: each starts processes that import torch."""

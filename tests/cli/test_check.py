@@ -70,6 +70,7 @@ def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return run
 
 
+@pytest.mark.slow
 def test_a_script_that_is_right_passes_in_processes_of_their_own() -> None:
     done = run_swell("check", "--devices", "cpu", IDIOMS, "--", "plain")
     assert (done.returncode, done.stdout) == (
@@ -78,6 +79,7 @@ def test_a_script_that_is_right_passes_in_processes_of_their_own() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_script_that_differs_is_told_where_and_what_to_change(check: Run) -> None:
     done = check(IDIOMS, "--", "class_weights_with_norm")
     assert done.returncode == 1
@@ -116,6 +118,7 @@ def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
     assert os.listdir(tmp_path) == ["work"]
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("raise ArithmeticError('a mistake of its own')\n")
     done = run_swell("check", "--devices", "cpu", tmp_path / "train.py")

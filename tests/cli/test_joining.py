@@ -80,6 +80,7 @@ def await_line(process: subprocess.Popen[str], text: str) -> None:
     raise AssertionError("".join(lines))
 
 
+@pytest.mark.slow
 def test_a_host_joins_gets_a_lease_and_leaves_when_it_is_told(shell: Shell) -> None:
     with shell.start(*shell.node(shell.token())) as process:
         await_line(process, "this host has a lease: workers can be started")
@@ -89,6 +90,7 @@ def test_a_host_joins_gets_a_lease_and_leaves_when_it_is_told(shell: Shell) -> N
     assert "host n1 is lost: it left the platform" in (shell.state / "agent.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_host_leaves_within_the_time_that_it_is_told(shell: Shell) -> None:
     """By a command on that host, or by SIGTERM, which a batch system sends ahead of the end."""
     with shell.start(*shell.node(shell.token(), "--grace", "60s")) as process:
@@ -105,6 +107,7 @@ def test_a_host_leaves_within_the_time_that_it_is_told(shell: Shell) -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_joined_machines_from_the_head_and_at_itself_on_them(shell: Shell) -> None:
     token, folder = shell.token(), shell.folder / "doctored"
     with shell.start(*shell.node(token.relative_to(shell.folder), "--state", folder)) as process:
@@ -143,6 +146,7 @@ def test_what_a_host_cannot_be_told(shell: Shell, words: tuple[str, ...], messag
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
     token = shell.token("rack-1")
     with shell.start(*shell.node(token)) as process:

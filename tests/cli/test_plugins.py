@@ -116,6 +116,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.run("down")
 
 
+@pytest.mark.slow
 def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site) -> None:
     words = ("simulate", "log.csv", "--cluster", "1x2", "--policy", "shortest_first,periodic_shares,fifo")
     told = json.loads(site.ok(*words, "--set", "periodic_shares.most_workers=1", "--json", "-"))
@@ -189,6 +190,7 @@ def test_doctor_names_plug_ins_before_there_is_a_platform(site: Site) -> None:
     )
 
 
+@pytest.mark.slow
 def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site) -> None:
     state = site.folder / "killed"
     site.ok("up", "--state", state, "--engine", "machines", "--each", "paced:1@640", "--policy", "fifo")
@@ -214,6 +216,7 @@ def test_options_of_an_engine_are_shown_and_checked_by_what_it_declares(site: Si
     assert "--num-machines 0: Expected int >= 1" in refused.stderr
 
 
+@pytest.mark.slow
 def test_an_engine_and_a_policy_of_other_packages_run_a_job(site: Site) -> None:
     words = ("--engine", "machines", "--num-machines", 2, "--each", "paced:1@640")
     shown = site.ok("up", *words, "--policy", "periodic_shares", "--set", "periodic_shares.period_s=1")

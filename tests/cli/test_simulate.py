@@ -498,6 +498,7 @@ def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell:
     assert done.stderr.startswith(f"swell: {option} is 0 s; a mean time must be at least 1 s")
 
 
+@pytest.mark.slow
 def test_a_pool_may_be_drawn(swell: Run) -> None:
     words = ("log.csv", "--deadlines", "none", "--policy", "bftrainer")
     done = swell(*words, "--pool", "theta-like:1h", "--seed", "5")

@@ -16,6 +16,7 @@ def write(curves: list[str]) -> None:
     Path("trials.csv").write_text("\n".join([HEADING, *rows, ""]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bftrainer", "fifo"])
 def test_worse_trials_stop_and_the_best_one_does_not(swell: Run, policy: str) -> None:  # noqa: F811
     write([f"exp:2.3:{limit:.2f}:900" for limit in (0.3, 0.2, 0.5, 0.1, 0.4, 0.6)])

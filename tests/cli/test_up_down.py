@@ -111,6 +111,7 @@ def test_up_and_down_connect_as_the_owner_whatever_token_file_is_named(
     assert not is_running(pid)
 
 
+@pytest.mark.slow
 def test_up_serves_and_down_ends_it(state: Path) -> None:
     up = start_swell("up", "--state", state, *PACED)
     assert (up.returncode, up.stderr) == (0, "")

@@ -38,6 +38,7 @@ def assert_on_owned(head: Head) -> None:
         assert not view.is_promised or not [device for device in view.devices if device.startswith("b")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", PROMISING)
 @SHOWN.wholly
 @settings(max_examples=share_of_examples(0.115), deadline=None)
@@ -75,6 +76,7 @@ def test_no_promise_ever_stands_on_a_borrowed_node(policy: str, seed: int, fates
     assert len(head.ended) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected", "bftrainer_equal_share"])
 @SHOWN_OF_TWO.wholly
 @settings(max_examples=share_of_examples(0.115), deadline=None)

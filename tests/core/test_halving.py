@@ -285,6 +285,7 @@ def test_some_trial_may_always_go_on_and_not_all_of_many(factor: float, num_tria
     assert 1 <= promoted <= max(1.0, num_trials / factor)
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(30), deadline=None)
 @given(st.lists(st.sampled_from(FATES), max_size=20), st.integers(0, 1000), st.data())
 def test_whatever_fails_the_best_trial_is_never_stopped(

@@ -121,6 +121,7 @@ def test_a_drain_leaves_nothing_running_and_reopening_goes_on(seed: int, drain_a
     assert_all_done(head, world)
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(SEEDS, st.integers(1, 9))
 def test_a_head_that_dies_again_and_again_loses_nothing(seed: int, num_turns_between: int) -> None:
@@ -136,6 +137,7 @@ def test_a_head_that_dies_again_and_again_loses_nothing(seed: int, num_turns_bet
     assert_all_done(head, world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_folded", [False, True])
 def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
     """No command is lost or done twice: the world that is asked twice does what it did when asked once.
@@ -160,6 +162,7 @@ def test_killed_at_every_turn_the_end_is_the_same(is_folded: bool) -> None:
     assert ends[0] == ends[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @settings(max_examples=share_of_examples(0.03), deadline=None)
 @given(SEEDS)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import swell
 
 MOST_FILES = 8
@@ -71,6 +73,7 @@ PATCH = {
 }
 
 
+@pytest.mark.slow
 def test_a_made_up_dimension_touches_at_most_eight_files(tmp_path: Path) -> None:
     assert len(PATCH) <= MOST_FILES
     product = tmp_path / "src" / "swell"

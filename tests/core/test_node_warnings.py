@@ -51,6 +51,7 @@ def pass_time(head: Head, duration_s: float) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "tiresias", "bftrainer"])
 @SHOWN.wholly
 @settings(max_examples=share_of_examples(0.08), deadline=None)

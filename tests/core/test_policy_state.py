@@ -55,6 +55,7 @@ def remembering(policy: str) -> Core:
     return Core(planner, PowerBelief(), CoreSettings(min_hold_s=2.0, report_plan_s=1.0))
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(
     st.integers(0, 2**20),

@@ -16,6 +16,7 @@ from swell.policies.saxena_aware import SaxenaAware
 SHOWN = Shown(*FATES, "trial", "gang")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     [Saxena(period_s=3.0), Saxena(period_s=3.0, drops=1, ended_share=0.0), SaxenaAware(period_s=5.0)],

@@ -23,6 +23,7 @@ RECORDED = read()
 COMPILED = ("elasticflow", "edf_elastic", "pollux")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_a_run_commands_what_it_did(case: Case) -> None:
     told = difference(RECORDED[case.name], transcribe(case))

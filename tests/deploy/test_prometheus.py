@@ -22,7 +22,7 @@ from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
 from swell.settings import Settings
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 BOARD = json.loads((DEPLOY / "grafana" / "swell.json").read_text())
 RULES = CONFIG.parent / "swell-alerts.yml"

@@ -8,6 +8,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.contract import launch
@@ -123,6 +124,7 @@ def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.slow
 def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) -> None:
     timeouts = Timeouts(silence_s=1.0, standstill_s=0.8)
     executor = LocalExecutor(

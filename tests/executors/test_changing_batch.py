@@ -247,6 +247,7 @@ def loss_of(folder: Path) -> float:
     return float(result["loss"])
 
 
+@pytest.mark.slow
 def test_each_sample_once_an_epoch_through_batches_sizes_and_kills(
     executor: LocalExecutor, tmp_path: Path
 ) -> None:

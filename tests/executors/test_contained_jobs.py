@@ -167,6 +167,7 @@ def test_a_container_reads_and_writes_what_is_its_jobs(
     assert (jobs / JOB / "output" / "probe").exists()
 
 
+@pytest.mark.slow
 def test_containers_end_with_their_agent_and_the_next_one_begins_again(
     new_executor: Callable[[], LocalExecutor],
     make_job: Callable[..., JobSpec],

@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.executors.fake_hosts import FakeWorker, Fleet
@@ -170,6 +171,7 @@ def ends_well(scene: Scene) -> None:
     assert max(end.generation for end in ends) == scene.generation
 
 
+@pytest.mark.slow
 @given(st.lists(Moves, max_size=40))
 @settings(max_examples=150, deadline=None)
 def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str, ...]]]) -> None:

@@ -145,6 +145,7 @@ def test_what_a_worker_started_dies_with_it(
     eventually(lambda: not is_alive(child.pid))
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_is_killed_within_seconds_and_a_busy_one_is_not(
     executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
 ) -> None:

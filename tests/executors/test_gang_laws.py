@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
@@ -152,6 +153,7 @@ def test_fair_delivery_leads_from_anywhere_to_the_target_or_to_a_report(
     live_through(num_workers, numbers)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, database=None)
 @given(st.integers(1, 4), st.integers(0, 400), st.floats(0, 1), st.randoms(use_true_random=False))
 def test_long_lives_lead_there_too(num_workers: int, num_moves: int, wildness: float, draw: Random) -> None:

@@ -327,6 +327,7 @@ def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_the
     assert world.wait(h.WorkerForked, 2).pid != pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends_itself", [True, False], ids=["ends", "killed"])
 def test_no_line_is_lost_nor_doubled_if_the_head_is_frozen_for_longer_than_the_lease(
     world: JoinedWorld, tmp_path: Path, ends_itself: bool

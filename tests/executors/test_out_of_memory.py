@@ -125,6 +125,7 @@ def check_learned(folder: Path, weights: list[np.ndarray]) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_trial_finds_what_fits_and_a_gang_keeps_to_it_at_every_size(
     assert not platform.warnings()
 
 
+@pytest.mark.slow
 def test_an_open_batch_is_measured_as_far_as_memory_allows(platform: Platform, tmp_path: Path) -> None:
     spec = job(tmp_path, 100, min_batch=16, max_batch=512)
     platform.profile("open", spec)
@@ -167,6 +169,7 @@ def test_an_open_batch_is_measured_as_far_as_memory_allows(platform: Platform, t
     assert not platform.warnings()
 
 
+@pytest.mark.slow
 def test_a_worker_alone_that_runs_out_comes_again_from_where_it_was(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_worker_alone_that_runs_out_comes_again_from_where_it_was(
     assert len(platform.warnings()) == 2
 
 
+@pytest.mark.slow
 def test_others_go_on_where_one_ran_out_and_all_take_smaller_passes(
     weights: list[np.ndarray], platform: Platform, tmp_path: Path
 ) -> None:
@@ -239,6 +243,7 @@ def test_a_shard_is_never_cut(platform: Platform, tmp_path: Path) -> None:
     assert "raise elastic()'s shards=2, to 4 for instance" in failed.message
 
 
+@pytest.mark.slow
 def test_a_profile_has_the_number_of_shards_which_the_job_must_be_able_to_live_with(
     platform: Platform, tmp_path: Path
 ) -> None:

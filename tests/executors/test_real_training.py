@@ -54,6 +54,7 @@ def tiny(tmp_path: Path, nap_s: float) -> JobSpec:
     return make_spec(entry=str(SCRIPT), workdir=str(tmp_path), args=(str(nap_s),), global_batch=64)
 
 
+@pytest.mark.slow
 def test_a_job_lives_through_everything(
     shared: tuple[LocalExecutor, Listener], state_dir: Path, tmp_path: Path
 ) -> None:

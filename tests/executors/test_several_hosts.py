@@ -112,6 +112,7 @@ def test_a_script_finds_what_torchrun_tells_of_several_hosts(hosts: SeveralHosts
     assert {line[5] for line in told.values()} == {"127.0.0.2"}, "the host of rank 0"
 
 
+@pytest.mark.slow
 def test_scripts_that_are_stopped_and_started_stop_in_the_same_step(
     hosts: SeveralHosts, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_scripts_that_are_stopped_and_started_stop_in_the_same_step(
     hosts.wait(GangEnded, job)
 
 
+@pytest.mark.slow
 def test_a_gang_over_three_hosts_learns_what_one_worker_does(hosts: SeveralHosts, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -51,6 +51,7 @@ def world(platform: SharedPlatform, make_job: MakeJob) -> Iterator[ExecutorWorld
         yield world
 
 
+@pytest.mark.slow
 class TestShardedGangs(ExecutorGangContract):
     pass
 

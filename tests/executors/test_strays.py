@@ -90,6 +90,7 @@ def test_an_end_without_a_daemon_ends_what_an_agent_left(orphaned: list[int], st
     assert not any(map(is_alive, orphaned))
 
 
+@pytest.mark.slow
 def test_nothing_of_a_live_agent_or_of_another_folder_is_a_stray(
     started: list[int], state_dir: Path, tmp_path: Path
 ) -> None:

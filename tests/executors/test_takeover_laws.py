@@ -261,6 +261,7 @@ def test_a_gang_that_lost_its_controller_goes_where_the_head_wants_it_or_says_wh
     live_through(num_workers, numbers)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.integers(1, 4), st.integers(0, 400), st.floats(0, 0.5), st.randoms(use_true_random=False))
 def test_so_does_one_that_has_lost_many(

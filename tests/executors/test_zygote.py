@@ -21,6 +21,7 @@ from swell.executors.local.zygote.forking import Exited, Fork, Forked, Signal, W
 from swell.executors.local.zygote.place import BesideAgent
 
 
+@pytest.mark.slow
 def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     zygote = Zygote(*DEFAULT_PRELOAD)

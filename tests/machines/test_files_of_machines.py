@@ -41,6 +41,7 @@ def is_of_snapshot(log: Path) -> bool:
     return "of the snapshot" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_on_another_machine_when_its_own_is_gone() -> None:
     """It takes half a minute: two machines import torch, and a lease ends."""
     pytest.importorskip("torch")

@@ -34,6 +34,8 @@ from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsRe
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 TIMES = LeaseTimes(lease_s=4.0, margin_s=2.0)

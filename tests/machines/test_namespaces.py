@@ -104,6 +104,7 @@ def with_tests() -> dict[str, str]:
 
 
 # ------------------------------------------------------------ what they share
+@pytest.mark.slow
 def test_machines_reach_each_other(network: Network) -> None:
     for there in network:
         server = serve(there)

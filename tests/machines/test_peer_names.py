@@ -43,6 +43,7 @@ time_store()
 """
 
 
+@pytest.mark.slow
 def test_a_worker_waits_for_no_name_server() -> None:
     """Neither for one that is silent nor for one that refuses."""
     if why_not():

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import msgspec
+import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
@@ -49,6 +50,7 @@ def cell(job_id: str, field: str) -> str:
     return f"tr[data-id='{job_id}'] [data-field='{field}']"
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
     views = {view.id: view for view in a_load(time.time())}
     for view in views.values():
@@ -82,6 +84,7 @@ def test_the_page_shows_what_happens(served: Served, browser: Browser) -> None:
         assert page.title() == "Now · Swell"
 
 
+@pytest.mark.slow
 def test_an_offer_is_shown_until_it_has_passed(served: Served, browser: Browser) -> None:
     refused = a_load(time.time())[-1]
     served.control.put(msgspec.structs.replace(refused, counter_offer_s=time.time() + 4))
@@ -160,6 +163,7 @@ def test_a_narrow_page_needs_no_scrolling_to_the_side(served: Served, browser: B
         assert serious_faults(page) == []
 
 
+@pytest.mark.slow
 def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browser) -> None:
     """At the width of a phone, in the dark: with long names, and a word for those over their quotas."""
     long = f"{WILD}/{'x' * 60}"
@@ -205,6 +209,7 @@ def test_tenants_are_shown_where_one_has_a_quota(served: Served, browser: Browse
         assert page.title() == "Now · Swell"
 
 
+@pytest.mark.slow
 def test_of_a_thousand_jobs_the_first_are_shown_and_the_others_come_when_asked_for(
     served: Served, browser: Browser
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
@@ -124,6 +125,7 @@ def test_who_may_cancel_a_job_may_clone_it(served: Served) -> None:
             assert client.get("/what-if?clone=none").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_clone_is_changed_and_submitted_in_a_browser(served: Served, browser: Browser) -> None:
     job_id = submitted(served, name="first", args=["--lr", 0.1], deadline="now+1h")
     with browser.new_context() as context:

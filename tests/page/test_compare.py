@@ -87,6 +87,7 @@ def test_of_many_jobs_the_first_are_compared(served: Served) -> None:
     assert f"{MOST_COMPARED} jobs, 3 more are left out" in " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_jobs_are_chosen_in_a_browser_and_compared(served: Served, browser: Browser) -> None:
     put_sweep(served)
     with browser.new_context() as context:

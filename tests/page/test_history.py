@@ -201,6 +201,7 @@ def test_what_is_filled_in_comes_back(client: httpx.Client) -> None:
     assert HistoryFilter(name="dig").words == {"name": "dig"}
 
 
+@pytest.mark.slow
 def test_in_a_browser_charts_are_drawn_and_a_filter_is_set_by_keyboard(
     page: OpenedPage, browser: Browser
 ) -> None:

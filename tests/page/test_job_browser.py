@@ -114,6 +114,7 @@ def opened(served: Served, browser: Browser) -> Iterator[Opened]:
     found.end()
 
 
+@pytest.mark.slow
 def test_curves_are_drawn_and_go_on(opened: Opened) -> None:
     page, control = opened.page, opened.served.control
     page.wait_for_selector("figure canvas")
@@ -221,6 +222,7 @@ def test_an_ended_job_is_retried(served: Served, browser: Browser) -> None:
     page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("printed", ["one epoch\n", ""])
 def test_a_refused_job_shows_its_trial_run_and_no_time_to_come(
     served: Served, browser: Browser, printed: str
@@ -244,6 +246,7 @@ def test_a_refused_job_shows_its_trial_run_and_no_time_to_come(
     opened.end()
 
 
+@pytest.mark.slow
 def test_the_log_follows_and_stays_text(opened: Opened) -> None:
     page, log = opened.page, opened.page.locator("#log")
     opened.write_log(f"\x1b[32m{WILD}\x1b[0m\n10%\r100%\n")

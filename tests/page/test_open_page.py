@@ -58,6 +58,7 @@ def test_a_page_that_is_not_seen_holds_no_connection_and_goes_on_when_it_is(
     expect(page.locator(".link")).to_have_text("live")
 
 
+@pytest.mark.slow
 def test_more_jobs_come_until_none_is_left_out(
     served: Served, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+@pytest.mark.slow
 def test_a_forecast_and_a_submission_by_mouse(
     browser: Browser, stage: Stage, page: OpenedPage, tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_a_forecast_and_a_submission_by_mouse(
     assert watched.hosts == {page.url.removeprefix("http://")}
 
 
+@pytest.mark.slow
 def test_a_forecast_and_a_submission_by_keyboard(
     browser: Browser, stage: Stage, page: OpenedPage, tmp_path: Path
 ) -> None:

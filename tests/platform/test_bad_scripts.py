@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import (
     PLANE,
     STEPS_PER_EPOCH,
@@ -16,6 +17,8 @@ from tests.platform.program import (
     submission,
 )
 from tests.train.torchrun import run_under_torchrun
+
+pytestmark = pytest.mark.slow
 
 #: Of a run without Swell.
 EPOCHS_ALONE = 14

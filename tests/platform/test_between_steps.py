@@ -9,6 +9,8 @@ import pytest
 from benchmarks.live_promises import SCRIPT as EVALUATES
 from tests.platform.program import STEPS_PER_EPOCH, Program, job_id, submission
 
+pytestmark = pytest.mark.slow
+
 EVALUATION_S = 0.6
 EPOCHS = 5
 #: Two paced workers make a step of 64 samples in 0.05 s.

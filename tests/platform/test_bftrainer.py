@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 
 # A corrected objective is still one: tests/core/test_liveness.py lets both end every job.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     ["bftrainer", pytest.param("bftrainer_corrected", marks=pytest.mark.soak), "bftrainer_equal_share"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import (
     ENDLESS,
     CheckLearned,
@@ -23,6 +24,7 @@ def check_replay(swell: Program) -> None:
     assert found["num_compared"] > 0
 
 
+@pytest.mark.slow
 def test_training_goes_on_while_the_daemon_is_dead(
     swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:
@@ -50,6 +52,7 @@ def test_training_goes_on_while_the_daemon_is_dead(
     check_replay(swell)
 
 
+@pytest.mark.slow
 def test_killed_workers_cost_no_step(swell: Program, tmp_path: Path, check_learned: CheckLearned) -> None:
     job = swell.submit(tmp_path, *JOB)
     first = swell.await_training(job, 4, tmp_path).pids
@@ -69,6 +72,7 @@ def test_killed_workers_cost_no_step(swell: Program, tmp_path: Path, check_learn
     assert check_learned(tmp_path) == done.steps
 
 
+@pytest.mark.slow
 def test_what_was_saved_outlives_everything(
     swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:

@@ -70,6 +70,7 @@ def check_steps(job: Faulty) -> None:
 
 
 # ---------------------------------------------------------------- stopped processes
+@pytest.mark.slow
 def test_stopped_workers_are_replaced_within_seconds(swell: Program, tmp_path: Path) -> None:
     """First the leader of four, then two others at once."""
     job = Faulty(swell, tmp_path, 4)
@@ -86,6 +87,7 @@ def test_stopped_workers_are_replaced_within_seconds(swell: Program, tmp_path: P
     assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun again"
 
 
+@pytest.mark.slow
 def test_a_job_whose_workers_are_all_stopped_goes_on_from_its_checkpoint(
     swell: Program, tmp_path: Path
 ) -> None:
@@ -102,6 +104,7 @@ def test_a_job_whose_workers_are_all_stopped_goes_on_from_its_checkpoint(
     assert "requeued" in job.codes()
 
 
+@pytest.mark.slow
 def test_a_change_goes_wrong_again_and_again_and_gets_there(swell: Program, tmp_path: Path) -> None:
     """A worker is killed; the one that starts in its place is stopped; during the next try the leader is."""
     job = Faulty(swell, tmp_path, 4)
@@ -143,6 +146,7 @@ def test_the_source_dies_while_its_state_is_read_and_others_have_it(swell: Progr
     assert "started" not in job.codes()[job.codes().index("workers_lost") :], "it was never begun again"
 
 
+@pytest.mark.slow
 def test_the_source_dies_while_its_state_is_read_that_only_it_has(swell: Program, tmp_path: Path) -> None:
     job = Faulty(swell, tmp_path, 2)
     leader, last = job.pids
@@ -185,6 +189,7 @@ def test_a_life_of_troubles(swell: Program, tmp_path: Path, seed: int) -> None:
 
 
 # ---------------------------------------------------------------- scripts that hang
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_script_that_hangs_on_one_worker_is_found_out(swell: Program, tmp_path: Path, rank: int) -> None:
     job = Faulty(swell, tmp_path, 2)
@@ -202,6 +207,7 @@ def test_a_script_that_hangs_on_one_worker_is_found_out(swell: Program, tmp_path
     check_steps(job)
 
 
+@pytest.mark.slow
 def test_a_promise_does_not_wait_for_a_gang_that_hangs(swell: Program, tmp_path: Path) -> None:
     victim_dir, strict_dir = tmp_path / "victim", tmp_path / "strict"
     victim_dir.mkdir()
@@ -221,6 +227,7 @@ def test_a_promise_does_not_wait_for_a_gang_that_hangs(swell: Program, tmp_path:
 
 
 # ---------------------------------------------------------------- scripts that fail
+@pytest.mark.slow
 def test_a_step_that_raises_on_one_worker_only_is_told_with_who_and_when(
     swell: Program, tmp_path: Path
 ) -> None:
@@ -254,6 +261,7 @@ run = train.elastic(model, torch.optim.SGD(model.parameters(), 0.1), loader, epo
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "state", "told"),
     [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, SCRIPTS, Program, eventually, job_id, submission
 
 
+@pytest.mark.slow
 def test_a_job_is_held_to_one_worker_until_its_owner_accepts_the_difference(
     swell: Program, tmp_path: Path
 ) -> None:

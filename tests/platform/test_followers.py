@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, Program, read_diary
 
 
+@pytest.mark.slow
 def test_a_follower_starts_when_its_predecessor_has_succeeded(swell: Program, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("first", "second", "third", "fourth")]
     for folder in folders:
@@ -30,6 +32,7 @@ def test_a_follower_starts_when_its_predecessor_has_succeeded(swell: Program, tm
     swell.await_end(held)
 
 
+@pytest.mark.slow
 def test_a_follower_of_a_job_that_fails_is_cancelled(swell: Program, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import Program, kill
 
 from swell.store.folder import StateFolder
@@ -54,6 +55,7 @@ def submitted(swell: Program, folder: Path, error: str) -> str:
     return swell.ok("submit", file).split(":")[0]
 
 
+@pytest.mark.slow
 def test_a_worse_trial_is_saved_and_ends_and_the_rungs_outlive_the_daemon(
     swell: Program, tmp_path: Path
 ) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, CheckLearned, Program, read_diary
 
 
+@pytest.mark.slow
 def test_a_held_job_has_no_processes_and_goes_on_as_if_nothing_had_been(
     swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:

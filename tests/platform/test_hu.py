@@ -14,6 +14,7 @@ OTHERS = ("hu_end", "hu_aware", "hu_greedy")
 
 
 # The others decide at the same moments: tests/sim/test_hu_runs.py has runs of each.
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["hu", *(pytest.param(name, marks=pytest.mark.soak) for name in OTHERS)])
 def test_a_job_in_the_queue_has_devices_at_the_next_decision(
     policy: str, apart: Program, tmp_path: Path

@@ -8,6 +8,7 @@ import sys
 import venv
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, PLANE, Program, job_id, read_diary, submission
 
 FOREWORD = """
@@ -33,6 +34,7 @@ def write_version(folder: Path, version: str) -> None:
     (folder / "config").write_text(version)
 
 
+@pytest.mark.slow
 def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Program, tmp_path: Path) -> None:
     write_version(tmp_path, "old")
     with (tmp_path / "large").open("wb") as large:
@@ -89,6 +91,7 @@ def test_live_code_is_that_of_now_and_what_is_written_beside_a_snapshot_is_told(
     assert Path(f"{swell.state}/jobs/{taken.id}/code{tmp_path}/made").is_dir()
 
 
+@pytest.mark.slow
 def test_too_much_code_is_refused_before_there_is_a_job(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for number in range(10_001):
@@ -111,6 +114,7 @@ def make_environment(folder: Path, *, is_complete: bool) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.slow
 def test_a_job_has_the_interpreter_and_the_variables_that_it_asks_for(swell: Program, tmp_path: Path) -> None:
     python = make_environment(tmp_path / "env", is_complete=True)
     work = tmp_path / "work"

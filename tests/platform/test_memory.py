@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, SCRIPTS, Program, eventually
 
 NARROW = SCRIPTS.parent.parent / "executors" / "narrow.py"
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_with_what_fits_however_little_that_becomes(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "room").write_text("20")
     job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", 2, script=NARROW)

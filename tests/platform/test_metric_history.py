@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, STEPS_PER_EPOCH, Program, eventually, kill, read_diary
 
 import swell as library
@@ -24,6 +25,7 @@ def check_loss(loss: MetricSeries, num_steps: int) -> None:
     assert sum(loss.not_finite) == 0 and set(loss.num_workers) <= {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 def test_a_job_that_loses_its_leader_and_its_daemon_has_each_step_once(
     swell: Program, tmp_path: Path
 ) -> None:
@@ -43,6 +45,7 @@ def test_a_job_that_loses_its_leader_and_its_daemon_has_each_step_once(
     assert {3, 4} <= set(loss.num_workers)
 
 
+@pytest.mark.slow
 def test_a_job_that_goes_on_from_its_checkpoint_has_each_step_once(swell: Program, tmp_path: Path) -> None:
     job = swell.submit(tmp_path, "--epochs", ENDLESS, "--workers", "4")
     swell.await_training(job, 4, tmp_path)

@@ -142,6 +142,7 @@ def check_replay(swell: Program) -> None:
     assert found["first_difference"] is None and found["num_compared"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(500)  # a dozen things are waited for, each of which may take a minute on a busy machine
 def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_pollux_and_saxena(
     ride: Ride,
@@ -182,6 +183,7 @@ def test_a_batch_follows_the_size_through_kills_of_daemon_and_workers_under_poll
     check_replay(swell)
 
 
+@pytest.mark.slow
 def test_a_batch_for_each_worker_is_kept_through_resizes_and_losses(ride: Ride) -> None:
     swell = ride.swell
     change_policy(swell, "elasticflow")

@@ -31,6 +31,7 @@ def submit(program: Program, folder: Path, num_steps: int) -> str:
     return job_id(program.ok(*words, "--", "--steps", num_steps))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # as long as its four waits together may take
 def test_a_job_without_torch_is_monitored_limited_and_finished(flowcon: Program, tmp_path: Path) -> None:
     """It takes seconds: jobs have to learn, and to stop learning, before the policy limits them."""

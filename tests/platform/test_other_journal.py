@@ -73,6 +73,7 @@ def test_with_an_older_journal_its_job_goes_on_from_where_it_was(
     assert list((swell.state / "jobs" / unknown / "checkpoints").glob("step-*")), "it was saved, too"
 
 
+@pytest.mark.slow
 def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
     swell: Program, tmp_path: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
     assert list((swell.state / "jobs" / lost / "checkpoints").glob("step-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["restore", "salvage"])
 def test_a_journal_is_made_good_while_the_workers_of_a_killed_daemon_train(
     way: str, swell: Program, tmp_path: Path, check_learned: CheckLearned

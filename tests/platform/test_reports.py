@@ -35,6 +35,7 @@ print(json.dumps({"loss": float("nan"), "accuracy": 0.999}), end="")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [BY_FUNCTION, BY_LINE], ids=["function", "line"])
 def test_what_a_script_reports_is_shown_while_it_runs_and_when_it_has_ended(
     swell: Program, tmp_path: Path, text: str

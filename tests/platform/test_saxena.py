@@ -10,6 +10,7 @@ from tests.platform.program import ENDLESS, Program, read_diary, submission
 pytest.importorskip("torch")
 
 
+@pytest.mark.slow
 def test_jobs_share_the_devices_and_one_more_is_dropped(apart: Program, tmp_path: Path) -> None:
     """Each has a device at least; who comes when there is none left is refused, and the others grow again."""
     folders = [tmp_path / name for name in ("first", "second", "wide")]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 from tests.platform.program import Program
 
 from swell.store.folder import StateFolder
@@ -33,6 +34,7 @@ def test_only_the_owners_token_opens_the_api(swell: Program, tmp_path: Path) -> 
     assert swell.job(job).phase == "running"
 
 
+@pytest.mark.slow
 def test_nothing_is_for_other_eyes(swell: Program, tmp_path: Path) -> None:
     job = swell.submit(tmp_path, "--epochs", 1)
     swell.await_end(job)

@@ -6,9 +6,11 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from tests.platform.program import ENDLESS, CheckLearned, Program, read_diary
 
 
+@pytest.mark.slow
 def test_a_promise_displaces_a_job_that_continues_at_another_size(
     swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:
@@ -36,6 +38,7 @@ def test_a_promise_displaces_a_job_that_continues_at_another_size(
     assert check_learned(victim_dir) == done.steps
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_saved_trains_on_and_says_so(swell: Program, tmp_path: Path) -> None:
     stuck_dir, strict_dir = tmp_path / "stuck", tmp_path / "strict"
     for path in (stuck_dir, strict_dir):

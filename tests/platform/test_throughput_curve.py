@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.platform.program import SCRIPTS, Program
 
 VISITS = SCRIPTS / "visits.py"
 
 
+@pytest.mark.slow
 def test_a_job_file_is_measured_by_groups_and_no_job_is_left(program: Program, tmp_path: Path) -> None:
     """It takes some seconds: a trial run, and groups of two workers or more that make steps."""
     file = tmp_path / "job.yaml"

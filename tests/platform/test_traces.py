@@ -22,6 +22,7 @@ def collector() -> Iterator[Collector]:
         yield one
 
 
+@pytest.mark.slow
 def test_a_job_is_one_trace_although_its_daemon_is_killed(tmp_path: Path, collector: Collector) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
     environ["OTEL_EXPORTER_OTLP_HEADERS"] = "authorization=Bearer%20sesame"

@@ -101,6 +101,7 @@ def strike(swell: Program, victim: str, pid: int) -> None:
     eventually(lambda: not is_alive(pid), f"the end of {pid}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("victim", "place"),
     [
@@ -127,6 +128,7 @@ def test_a_trial_run_that_is_lost_is_repeated(
     eventually(lambda: len(list(scratch.glob("*/*"))) == 1, "only the link to the temporary folder is left")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_beside_its_loader_leaves_no_sockets(swell: Program, tmp_path: Path) -> None:
     """See the end of the platform's fixture."""
     job = Trialled(swell, tmp_path, run_hold_step="")
@@ -135,6 +137,7 @@ def test_a_worker_killed_beside_its_loader_leaves_no_sockets(swell: Program, tmp
     swell.await_end(job.id)
 
 
+@pytest.mark.slow
 def test_a_trial_run_that_waits_holds_no_other_up(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
@@ -148,6 +151,7 @@ def test_a_trial_run_that_waits_holds_no_other_up(swell: Program, tmp_path: Path
     swell.await_end(one.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exits", "phase", "told"),
     [
@@ -165,6 +169,7 @@ def test_a_script_that_exits_in_its_loop_is_told_what_it_did(
     assert "elastic" not in ended.message
 
 
+@pytest.mark.slow
 def test_a_script_that_exits_before_its_loop_is_told_so(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "usage.py"
     script.write_text("import sys\nsys.exit('give me data')\n")

@@ -150,6 +150,7 @@ def worth_of(problem: NodeProblem, owned: np.ndarray) -> float:
     return float(total)
 
 
+@pytest.mark.slow
 def test_placements_of_a_run_are_optimal_maps_of_the_integer_program(planned: list[Planned]) -> None:
     """On nodes of one device. Where a gang is changing, the decision waits for it, and is left out."""
     for seed in range(2):

@@ -176,6 +176,7 @@ def test_devices_of_a_gang_that_starts_or_is_about_to_end_are_waited_for() -> No
     assert not EdfAdmission().decide(snapshot([replace(comes, deadline=4.0), both], 8)).refusals
 
 
+@pytest.mark.slow
 @given(
     jobs=some_jobs(6),
     come=st.lists(st.integers(0, 30), min_size=6, max_size=6),

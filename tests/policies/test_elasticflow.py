@@ -158,6 +158,7 @@ def offers(view: Snapshot) -> dict[int, float | None]:
     return {row: refusal.earliest_deadline_s for row, refusal in ElasticFlow().decide(view).refusals.items()}
 
 
+@pytest.mark.slow
 @given(jobs=some_jobs(5), num_devices=st.integers(1, 9), hold_s=st.sampled_from([0.0, 2.0]), data=st.data())
 def test_a_counter_offer_that_is_taken_up_at_once_is_admitted(
     jobs: list[Job], num_devices: int, hold_s: float, data: st.DataObject
@@ -406,6 +407,7 @@ def test_on_a_tie_the_held_size_wins() -> None:
         assert ElasticFlow().decide(snapshot(jobs, 3)).workers.tolist() == held
 
 
+@pytest.mark.slow
 @given(view=snapshots())
 def test_a_floor_is_only_for_promises_and_sizes_are_powers_of_two(view: Snapshot) -> None:
     answer = ElasticFlow().decide(view)

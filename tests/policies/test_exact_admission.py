@@ -46,6 +46,7 @@ def served(jobs: list[Job], num_devices: int) -> tuple[list[Job], list[list[Job]
     return kept, refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slack", "most_missed"), [(1.5, 4), (3.0, 3), (6.0, 1)])
 def test_few_are_refused_for_whom_there_is_a_plan(slack: float, most_missed: int) -> None:
     """Of 75 queues. Where nothing runs and changes cost nothing an exact answer can be had."""

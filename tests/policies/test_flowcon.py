@@ -364,6 +364,7 @@ def test_the_late_short_job_of_the_fixed_schedule_ends_a_quarter_sooner() -> Non
     assert flowcon.makespan_s == pytest.approx(none.makespan_s)
 
 
+@pytest.mark.slow
 def test_with_ten_jobs_models_are_usable_sooner_on_average() -> None:
     """And some job pays for it: it completes while the others are new."""
     ratios = np.array(

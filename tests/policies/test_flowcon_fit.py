@@ -42,6 +42,7 @@ def ratios(seeds: range, families: Sequence[Family], num_jobs: int, noise: float
     return np.array(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("families", "noise", "cores"),
     [((exponential,), 0.0, 1.0), (EVERY_FAMILY, 0.02, 1.0), (EVERY_FAMILY, 0.02, 2.0)],
@@ -149,6 +150,7 @@ def test_the_back_off_is_capped_and_ends_with_an_arrival() -> None:
     assert node.tell((0.0, 81.0), (1.0, 0.0)) == 5.0
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.25))
 @given(
     starts_s=st.lists(st.floats(0.0, 40.0), min_size=1, max_size=12),
@@ -201,6 +203,7 @@ def test_a_job_that_is_not_seen_to_learn_has_an_equal_part_and_is_told(
     assert node.codes[0] == code and text in node.texts[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.5])
 @given(seed=st.integers(0, 100))
 @settings(max_examples=fewer_if_quick(10))
@@ -215,6 +218,7 @@ def test_that_a_metric_does_not_improve_is_told_once_at_most(noise: float, seed:
     assert noise or told == ["flat"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu_s", [math.nan, 2.0])
 @settings(max_examples=share_of_examples(0.4))
 @given(scales=st.lists(st.floats(1.0, 60.0), min_size=1, max_size=6))
@@ -272,6 +276,7 @@ def test_memory_is_bounded() -> None:
     assert len(node.state.memory["nodes"]["0"]["members"]["j0"]["cpu_s"]) <= MOST_SAMPLES
 
 
+@pytest.mark.slow
 @given(
     losses=st.lists(
         st.lists(st.sampled_from([math.nan, 0.0, 0.5, 1.0, 2.0, -1e308, 1e308]), min_size=3, max_size=3),
@@ -289,6 +294,7 @@ def test_shares_are_between_the_floor_and_one(losses: list[list[float]], floor: 
     assert (shares >= floor).all() and (shares <= 1.0).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.25))
 @given(power=st.integers(-6, 6), seed=st.integers(0, 20))
 def test_the_unit_of_the_loss_does_not_matter(power: int, seed: int) -> None:

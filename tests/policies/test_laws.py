@@ -44,6 +44,7 @@ def same(first: Allocation, second: Allocation) -> bool:
     )
 
 
+@pytest.mark.slow
 @every_policy
 @fewer
 @given(first=snapshots(opens_batches=True), second=snapshots(opens_batches=True), is_due=st.booleans())
@@ -57,6 +58,7 @@ def test_an_allocation_is_legal(policy: Policy, first: Snapshot, second: Snapsho
     check(policy, later, policy.decide(later))
 
 
+@pytest.mark.slow
 @every_policy
 @fewer
 @given(first=snapshots(opens_batches=True), second=snapshots(opens_batches=True), is_due=st.booleans())
@@ -114,6 +116,7 @@ def check_shares(view: Snapshot, answer: Allocation) -> None:
     assert np.isnan(answer.share[~runs]).all()
 
 
+@pytest.mark.slow
 @every_policy
 @fewer
 @given(view=snapshots(opens_batches=True), data=st.data())

@@ -52,6 +52,7 @@ def plain_equal_share(view: Snapshot) -> list[int]:
     return [int(one) for one in workers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_compiled", [False, True])
 @given(view=snapshots(), spread_remainder=st.integers(0, 1))
 def test_a_division_between_trainers(is_compiled: bool, view: Snapshot, spread_remainder: int) -> None:

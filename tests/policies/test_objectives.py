@@ -63,6 +63,7 @@ def test_a_counter_offer_would_be_promised(objective: Objective, view: Snapshot)
         assert admit(again, useful_levels(again), objective)[2] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", RULES, ids=str)
 @settings(max_examples=share_of_examples(0.5))
 @given(view=crowded())
@@ -72,6 +73,7 @@ def test_nobody_is_promised_what_could_not_be_kept(objective: Objective, view: S
     assert any_that_fits.keys() <= refused.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", RULES, ids=str)
 @settings(max_examples=share_of_examples(0.5))
 @given(view=crowded())

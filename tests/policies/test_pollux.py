@@ -121,6 +121,7 @@ running = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(jobs=st.lists(running, min_size=1, max_size=4), more=st.integers(0, 8))
 def test_only_intervals_in_which_nothing_would_change_are_left_out(jobs: list[Job], more: int) -> None:
     """Section 4.2: it decides every minute; discounts fade, so the first minute with a change is foreseen."""

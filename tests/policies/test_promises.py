@@ -120,6 +120,7 @@ def test_a_crowd_on_a_small_and_a_large_cluster(num_jobs: int, slack: float) -> 
         check(crowd(seed, num_jobs, num_devices, slack))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(view=snapshots())
 def test_a_newcomer_weakens_no_promise(view: Snapshot) -> None:

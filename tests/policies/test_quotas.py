@@ -59,6 +59,7 @@ def what_must_be(view: Snapshot, allocation: Allocation) -> IntArray:
     )
 
 
+@pytest.mark.slow
 @every_keeper
 @fewer
 @given(view=limited())
@@ -70,6 +71,7 @@ def test_no_tenant_has_more_than_its_quota(policy: Policy, view: Snapshot) -> No
     assert (of_tenants(view, answer.workers) <= most).all()
 
 
+@pytest.mark.slow
 @counting
 @given(view=limited(), data=st.data())
 def test_no_tenant_has_more_after_the_quota_has_changed(
@@ -101,6 +103,7 @@ def num_at_risk(answer: Allocation) -> int:
     return list(answer.account.codes).count("at_risk")
 
 
+@pytest.mark.slow
 @every_keeper
 @fewer
 @given(view=limited())
@@ -116,6 +119,7 @@ def test_what_is_made_of_it_keeps_quotas_too(policy: Policy, view: Snapshot) -> 
     assert (of_tenants(view, final) <= most).all()
 
 
+@pytest.mark.slow
 @every_keeper
 @fewer
 @given(view=snapshots(opens_batches=True))

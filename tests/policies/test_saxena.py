@@ -68,6 +68,7 @@ def random_curve(draw: st.DrawFn) -> dict[int, float]:
     return {size: factor * first / factors[first] for size, factor in factors.items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(500))
 @given(curves=st.lists(random_curve(), min_size=1, max_size=7), data=st.data())
 def test_it_decides_as_the_corrected_program(curves: list[dict[int, float]], data: st.DataObject) -> None:

@@ -14,6 +14,8 @@ import pytest
 from tests.ray.cluster import NodeOffer, RayCluster, why_not
 from tests.ray.user import RayUser, await_this
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:

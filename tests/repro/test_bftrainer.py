@@ -103,6 +103,7 @@ SHORTER: dict[ModuleType, dict[str, object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", PAPER.experiments, ids=lambda one: one.name)
 def test_every_figure_and_table_comes_out(
     experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -173,6 +174,7 @@ def test_preemption_is_more_likely_the_longer_one_looks_ahead(data: Path) -> Non
     assert hours["ShuffleNet"] is not None and hours["AlexNet"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (PUBLIC / DIVERSE).exists(), reason="the public inputs are not here")
 def test_on_the_public_log_equal_shares_are_those_of_the_open_replayer() -> None:
     """And the optimiser makes more than its optimiser, where it decides when trainers end, too."""

@@ -75,6 +75,7 @@ def _of_steps(schedule: Schedule, steps: int) -> Schedule:
     return tuple(replace(job, steps=steps) for job in schedule)
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(8), deadline=None)
 @given(
     seed=st.integers(0, 1000),
@@ -93,6 +94,7 @@ def test_interference_and_costs_alone_are_found(
         assert found.alone_cpu_s[key_of(run, job)] == pytest.approx(alone_s, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interference_share", [0.0, 0.2])
 @pytest.mark.parametrize("schedule", [FIXED, drawn(10, seed=3)], ids=["fixed", "random10"])
 def test_a_twin_ends_when_its_run_did(schedule: Schedule, interference_share: float) -> None:

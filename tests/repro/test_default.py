@@ -181,6 +181,7 @@ def test_images_are_judged_near_the_papers_policy_and_above_it_where_named() -> 
     assert str(rows[1]["measure"]).endswith(BY_SAMPLES.partition(", ")[2])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("made_up")
 def test_jobs_on_shared_cores_learn_as_under_flowcon_fit() -> None:
     rows = rows_of(SHARED_CORES.run(CONTEXT))
@@ -201,6 +202,7 @@ def test_means_of_hu_are_over_seeds() -> None:
     assert (total["to reach"], total["reached"]) == ("<= 103.000", "yes")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("made_up")
 def test_a_page_begins_with_all_bars(tmp_path: Path) -> None:
     found = [one.run(CONTEXT) for one in PAPER.experiments]
@@ -297,6 +299,7 @@ def test_the_same_jobs_come_faster_at_a_higher_load(tmp_path: Path) -> None:
     assert mixed_queue.mixed_workload(tmp_path, 1.0, 1).jobs != slow
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_models")
 def test_a_mixed_queue_runs_with_all_promises_kept(tmp_path: Path) -> None:
     counts = mixed_queue.run_queue(tmp_path, UNIFIED, 5.0, 3)

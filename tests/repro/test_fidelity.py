@@ -84,6 +84,7 @@ def _submitted(part: PlannedJob) -> LiveJob:
     return LiveJob(spec=spec, profile=OPEN_PROFILE if part.batch else PROFILE, view=view, stories=())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo", "saxena", "hu", "pollux"])
 def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
     run = live_run(policy)
@@ -173,6 +174,7 @@ def test_elasticflow_refuses_what_is_in_vain() -> None:
     assert "cnn-e" in refused and len(refused) < 4
 
 
+@pytest.mark.slow
 def test_a_run_that_went_otherwise_is_told() -> None:
     run = live_run("fifo")
     slow = [
@@ -189,6 +191,7 @@ def test_a_run_that_went_otherwise_is_told() -> None:
     assert missed.startswith("fifo: mean error ") and missed.endswith(f"more than {BAR_SHARE:.0%}")
 
 
+@pytest.mark.slow
 def test_a_record_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "live-edf.json").write_bytes(msgspec.json.encode(live_run("edf")))
     out = tmp_path / "out"

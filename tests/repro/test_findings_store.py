@@ -14,6 +14,8 @@ from swell.repro.experiment import Context, Paper
 from swell.repro.findings import Findings
 from swell.repro.pictures import draw
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images"
 

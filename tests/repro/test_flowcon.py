@@ -149,6 +149,7 @@ def test_a_job_that_failed_is_named() -> None:
         measures_of([broken])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["none", "flowcon_fit"])
 def test_an_experiment_in_which_a_job_failed_says_which(label: str) -> None:
     runs = [_of(contender, 0) for contender in EXPERIMENT.contenders]
@@ -270,6 +271,7 @@ def test_growth_efficiency_falls_as_the_loss_does() -> None:
     assert ended[:10].count(None) == 0 and ended[10:] == [None] * 10, "it ended after half the time"
 
 
+@pytest.mark.slow
 @given(st.floats(0.1, 10.0), st.floats(0.01, 100.0))
 def test_progress_does_not_depend_on_time_or_scale(stretch: float, scale: float) -> None:
     jobs = tuple(record(job, stretch, scale) for job in FIXED)
@@ -308,6 +310,7 @@ def test_less_of_three_jobs_at_once_is_told() -> None:
     assert float(of["flowcon"][2] or 0.0) < float(of["none"][2] or 0.0)
 
 
+@pytest.mark.slow
 def test_a_page_is_written(tmp_path: Path) -> None:
     runs = [run_of("none"), run_of("flowcon", (1.0, 1.0, 0.9)), run_of("flowcon_fit", (1.0, 1.0, 0.5))]
     three = replace(EXPERIMENT, contenders=(*EXPERIMENT.contenders, Contender("flowcon", "flowcon")))
@@ -357,6 +360,7 @@ def test_without_platforms_nothing_is_measured() -> None:
         EXPERIMENT.run(Context(data=Path()))
 
 
+@pytest.mark.slow
 def test_each_contender_plays_each_schedule_in_another_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

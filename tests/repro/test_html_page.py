@@ -17,6 +17,8 @@ from swell.repro.findings import Findings
 from swell.repro.html_page import write_paper
 from swell.repro.tables import cells
 
+pytestmark = pytest.mark.slow
+
 MARKUP = "<script>alert(1)</script>"
 
 

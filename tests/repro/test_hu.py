@@ -65,6 +65,7 @@ def test_jobs_in_addition_are_counted_by_total_times_and_at_the_hundredth() -> N
     assert rows_of(FIGURE_11.run(CONTEXT), 1)[0]["reached"] == "yes"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("half_the_time")
 def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
     context = replace(CONTEXT, policies=frozenset({"hu"}))
@@ -80,6 +81,7 @@ def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) 
     assert paper["median"] == 240.0 and decision["median"] == 2.0 and turn["number"] == 2
 
 
+@pytest.mark.slow
 def test_a_run_measures_all_jobs() -> None:
     run = measured(Allocator(policy=GREEDY), HuCase(nodes=190), 0)
     assert len(run.done_s) == 447 and run.total_min > run.queue_min >= 0.0

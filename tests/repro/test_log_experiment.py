@@ -122,6 +122,7 @@ def test_a_broken_promise_misses_whatever_the_mean(data: Path) -> None:
     assert "broken promises" in found(experiment, data).missed[0]
 
 
+@pytest.mark.slow
 def test_broken_promises_are_told_with_how_late_they_were(data: Path) -> None:
     """Every arrival costs everybody 2 s, which admission cannot foresee."""
     jobs = "".join(f"e{at},{1000 + at},1,net,9000,64,1,1\n" for at in range(100, 1100, 5))

@@ -41,6 +41,7 @@ def test_there_are_twenty_logs_of_seconds_to_hours() -> None:
     assert len({on.name for on in LOGS}) == len(LOGS) == 20
 
 
+@pytest.mark.slow
 def test_every_truth_is_run_with_every_margin_and_remembered(
     cells: MarginCells, monkeypatch: pytest.MonkeyPatch
 ) -> None:

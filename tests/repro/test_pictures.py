@@ -111,6 +111,7 @@ def test_a_bar_without_height_is_told_and_one_that_is_missing_leaves_no_hole() -
     assert len(bars["b"]) == 1
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1.0, 1.0).map(lambda value: round(value, 3)), min_size=1, max_size=6))
 @settings(max_examples=fewer_if_quick(20), deadline=None)
 def test_each_bar_is_seen_or_has_its_value(values: list[float]) -> None:
@@ -169,6 +170,7 @@ def test_the_legend_has_the_order_of_the_series_and_a_series_one_colour_in_all_p
     assert colours[0].items() <= colours[1].items()
 
 
+@pytest.mark.slow
 def test_names_at_ticks_do_not_touch() -> None:
     """Numbers: some are left out; names: in lines, aslant or upright."""
     for x in ([str(6 * at) for at in range(28)], [f"model {at}" for at in range(15)], ["a policy"] * 12):

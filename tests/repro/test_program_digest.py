@@ -30,6 +30,7 @@ def digest(policy: str | None) -> str:
     return program_digest.program_digest(policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file, changed",
     [
@@ -47,6 +48,7 @@ def test_it_changes_with_what_a_policy_imports(program: Path, file: str, changed
     assert {policy for policy in policies if digest(policy) != before[policy]} == changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "hu", "saxena_aware"])
 def test_nothing_is_imported_that_is_not_looked_at(policy: str) -> None:
     module = POLICIES[policy].__module__

@@ -138,6 +138,7 @@ def test_refused_jobs_of_gates_are_tried_without_a_promise_too() -> None:
     assert labels == [OURS, f"{OURS} --refused soft", "edf", "chronus", "chronus --refused soft"]
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

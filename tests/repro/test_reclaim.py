@@ -178,6 +178,7 @@ def _submitted(part: PlannedJob) -> LiveJob:
     return LiveJob(spec=parse(part.fields(at_s)).to_spec(at_s), profile=PROFILE, view=view, stories=())
 
 
+@pytest.mark.slow
 def test_a_run_that_went_as_simulated_has_hardly_an_error(tmp_path: Path) -> None:
     """Its record can be read again."""
     run = simulated_run(WORKLOAD)

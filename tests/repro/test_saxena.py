@@ -106,6 +106,7 @@ def test_a_run_alone_takes_what_its_category_does() -> None:
     assert 16.0 <= run.value(JCT) <= 41.0
 
 
+@pytest.mark.slow
 def test_paper_and_ours_stand_side_by_side() -> None:
     found = experiment().run(CONTEXT)
     measures, claims, bars, printed = found.tables
@@ -141,12 +142,14 @@ def test_only_the_policies_asked_for_are_run() -> None:
     assert none.tables[0].rows == () and "run were only fifo" in none.truth[0]
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_run_and_the_same_one_the_same() -> None:
     first, again, other = (results_of("x", [CASE], replace(CONTEXT, seed=seed)) for seed in (0, 0, 7))
     assert [one.mean(JCT) for one in first] == [one.mean(JCT) for one in again]
     assert [one.mean(JCT) for one in first] != [one.mean(JCT) for one in other]
 
 
+@pytest.mark.slow
 def test_the_grids_put_what_is_printed_first_and_judge_each_point() -> None:
     grid = Grid(case=CASE, networks=(2.0,), spreads=(1.0,), loads=((1.0, 0.1),))
     models = grid.of_models("t", CONTEXT)

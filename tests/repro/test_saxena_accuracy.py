@@ -95,6 +95,7 @@ def test_another_seed_draws_other_batches_and_other_runs() -> None:
     assert one.truth[1] != other.truth[1]
 
 
+@pytest.mark.slow
 def test_a_real_model_learns_under_each_rule() -> None:
     """In processes of its own, which import PyTorch: that takes seconds."""
     runs = [AccuracyRun(batches=[BASE, MOST, LEAST], rule=rule, seed=1) for rule in RULES.values()]
@@ -107,6 +108,7 @@ def test_a_real_model_learns_under_each_rule() -> None:
     assert len({result.accuracy[-1] for result in results}) > 1
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     run = AccuracyRun(batches=[BASE], rule="cubic", seed=0)
     with pytest.raises(InvalidInput, match="there is no rule 'cubic'"):

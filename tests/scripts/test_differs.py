@@ -29,6 +29,7 @@ def findings_that_hold(script: Path, folder: Path) -> list[ScriptFinding]:
     return [found for found in findings if found.holds]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", DIFFERS, ids=lambda script: script.stem)
 def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path: Path) -> None:
     number, name = marked_line(script, "differs")
@@ -37,6 +38,7 @@ def test_what_depends_on_the_sizes_is_found_with_its_line(script: Path, tmp_path
     assert [(finding.name, finding.place) for finding in wanted] == [(name, f"{script}:{number}")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [

@@ -36,6 +36,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Outcome]
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("script", "number"), SIXTH)
 def test_a_script_learns_the_same_in_a_short_life(
     script: Path, number: int, alone: Callable[[Path], Outcome], tmp_path: Path

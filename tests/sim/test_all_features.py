@@ -101,6 +101,7 @@ def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome
     return simulate(new_core(policy, make_settings(SETTINGS)), set_up(workload, profiles, met))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @settings(max_examples=share_of_examples(0.1))
 @given(st.data())
@@ -121,6 +122,7 @@ def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObj
         assert job.phase is not Phase.REJECTED or job.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @settings(max_examples=share_of_examples(0.05))
 @given(st.data())

@@ -97,6 +97,7 @@ def told(folder: Path) -> str:
     return "\n".join(f"{found.where}: {found.what}" for found in looked_at(folder).differences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [POLICY, "gandiva", "edf_elastic"])
 @pytest.mark.parametrize(
     "conditions", [PLAIN, EPOCHS, ROUGH, CROWDED], ids=["plain", "epochs", "rough", "crowded"]
@@ -123,6 +124,7 @@ def test_gangs_are_as_fast_as_their_neighbours_let_them_be(cpu_shares: ShareMode
     assert "by the profiles and its neighbours" in told(tmp_path)
 
 
+@pytest.mark.slow
 def test_shares_are_recorded_to_the_last_digit(tmp_path: Path) -> None:
     """`flowcon` gives some of six jobs a twelfth."""
     conditions = msgspec.structs.replace(CROWDED, nodes=1, devices_per_node=6, report_s=30.0)

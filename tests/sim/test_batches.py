@@ -167,6 +167,7 @@ def test_a_run_is_the_same_twice(profiles: ProfileSet) -> None:
     assert first.jobs == second.jobs
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0.0, 900.0), st.floats(1.0, 200.0)), max_size=3),
     st.sampled_from(["none", "30"]),

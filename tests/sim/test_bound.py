@@ -48,6 +48,7 @@ def test_what_fits_twice_and_not_three_times() -> None:
     assert most_deadlines([job("no deadline")], 8) == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40))
 @given(wishes=st.lists(asked, min_size=1, max_size=8), policy=st.sampled_from(["elasticflow", "edf", "srtf"]))
 def test_no_policy_beats_it(wishes: list[tuple[int, int, int]], policy: str) -> None:
@@ -117,6 +118,7 @@ def test_an_open_batch_is_the_best_in_each_epoch(until_s: float, device_s: float
     assert least_device_s(found, 8) == pytest.approx(device_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["pollux", "saxena"])
 def test_no_policy_that_opens_batches_beats_it(policy: str) -> None:
     """With their own batches fewer jobs could be done than with those that they allow."""

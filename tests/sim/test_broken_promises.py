@@ -134,6 +134,7 @@ def check(lot: Lot) -> None:
             assert not any(words in text for words in KINDS[kind]), (kind, text)
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.25))
 @given(lot=lots())
 def test_a_broken_promise_has_a_cause_that_it_did_not_cover_and_tells_it(lot: Lot) -> None:

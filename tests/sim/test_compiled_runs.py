@@ -32,6 +32,7 @@ def crowd(seed: int, num_jobs: int = 30) -> list[SimJob]:
     return jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "unified", "equal_share"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_compiled_or_not_a_run_is_the_same(policy: str, seed: int) -> None:

@@ -24,6 +24,7 @@ def accepting(one: SimJob, until_s: float) -> SimJob:
     return replace(one, spec=msgspec.structs.replace(one.spec, accept_until_s=until_s))
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.3), deadline=None)
 @given(crowds(), st.sampled_from(POLICIES), st.floats(0.0, 50.0))
 def test_the_offer_is_taken_just_if_it_is_early_enough(

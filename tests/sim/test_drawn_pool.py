@@ -15,6 +15,7 @@ from swell.sim.drawn_pool import LIKE, drawn_pool
 DAY_S = 86_400.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIKE)
 def test_a_drawn_pool_has_the_printed_statistics(name: str) -> None:
     """Takes a second for hundreds of thousands of intervals."""

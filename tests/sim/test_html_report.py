@@ -106,6 +106,7 @@ def opened(report: Path, browser: Browser) -> Page:
     return page
 
 
+@pytest.mark.slow
 def test_a_report_opens_without_a_request_or_an_error_and_names_stay_text(
     report: Path, browser: Browser
 ) -> None:

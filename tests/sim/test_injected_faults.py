@@ -113,6 +113,7 @@ def test_a_warning_is_told_with_each_start() -> None:
     assert len(ears.times_s("warned")) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(25), deadline=None)
 @given(
     rates=st.builds(

@@ -72,6 +72,7 @@ def may_have(one: SimJob) -> set[str]:
     return {spec.kind} if spec.kind else {*KINDS} if ANY in spec.kinds else {*spec.kinds}
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(60), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_a_job_runs_on_one_of_its_kinds_and_stays_on_it_once_it_has_started(
@@ -97,6 +98,7 @@ def test_a_job_runs_on_one_of_its_kinds_and_stays_on_it_once_it_has_started(
         assert len(kinds) <= 1 and kinds <= allowed[job_id]
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_a_head_that_goes_on_from_a_fold_makes_the_same_choices(data: st.DataObject, policy: str) -> None:
@@ -116,6 +118,7 @@ def test_a_head_that_goes_on_from_a_fold_makes_the_same_choices(data: st.DataObj
             world.perform(command)
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(
     speeds=speeds_of_kinds,
@@ -137,6 +140,7 @@ def test_on_an_empty_cluster_the_promise_and_the_offer_are_those_of_the_best_kin
         assert together.counter_offer_s == min(offer for offer in offers if offer is not None)
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(30), deadline=None)
 @given(data=st.data())
 def test_stated_speeds_of_jobs_with_one_kind_change_nothing(data: st.DataObject) -> None:

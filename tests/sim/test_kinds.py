@@ -115,6 +115,7 @@ def alone(outcomes: Sequence[JobOutcome]) -> dict[str, JobOutcome]:
     return {one.id: one for one in outcomes}
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_each_kind_is_scheduled_as_on_a_platform_of_its_own(data: st.DataObject, policy: str) -> None:
@@ -129,6 +130,7 @@ def test_each_kind_is_scheduled_as_on_a_platform_of_its_own(data: st.DataObject,
     assert alone(together.jobs) == apart
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_with_one_kind_a_platform_commands_what_its_only_core_does(data: st.DataObject, policy: str) -> None:

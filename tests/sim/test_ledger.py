@@ -59,6 +59,7 @@ ARRIVALS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(arrivals=ARRIVALS, policy=st.sampled_from(["fifo", "elasticflow", "srtf"]))
 def test_what_comes_out_does_not_depend_on_where_jobs_wait(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.sim.worlds import job
@@ -66,6 +67,7 @@ def failure(node: int, at_s: float, down_s: float) -> list[tuple[float, Occurren
     return [(at_s, NodeFails(gone.name)), (at_s + down_s, NodeReturns(gone))]
 
 
+@pytest.mark.slow
 @given(
     jobs=several_jobs(),
     node=st.integers(0, NODES - 1),

@@ -73,6 +73,7 @@ def run(lot: Lot, policy: str, *, are_known: bool = True) -> list[JobOutcome]:
     return list(simulate(new_core(policy, head), scenario).jobs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", PAYING)
 @settings(max_examples=share_of_examples(0.25), deadline=None)
 @given(lot=lots())

@@ -215,6 +215,7 @@ def changed_after(intervals: list[IdleInterval], at_s: float, later: list[IdleIn
     return Pool((*kept, *(one for one in later if one.node not in busy)), "another log", kind="gpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(data=st.data())

@@ -93,6 +93,7 @@ def test_a_run_is_the_same_twice() -> None:
     assert run("saxena_random_batch", seed=3).jobs == run("saxena_random_batch", seed=3).jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters", [{}, {"ended_share": 0.0}, {"ended_share": 0.0, "drops": 1.0}], ids=str
 )

@@ -93,6 +93,7 @@ def halves(draw: st.DrawFn) -> Half:
     return Half(jobs, draw(st.integers(61, 300)) + 0.25, draw(st.sampled_from(POLICIES)))
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(60), deadline=None)
 @given(half=halves())
 def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:

@@ -82,6 +82,7 @@ def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restar
     await_this(lambda: not slurm.jobs(), what=lambda: slurm.run("squeue").stdout)
 
 
+@pytest.mark.slow
 def test_no_promise_counts_on_a_slice_beyond_its_time_limit(
     slurm: SlurmCluster, program: Program, tmp_path: Path
 ) -> None:
@@ -103,6 +104,7 @@ def test_no_promise_counts_on_a_slice_beyond_its_time_limit(
     assert "4 devices of 4 will be gone before then" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_nodes(
     slurm: SlurmCluster, program: Program
 ) -> None:

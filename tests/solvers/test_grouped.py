@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.solvers.plain_plans import devices_at, moments, steps_of_plan
@@ -66,6 +67,7 @@ def test_a_group_of_all_is_served_as_if_there_were_no_more(
         assert column.tolist() == other.tolist()
 
 
+@pytest.mark.slow
 @given(tasks=some_tasks(most=30, longest_s=99), group=groups, how=ways)
 def test_neither_narrow_blocks_nor_machine_code_change_anything(
     tasks: list[Taker], group: list[int], how: int

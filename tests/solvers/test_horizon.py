@@ -35,6 +35,7 @@ CLOSE = 1e-5
 MANY_PLANS = 20_000
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 @settings(deadline=None)
 def test_no_answer_is_better_than_the_proven_one_nor_above_the_bound(seed: int) -> None:
@@ -75,6 +76,7 @@ def best_of_all(problem: HorizonProblem) -> float:
     return best
 
 
+@pytest.mark.slow
 def test_a_hundred_problems_have_the_optimum_that_highs_finds_for_the_one_hot_model() -> None:
     for seed in range(100):
         problem = random_problem(seed, most_takers=7, most_steps=4)
@@ -94,6 +96,7 @@ def small(seed: int) -> HorizonProblem:
     return hu_problem(2 + seed % 4, 3 + (7 * seed) % 58, seed, median_min=20.0, num_steps=2)
 
 
+@pytest.mark.slow
 def test_the_papers_own_model_has_the_same_optimum_where_jobs_may_wait() -> None:
     for seed in range(100):
         problem = small(seed)

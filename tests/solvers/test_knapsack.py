@@ -83,6 +83,7 @@ def solve(knapsack: Knapsack, max_work: int = MAX_WORK) -> Best:
     return best
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=fewer_if_quick(600))
 def test_equals_the_plain_dynamic_program(seed: int) -> None:
@@ -90,6 +91,7 @@ def test_equals_the_plain_dynamic_program(seed: int) -> None:
     assert solve(knapsack).value == pytest.approx(plain_value(knapsack), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 600, 100))
 def test_equals_the_plain_dynamic_program_as_machine_code(first: int) -> None:
     with from_rows(0):

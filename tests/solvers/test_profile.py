@@ -505,6 +505,7 @@ def test_machine_code_changes_nothing(tasks: list[Taker], num_devices: int, how:
     assert answers[0] == answers[1]
 
 
+@pytest.mark.slow
 @given(tasks=many, num_devices=st.integers(1, 20), how=ways)
 def test_room_that_grows_changes_nothing(tasks: list[Taker], num_devices: int, how: int) -> None:
     """A profile for one taker serves many: in the midst of a fill it is doubled, and again."""
@@ -519,6 +520,7 @@ def test_room_that_grows_changes_nothing(tasks: list[Taker], num_devices: int, h
             assert len(free.columns.order) > num_blocks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_hundreds_of_takers_are_served_soundly(seed: int) -> None:
     random = np.random.default_rng(seed)

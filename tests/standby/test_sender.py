@@ -92,6 +92,7 @@ DEEDS: tuple[Deed, ...] = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.3))
 @given(deeds=st.lists(pick(*range(len(DEEDS))), max_size=12), begun_at=st.integers(0, 12))
 def test_the_copy_is_the_journal_after_each_transaction_wherever_it_began(

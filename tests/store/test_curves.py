@@ -44,6 +44,7 @@ def steps_of(journal: SqlJournal, job_id: str) -> list[int]:
     return [point.first_step for point in points]
 
 
+@pytest.mark.slow
 def test_a_curve_is_the_same_after_any_number_of_restarts(path: Path, batches_together: int) -> None:
     for step in range(1, 21):
         journal = SqlJournal(path)

@@ -123,6 +123,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(deadline=None, max_examples=fewer_if_quick(100))
 def test_damage_anywhere_is_told_or_is_none(

@@ -146,6 +146,7 @@ def test_learning_ends_at_the_truth_and_carries_to_other_sizes(factor: float, nu
     assert belief.rates_per_s("j", SIZES) == pytest.approx(before / factor)
 
 
+@pytest.mark.slow
 @given(factor=st.floats(0.3, 3.0), num_steps=st.integers(1, 20))
 def test_each_further_report_moves_a_settled_belief_toward_a_new_truth(factor: float, num_steps: int) -> None:
     belief = belief_of({64: 1.0}, {})

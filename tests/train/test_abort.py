@@ -46,6 +46,7 @@ def await_waiting(agent: FakeAgent, worker: int, generation: int) -> messages.Al
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["load"]])
 def test_a_step_that_waits_for_a_stopped_peer_is_broken_off(
     agent: FakeAgent, tmp_path: Path, words: list[str]
@@ -84,6 +85,7 @@ def test_a_worker_that_is_alone_in_its_group_is_broken_off_too(agent: FakeAgent,
     assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
 
 
+@pytest.mark.slow
 def test_a_group_for_which_somebody_does_not_come_is_broken_off(agent: FakeAgent, tmp_path: Path) -> None:
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1, 2], CURVE, *args)
@@ -113,6 +115,7 @@ def test_a_group_that_was_broken_off_before_its_members_came_to_it_does_not_form
     assert agent.wait(0, messages.Finished).steps == EPOCHS * 8
 
 
+@pytest.mark.slow
 def test_a_group_whose_member_came_and_does_not_connect_is_broken_off(
     agent: FakeAgent, tmp_path: Path
 ) -> None:

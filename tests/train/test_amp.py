@@ -27,6 +27,7 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", "unknown"])
 def test_all_workers_agree_on_overflows_at_any_size(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, precision: str
@@ -64,6 +65,7 @@ def test_all_workers_agree_on_overflows_at_any_size(
         assert any(later > earlier for earlier, later in pairwise(scales)), "it grew"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float16", "unknown"])
 def test_a_script_goes_on_with_its_scale_from_a_checkpoint(
     run_plain: Callable[..., Path], tmp_path: Path, precision: str

@@ -18,6 +18,7 @@ PACE_PER_S = 3000.0
 BATCHES = (None, 5, 20, 30, 45, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -82,6 +83,7 @@ def test_the_noise_scale_goes_on_through_changes_a_suspension_and_another_batch(
     assert told.noise_scale is not None and again.noise_scale is not None
 
 
+@pytest.mark.slow
 def test_workers_agree_on_what_their_gradients_say_of_noise(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:

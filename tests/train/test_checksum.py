@@ -105,6 +105,7 @@ def replica(num_tensors: int = 3, num_features: int = 4, seed: int = 0) -> tuple
     return Replica(state), state
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(1, 30), st.data())
 def test_a_cycle_of_slices_covers_every_number(num_tensors: int, data: st.DataObject) -> None:

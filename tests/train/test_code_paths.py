@@ -54,6 +54,7 @@ for entry in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_imports_are_the_snapshots(code: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     entries = []

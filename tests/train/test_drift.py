@@ -58,6 +58,7 @@ def num_apart(folder: Path) -> int:
     return sum(len({path.read_text() for path in folder.glob(f"{epoch}.*")}) > 1 for epoch in epochs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "told", "remedy"),
     [

@@ -56,6 +56,7 @@ def drawn(course: SampleSchedule, sizes: Iterable[int], num_steps: int) -> list[
 
 
 # ---------------------------------------------------------------- one process: the order itself
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(sizes=st.lists(st.integers(1, 9), min_size=30, max_size=30), cut=st.integers(0, 29))
 def test_steps_have_the_same_samples_at_any_sizes_and_after_a_resume(
@@ -241,6 +242,7 @@ def allow(folder: Path, num_steps: int) -> None:
     draft.rename(folder / "allowed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[] if kind in LIVE_KINDS else pytest.mark.soak) for kind in KINDS]
 )

@@ -75,6 +75,7 @@ def test_the_noise_scale_is_right_on_average_however_a_batch_is_cut(
     assert seen.noise_scale == pytest.approx(TRUE_SCALE, rel=0.35)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(8,), (1, 2, 5)], ids=str)
 def test_many_runs_have_no_bias(sizes: tuple[int, ...]) -> None:
     """Of a variance and a squared norm that were averaged over 200 runs the ratio is known well."""

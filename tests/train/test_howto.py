@@ -20,6 +20,7 @@ def write_script(page: str, folder: Path) -> Path:
     return script
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "num_epochs", "is_good"),
     [

@@ -27,6 +27,7 @@ def is_of(num_workers: int, message: messages.Progress) -> bool:
     return message.num_workers == num_workers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["map", "stream"])
 def test_a_resize_leaves_as_many_as_were_asked_for_and_the_end_none(
     start_agent: Callable[..., FakeAgent], kind: str

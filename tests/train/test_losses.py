@@ -95,6 +95,7 @@ def grow(agent: FakeAgent, folder: Path, kind: str, *words: str) -> Path:
     return folder / "0.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gang_learns_what_a_plain_loop_of_torch_learns(
     agent: FakeAgent, plain: Callable[[str], Path], tmp_path: Path, kind: str
@@ -102,6 +103,7 @@ def test_a_gang_learns_what_a_plain_loop_of_torch_learns(
     assert_same(grow(agent, tmp_path, kind), plain(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["clipped tokens", "sum", "one graph"])
 def test_sums_that_begin_in_the_backward_pass_are_the_same(
     agent: FakeAgent, plain: Callable[[str], Path], tmp_path: Path, kind: str
@@ -110,6 +112,7 @@ def test_sums_that_begin_in_the_backward_pass_are_the_same(
     assert_same(grow(agent, tmp_path, kind, "buckets"), plain(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["clipped tokens", "sum"])
 def test_steps_in_several_passes_are_the_same(
     agent: FakeAgent, plain: Callable[[str], Path], tmp_path: Path, kind: str
@@ -117,6 +120,7 @@ def test_steps_in_several_passes_are_the_same(
     assert_same(grow(agent, tmp_path, kind, "passes"), plain(kind))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["clipped tokens", "sum", "scaled"])
 def test_shards_have_the_same_bits_at_any_size(
     agent: FakeAgent, run_plain: Callable[..., Path], plain: Callable[[str], Path], tmp_path: Path, kind: str
@@ -127,6 +131,7 @@ def test_shards_have_the_same_bits_at_any_size(
     assert json.loads(together.read_text())["weights"] == json.loads(alone.read_text())["weights"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["clipped tokens", "sum"])
 def test_torchrun_learns_what_a_plain_loop_learns(
     plain: Callable[[str], Path], tmp_path: Path, kind: str

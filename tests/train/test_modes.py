@@ -45,6 +45,7 @@ def test_a_trial_of_a_script_that_leaves_its_loop_tells_of_the_steps_it_made(
     assert all(size / 1000 <= step_s < size / 1000 + 0.5 for size, step_s in compute_s.items())
 
 
+@pytest.mark.slow
 def test_a_trial_goes_on_to_what_the_script_does_after_an_epoch(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:

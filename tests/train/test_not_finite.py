@@ -320,6 +320,7 @@ def test_all_workers_stop_in_the_same_step_once_the_state_is_safe(
     assert isinstance(last, messages.Progress) and (last.steps, last.loss, last.odd_since) == (5, "nan", 6)
 
 
+@pytest.mark.slow
 def test_a_gang_without_numbers_is_suspended_with_its_last_good_state(
     start_agent: Callable[..., FakeAgent],
 ) -> None:

@@ -33,6 +33,7 @@ def test_the_folder_of_a_trial_run_is_copied(mirror: Path, monkeypatch: pytest.M
     assert not place.exists() and mirror.exists()
 
 
+@pytest.mark.slow
 def test_a_read_only_folder_as_in_a_container_is_not_copied(mirror: Path) -> None:
     """It takes some seconds: a program of its own imports torch in a mount namespace."""
     words = [

@@ -165,6 +165,7 @@ def test_all_stop_at_the_step_after_the_target_is_met(
     assert value_of(finished[0].metrics["loss"]) <= 0.2
 
 
+@pytest.mark.slow
 def test_the_environment_names_the_group_as_torchrun_would(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent(
         total_steps=200, pace_per_s=PACE_PER_S, checkpoint_interval_s=1e9, ends_when_told=True

@@ -73,12 +73,14 @@ def check_default(
     assert story.between == expected.between
 
 
+@pytest.mark.slow
 def test_parameters_are_bitwise_equal_through_sizes_and_deaths(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
 ) -> None:
     check_bits(agent, alone, tmp_path, 3, "load")
 
 
+@pytest.mark.slow
 def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
 ) -> None:
@@ -123,6 +125,7 @@ def test_each_sample_comes_once_every_time(
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "launcher",
     [(), pytest.param(TORCHRUN, marks=[pytest.mark.soak, pytest.mark.timeout(PATIENCE_S)])],

@@ -52,6 +52,7 @@ def ends_alike(agent: FakeAgent, script: Path, folder: Path, members: list[int])
     assert weights_in(folder / "result.json") == pytest.approx(plain(script, folder), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", RIGHT.values(), ids=[*RIGHT])
 def test_a_job_that_goes_on_twice_learns_the_same(body: str, start_agent: StartAgent, tmp_path: Path) -> None:
     """By new processes, from the checkpoint; on one worker, for dropout differs between sizes."""
@@ -63,6 +64,7 @@ def test_a_job_that_goes_on_twice_learns_the_same(body: str, start_agent: StartA
     ends_alike(agent, script, tmp_path, [2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", KEPT.values(), ids=[*KEPT])
 def test_a_job_that_goes_on_twice_grows_and_loses_a_worker_learns_the_same(
     body: str, start_agent: StartAgent, tmp_path: Path
@@ -97,6 +99,7 @@ def test_a_trial_run_finds_nothing_in_a_right_script(
     assert found_in(write_script(tmp_path, body), start_agent, tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "body"), LOST.values(), ids=[*LOST])
 def test_a_trial_run_names_what_begins_again(
     text: str, body: str, start_agent: StartAgent, tmp_path: Path
@@ -110,6 +113,7 @@ def test_a_trial_run_names_what_begins_again(
         assert text in script.read_text().splitlines()[int(line) - 1]
 
 
+@pytest.mark.slow
 def test_where_resuming_would_take_too_long_locals_that_are_counted_up_are_named(
     start_agent: StartAgent, tmp_path: Path
 ) -> None:
@@ -124,6 +128,7 @@ def test_where_resuming_would_take_too_long_locals_that_are_counted_up_are_named
     assert "would take more than" in agent.log(0).read_text()
 
 
+@pytest.mark.slow
 def test_what_follows_an_epoch_is_left_out_where_it_takes_long(
     start_agent: StartAgent, tmp_path: Path
 ) -> None:

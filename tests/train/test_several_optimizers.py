@@ -266,6 +266,7 @@ def test_an_optimizer_that_is_given_or_thrown_away_is_none_of_the_loops() -> Non
     assert train_with_another(Problem(), is_given=False, is_kept=False).steps == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["gan_two_optimizers", "actor_critic_backward_first"])
 def test_a_trial_run_compares_sizes_between_two_steps_of_one_batch(script: str, tmp_path: Path) -> None:
     """What the comparison puts back does not break the graph that the second step goes through."""

@@ -51,6 +51,7 @@ def line_of(mark: str) -> str:
     return f"{IDIOMS}:{number}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), with_dtypes([(name,) for name in RIGHT]))
 def test_of_a_right_script_nothing_is_found(
     start_agent: Callable[..., FakeAgent], name: str, dtype: str
@@ -58,6 +59,7 @@ def test_of_a_right_script_nothing_is_found(
     assert findings(start_agent, name, dtype) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
@@ -98,6 +100,7 @@ DIFFERENCES: list[tuple[str, ...]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cause", "mark", "dtype"), with_dtypes(DIFFERENCES))
 def test_what_differs_between_sizes_is_found_with_its_cause_and_line(
     start_agent: Callable[..., FakeAgent], name: str, cause: str, mark: str, dtype: str
@@ -107,6 +110,7 @@ def test_what_differs_between_sizes_is_found_with_its_cause_and_line(
     assert found.place == line_of(mark) if mark else found.place.startswith(str(IDIOMS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause", "known"),
     [
@@ -135,6 +139,7 @@ def test_a_division_by_the_parts_of_a_batch_is_none(start_agent: Callable[..., F
     assert findings(start_agent, "divided_by_batches", "parts") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["weighs"]])
 def test_what_counts_passes_holds_a_job_whose_gradients_depend_on_it(
     start_agent: Callable[..., FakeAgent], words: list[str]
@@ -144,6 +149,7 @@ def test_what_counts_passes_holds_a_job_whose_gradients_depend_on_it(
     assert "`counted_passes().count`" in found.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
@@ -157,6 +163,7 @@ def test_a_gradient_changed_by_hand_is_the_cause_only_where_the_loss_is_none(
     assert [found.name for found in findings(start_agent, name, "float32")] == [cause]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause", "holds"),
     [

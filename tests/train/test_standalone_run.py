@@ -39,6 +39,7 @@ def train_on(
             yield x
 
 
+@pytest.mark.slow
 def test_torchrun_learns_what_a_single_process_learns(run_plain: Callable[..., Path], tmp_path: Path) -> None:
     result = tmp_path / "result.json"
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", CURVE, result, "20"]
@@ -48,11 +49,13 @@ def test_torchrun_learns_what_a_single_process_learns(run_plain: Callable[..., P
     assert ours["steps"] == theirs["steps"]
 
 
+@pytest.mark.slow
 def test_plain_python_runs_it(run_plain: Callable[..., Path], tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(CURVE), str(tmp_path / "result.json"), "20"], check=True, timeout=90)
     assert (tmp_path / "result.json").read_text() == run_plain("curve.py", "20").read_text()
 
 
+@pytest.mark.slow
 def test_importing_it_starts_no_thread_and_opens_no_socket() -> None:
     program = """if True:
         import os, torch, torch.distributed, torch._dynamo

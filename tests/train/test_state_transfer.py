@@ -21,6 +21,7 @@ from swell.train.state.train_state import TrainState
 HANDING = Path(__file__).parent / "scripts" / "handing.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [2, 4])
 def test_all_have_the_state_of_those_who_had_it(num_workers: int, tmp_path: Path) -> None:
     processes = [

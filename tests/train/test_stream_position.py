@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.train.fake_agent import FakeAgent
 
 from swell.train.data.stream_position import StreamPosition
@@ -17,6 +18,7 @@ from swell.wire import messages
 SLOWLY = Path(__file__).parent / "scripts" / "slowly.py"
 
 
+@pytest.mark.slow
 def test_a_joiner_reads_while_the_others_train(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
     agent = start_agent(total_steps=10**6, global_batch=4, checkpoint_interval_s=1e9)
     agent.start_ready([0], SLOWLY, str(tmp_path), "0.005")

@@ -28,6 +28,7 @@ PACE_PER_S = 1500.0  #: 12 samples on one worker: 8 ms a step
 ALL = ("deterministic", "norm", "noise")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -21,6 +21,7 @@ TRAVELS = Path(__file__).parent / "scripts" / "travels.py"
 EPOCHS = 40
 
 
+@pytest.mark.slow
 def test_each_part_is_what_it_would_be_in_one_process(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_its_steps_are_told_as_its_optimizer_counts_them(start_agent: Callable[.
     assert not [worker for worker, _ in agent.all_said(messages.Stepped) if worker != 0]
 
 
+@pytest.mark.slow
 def test_all_stop_after_the_same_step(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent()
     start(agent, 3, "sgd", "0", FOR_EVER)
@@ -92,6 +93,7 @@ def test_all_stop_after_the_same_step(start_agent: Callable[..., FakeAgent]) -> 
     assert last_lines(agent) == {str(last.steps)}
 
 
+@pytest.mark.slow
 def test_a_handler_of_the_scripts_own_may_use_the_group(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent()
     start(agent, 3, "adam", "0", FOR_EVER, "handle")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
@@ -13,6 +14,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "unsendable.py"
 STEPS = 300
 
 
+@pytest.mark.slow
 def test_who_has_the_state_and_cannot_send_it_trains_on(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:

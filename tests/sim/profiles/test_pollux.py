@@ -162,6 +162,7 @@ def test_the_published_workloads_are_complete_with_these() -> None:
     assert len(workload.jobs) == 160 and not workload.dropped
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(("policy", "published_s"), [("pollux", 2446.0), ("tiresias_pollux", 3470.0)])
 def test_average_completion_is_the_published_one(policy: str, published_s: float) -> None:

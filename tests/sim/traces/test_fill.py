@@ -304,6 +304,7 @@ def test_published_iterations_come_from_the_same_rule(data: Callable[[str], Path
         assert found.num_steps == pytest.approx(found.duration_s * rate_per_s, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_all_of_philly_is_filled(data: Callable[[str], Path]) -> None:
     workload = fill(read(data("philly/philly.csv.gz")), load(str(data("elasticflow/throughputs_A100"))))
     assert (len(workload.jobs), len(workload.dropped)) == (111_539, 0)

@@ -407,6 +407,7 @@ def test_real_traces_are_read_whole(name: str, data: Callable[[str], Path]) -> N
     assert trace.jobs[0].submit_s == 0.0
 
 
+@pytest.mark.slow
 def test_all_of_philly_is_read(data: Callable[[str], Path]) -> None:
     trace = read(data("philly/philly.csv.gz"), is_strict=True)
     assert len(trace.jobs) == 111_539

@@ -128,6 +128,7 @@ def test_where_there_is_no_room_it_is_said(
         Log(write(lines(list(range(50)))))
 
 
+@pytest.mark.slow
 def test_whoever_watches_is_told_how_far_a_file_has_been_read(write: Write) -> None:
     path = write(lines(list(range(100_000))))
     told: list[int] = []

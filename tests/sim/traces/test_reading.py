@@ -146,6 +146,7 @@ def test_a_line_without_end_does_not_fill_memory(write: Write) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_trace_is_read_as_one_goes(write: Write) -> None:
     """The first job is there while most is still unread; a malformed line is met in its turn."""
     path = write("submit_s,id\n" + "".join(f"{at},{at}\n" for at in range(200_000)) + "oops,z\n")
@@ -206,6 +207,7 @@ def trace_jobs(draw: st.DrawFn) -> TraceJob:
     )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     jobs=st.lists(trace_jobs(), max_size=6, unique_by=lambda job: job.id),

@@ -29,6 +29,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("idiom", "divided"), CASES)
 def test_what_is_learnt_does_not_depend_on_the_sizes(
     start_agent: Callable[..., FakeAgent],

@@ -18,6 +18,7 @@ from swell.wire import messages
 FAULTS = CURVE.with_name("shard_faults.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["shard", "mirrors", "blocks", "blocks-mirrors"])
 def test_grows_and_shrinks(agent: FakeAgent, plain: Path, tmp_path: Path, word: str) -> None:
     args = (str(tmp_path / "result.json"), str(EPOCHS), word)
@@ -102,6 +103,7 @@ def _named(value: object) -> str:
     return ", ".join(f"{w} {f}" for w, f in value.items()) if isinstance(value, dict) else str(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "faults"),
     [*(("mirrors", each) for each in KILLS), *(("blocks-mirrors", each) for each in BLOCK_KILLS)],
@@ -122,6 +124,7 @@ def test_after_a_kill_at_any_moment_there_is_one_state(
     assert_mirrors_equal(tmp_path, rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("victim", "moment", "word"),
     [
@@ -152,6 +155,7 @@ def test_a_kill_amid_a_change_loses_nothing(
     assert_mirrors_equal(tmp_path, rest)
 
 
+@pytest.mark.slow
 def test_a_newcomer_whose_group_breaks_before_it_has_its_part_claims_none(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:
@@ -213,6 +217,7 @@ def test_a_mirror_that_differs_is_found_and_renewed(agent: FakeAgent, plain: Pat
     assert_mirrors_equal(tmp_path, [0, 1, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["shard", "blocks"])
 def test_all_save_together_and_go_on_at_another_size(
     start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path, word: str
@@ -245,6 +250,7 @@ def test_all_save_together_and_go_on_at_another_size(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["blocks", "blocks-mirrors"])
 def test_a_step_in_several_passes_gathers_as_often_at_all_workers(
     start_agent: Callable[..., FakeAgent], plain: Path, tmp_path: Path, word: str
@@ -265,6 +271,7 @@ def test_a_step_in_several_passes_gathers_as_often_at_all_workers(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
+@pytest.mark.slow
 def test_all_workers_may_call_the_model_between_steps(
     agent: FakeAgent, run_plain: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -279,6 +286,7 @@ def test_all_workers_may_call_the_model_between_steps(
     assert ours == pytest.approx(theirs, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["mirrors", "blocks-mirrors"])
 def test_one_worker_may_have_everything_and_the_others_not(
     agent: FakeAgent, plain: Path, tmp_path: Path, word: str
@@ -298,6 +306,7 @@ def test_one_worker_may_have_everything_and_the_others_not(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "word"), [("other machines", "blocks-mirrors"), ("one of them blind", "shard")]
 )
@@ -316,6 +325,7 @@ def test_state_that_cannot_be_read_from_memory_comes_by_messages(
     assert_same_learning(tmp_path / "result.json", plain)
 
 
+@pytest.mark.slow
 def test_a_kill_while_the_leader_is_given_the_model_loses_nothing(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:

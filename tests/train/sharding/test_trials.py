@@ -63,6 +63,7 @@ def test_a_script_that_reads_none_is_tried_as_any(start_agent: Callable[..., Fak
     assert agent.exit_status(0) == 0, agent.logs()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divided", ["optimizer", "blocks", "mirrors"])
 def test_sizes_are_compared_as_those_of_any_script(
     start_agent: Callable[..., FakeAgent], tmp_path: Path, divided: str
